@@ -1,0 +1,1 @@
+"""How episodes are collected and runs are kept."""

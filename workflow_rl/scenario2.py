@@ -1,0 +1,364 @@
+"""CAGE Challenge 2, Scenario 2: the simulated network and its three agents, described once.
+
+`scenario2()` composes the description that CybORG reads. The facts are those of the official
+`Scenario2.yaml` and its host images (copyright DST Group, MIT licence). The order of agents,
+subnets, hosts, processes and sessions is part of the scenario: CybORG draws its random numbers in
+that order.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
+
+# One row a host: its image, its confidentiality and availability value (None: not stated, which
+# CybORG reads as Low), and the host whose IP address Red finds by exploring this one. Exploring a
+# host shows its own interfaces as well, except where `explorable` is False.
+_HOSTS: dict[str, dict[str, Any]] = {
+    "Defender": {"image": "velociraptor_server", "explorable": False},
+    "Enterprise0": {"image": "gateway", "values": ("Medium", "Medium")},
+    "Enterprise1": {"image": "internal", "values": ("Medium", "Medium")},
+    "Enterprise2": {"image": "internal", "values": ("Medium", "Medium"), "leads_to": "Op_Server0"},
+    "Op_Host0": {"image": "gateway"},
+    "Op_Host1": {"image": "gateway"},
+    "Op_Host2": {"image": "gateway"},
+    "Op_Server0": {"image": "op_server", "values": ("Medium", "High")},
+    "User0": {"image": "windows_user_1", "values": ("None", "None")},
+    "User1": {"image": "windows_user_1", "values": (None, "None"), "leads_to": "Enterprise1"},
+    "User2": {"image": "windows_user_2", "values": (None, "None"), "leads_to": "Enterprise1"},
+    "User3": {"image": "linux_user_1", "values": (None, "None"), "leads_to": "Enterprise0"},
+    "User4": {"image": "linux_user_2", "values": (None, "None"), "leads_to": "Enterprise0"},
+}
+
+HOSTS = tuple(_HOSTS)
+"""The 13 hosts, in the order of the observation and of every group of actions."""
+
+_SUBNETS: dict[str, tuple[str, ...]] = {
+    "Enterprise": ("Enterprise0", "Enterprise1", "Enterprise2", "Defender"),
+    "Operational": ("Op_Server0", "Op_Host0", "Op_Host1", "Op_Host2"),
+    "User": ("User0", "User1", "User2", "User3", "User4"),
+}
+_ALLOWED_SUBNETS = ("User", "Enterprise", "Operational")
+
+_BLUE_ACTIONS_WITHOUT_HOST = ("Sleep", "Monitor")
+_BLUE_ACTIONS_ON_A_HOST = (
+    "Analyse",
+    "Remove",
+    "DecoyApache",
+    "DecoyFemitter",
+    "DecoyHarakaSMPT",
+    "DecoySmss",
+    "DecoySSHD",
+    "DecoySvchost",
+    "DecoyTomcat",
+    "DecoyVsftpd",
+    "Restore",
+)
+_RED_ACTIONS = (
+    "Sleep",
+    "DiscoverRemoteSystems",
+    "DiscoverNetworkServices",
+    "ExploitRemoteService",
+    "BlueKeep",
+    "EternalBlue",
+    "FTPDirectoryTraversal",
+    "HarakaRCE",
+    "HTTPRFI",
+    "HTTPSRFI",
+    "SQLInjection",
+    "PrivilegeEscalate",
+    "Impact",
+    "SSHBruteForce",
+)
+_GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
+
+ACTION_NAMES = _BLUE_ACTIONS_WITHOUT_HOST + tuple(
+    f"{action} {host}" for action in _BLUE_ACTIONS_ON_A_HOST for host in HOSTS
+)
+"""The 145 Blue actions by index, named as CybORG prints them."""
+
+
+def _process(
+    pid: int,
+    ppid: int,
+    name: str,
+    user: str,
+    path: str | None = None,
+    connections: list[dict[str, Any]] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    process = {"PID": pid, "PPID": ppid, "Process Name": name, "Username": user}
+    stated = {"Path": path, "Connections": connections}
+    return process | {key: value for key, value in stated.items() if value is not None} | more
+
+
+def _listening(*ports: int) -> list[dict[str, Any]]:
+    return [{"local_address": "0.0.0.0", "local_port": port} for port in ports]
+
+
+def _listening_tcp(port: int) -> list[dict[str, Any]]:
+    return [{"local_address": "0.0.0.0", "local_port": port, "Transport Protocol": "TCP"}]
+
+
+def _linux_user(uid: int, name: str, **more: Any) -> dict[str, Any]:
+    return {"Groups": [{"GID": uid, "Group Name": name}], "UID": uid, "Username": name} | more
+
+
+def _windows_user(name: str, relative_id: int, admin: bool = True, **more: Any) -> dict[str, Any]:
+    uid = f"S-1-5-21-1983491181-1743339912-3520046837-{relative_id}"
+    groups = {"Groups": [{"GID": 0, "Group Name": "ADMINISTRATORS"}]} if admin else {}
+    return groups | {"UID": uid, "Username": name} | more
+
+
+_LINUX = {
+    "Architecture": "x64",
+    "OSDistribution": "UBUNTU",
+    "OSType": "LINUX",
+    "OSVersion": "U18_04_3",
+}
+_WINDOWS = {
+    "Architecture": "x64",
+    "OSDistribution": "WINDOWS_SVR_2008",
+    "OSType": "WINDOWS",
+    "OSVersion": "W6_1_7601",
+}
+_ROOT, _UBUNTU = _linux_user(0, "root"), _linux_user(1000, "ubuntu")
+_LINUX_USERS = [
+    _ROOT,
+    _linux_user(33, "www-data"),
+    _linux_user(1001, "pi", Bruteforceable=True, Password="raspberry"),
+    _UBUNTU,
+    _linux_user(1001, "GreenAgent"),
+]
+_WINDOWS_USERS = [
+    _windows_user("Administrator", 500),
+    _windows_user("GreenAgent", 1019, admin=False),
+    _windows_user("vagrant", 1000, Password="vagrant", Bruteforceable=True),
+    {"Username": "SYSTEM"},
+]
+
+_SSHD = _process(1091, 1, "sshd", "root", "/usr/sbin", _listening_tcp(22))
+_SMTP = _process(1102, 1, "smtp", "root", "/usr/sbin", _listening_tcp(25)) | {
+    "Process Type": "smtp",
+    "Process Version": "haraka 2.7.0",
+}
+_OT_SERVICE = _process(1043, 1, "OTService", "root", "/root")
+_OPENSSH = "C:\\Program Files\\OpenSSH\\usr\\sbin"
+_SSHD_EXE = _process(3368, 5956, "sshd.exe", "sshd_server", _OPENSSH, _listening(22))
+_RPC = _process(832, 4, "svchost.exe", "SYSTEM", None, _listening(135))
+_SMB = _process(4, 372, "smss.exe", "SYSTEM", None, _listening(445, 139))
+_FEMITTER = _process(
+    3344, 5566, "femitter.exe", "SYSTEM", "C:\\Program Files\\Femitter", _listening(21)
+) | {"Process Type": "femitter"}
+_TOMCAT = _process(3404, 4, "tomcat8.exe", "NetworkService", None, _listening(80, 443)) | {
+    "Process Type": "webserver",
+    "Properties": ["rfi"],
+}
+
+
+def _rdp(user: str) -> dict[str, Any]:
+    process = _process(4400, 4, "svchost.exe", user, None, _listening(3389))
+    return process | {"Process Type": "rdp"}
+
+
+def _apache(port: int) -> dict[str, Any]:
+    process = _process(1100, 1, "apache2", "www-data", "/usr/sbin", _listening_tcp(port))
+    return process | {"Process Type": "webserver", "Properties": "rfi"}
+
+
+def _mysql(port: int) -> dict[str, Any]:
+    return _process(1101, 1, "mysql", "root", "/etc/init.d", _listening_tcp(port))
+
+
+_DEFENDER_PROCESSES = [
+    _process(1, 0, "init", "root", "/sbin"),
+    _process(389, 1, "systemd-journald", "root", "/lib/systemd"),
+    _process(407, 1, "systemd-udevd", "root", "/lib/systemd"),
+    _process(409, 1, "lvmetad", "root", "/sbin"),
+    _process(560, 1, "systemd-timesyncd", "systemd+", "/lib/systemd"),
+    _process(790, 1, "accounts-daemon", "root", "/usr/lib/accountsservice"),
+    _process(802, 1, "atd", "daemon", "/usr/sbin"),
+    _process(803, 1, "bash", "velocir+", "/bin"),
+    _process(807, 1, "rsyslogd", "syslog", "/usr/sbin"),
+    _process(824, 1, "acpid", "root", "/usr/sbin"),
+    _process(825, 1, "snapd", "root", "/usr/lib/snapd"),
+    _process(827, 1, "dbus-daemon", "message+", "/usr/bin"),
+    _process(832, 803, "velociraptor.bin", "velocir+", "/usr/local/bin"),
+    _process(844, 1, "cron", "root", "/usr/sbin"),
+    _process(847, 1, "systemd-logind", "root", "/lib/systemd"),
+    _process(852, 1, "python3", "root", "/usr/bin"),
+    _process(853, 1, "lxcfs", "root", "/usr/bin"),
+    _process(863, 1, "polkitd", "root", "/usr/lib/policykit-1"),
+    _process(867, 1, "python3", "root", "/usr/bin"),
+    _process(875, 1, "agetty", "root", "/sbin"),
+    _process(884, 1, "agetty", "root", "/sbin"),
+    _process(1370, 1, "python3", "root", "/usr/bin"),
+    _process(1432, 1, "systemd-hostnamed", "root", "/lib/systemd"),
+    _process(2288, 879, "sshd", "root"),
+    _process(879, 1, "sshd", "root", "/usr/sbin", _listening_tcp(22)),
+    _process(
+        656,
+        1,
+        "systemd-resolved",
+        "systemd+",
+        "/lib/systemd",
+        [
+            {"local_address": "127.0.0.53", "local_port": 53, "Transport Protocol": protocol}
+            for protocol in ("TCP", "UDP")
+        ],
+    ),
+    _process(
+        634,
+        1,
+        "systemd-networkd",
+        "systemd+",
+        "/lib/systemd",
+        [{"local_address": "10.0.11.88", "local_port": 68, "Transport Protocol": "UDP"}],
+    ),
+]
+
+_IMAGES: dict[str, dict[str, Any]] = {
+    "velociraptor_server": {
+        "Processes": _DEFENDER_PROCESSES,
+        "System info": _LINUX,
+        "User Info": [_ROOT, _UBUNTU],
+    },
+    "gateway": {"Processes": [_SSHD], "System info": _LINUX, "User Info": _LINUX_USERS},
+    "internal": {
+        "Processes": [_SSHD_EXE, _RPC, _rdp("SYSTEM"), _SMB, _TOMCAT],
+        "System info": _WINDOWS,
+        "User Info": _WINDOWS_USERS,
+    },
+    "op_server": {
+        "Processes": [_SSHD, _OT_SERVICE],
+        "System info": _LINUX,
+        "Services": {"OTService": {"active": True, "PID": 1043}},
+        "User Info": _LINUX_USERS,
+    },
+    "windows_user_1": {
+        "Processes": [_SSHD_EXE, _FEMITTER],
+        "System info": _WINDOWS,
+        "User Info": _WINDOWS_USERS,
+    },
+    "windows_user_2": {
+        "Processes": [_SMB | {"Process Type": "smb"}, _RPC, _rdp("NetworkService")],
+        "System info": _WINDOWS,
+        "User Info": _WINDOWS_USERS,
+    },
+    "linux_user_1": {
+        "Processes": [_apache(80), _mysql(3389), _apache(443), _SMTP],
+        "System info": _LINUX,
+        "User Info": _LINUX_USERS,
+    },
+    "linux_user_2": {
+        "Processes": [_SSHD, _apache(80), _mysql(3390) | {"Properties": None}, _apache(443), _SMTP],
+        "System info": _LINUX,
+        "User Info": _LINUX_USERS,
+    },
+}
+
+
+def _host(name: str) -> dict[str, Any]:
+    """What CybORG reads about one host: its image, its worth, and what Red learns on it."""
+    row = _HOSTS[name]
+    host: dict[str, Any] = {"AWS_Info": []}
+    if row.get("explorable", True):
+        itself: dict[str, Any] = {"Interfaces": "All"}
+        services = _IMAGES[row["image"]].get("Services")
+        if services:
+            itself["Services"] = list(services)
+        explored = {name: itself}
+        if "leads_to" in row:
+            explored[row["leads_to"]] = {"Interfaces": "IP Address"}
+        # CybORG's own order is alphabetical here.
+        host["info"] = dict(sorted(explored.items()))
+    kinds = ("ConfidentialityValue", "AvailabilityValue")
+    for kind, value in zip(kinds, row.get("values", (None, None)), strict=True):
+        if value is not None:
+            host[kind] = value
+    return host | _IMAGES[row["image"]]
+
+
+def _subnet(name: str) -> dict[str, Any]:
+    access = {"all": {"in": "all", "out": "all"}}
+    if name == "Operational":
+        # Reached from User only while Red holds a session in Enterprise.
+        access = {"User": {"in": "None", "out": "all"}} | access
+    # The challenge counts three hosts in Enterprise, although Defender is a fourth.
+    size = 3 if name == "Enterprise" else len(_SUBNETS[name])
+    return {"Hosts": list(_SUBNETS[name]), "NACLs": access, "Size": size}
+
+
+def _agent(
+    actions: tuple[str, ...],
+    known: dict[str, tuple[str, ...]],
+    reward: str,
+    sessions: list[dict[str, Any]],
+    **more: Any,
+) -> dict[str, Any]:
+    return {
+        "AllowedSubnets": list(_ALLOWED_SUBNETS),
+        "INT": {"Hosts": {host: dict.fromkeys(facts, "All") for host, facts in known.items()}},
+        **more,
+        "actions": list(actions),
+        "agent_type": "SleepAgent",
+        "reward_calculator_type": reward,
+        "starting_sessions": sessions,
+        "wrappers": [],
+    }
+
+
+def _session(host: str, name: str, kind: str, user: str, **more: Any) -> dict[str, Any]:
+    return {"hostname": host, "name": name, "type": kind, "username": user} | more
+
+
+def _agents() -> dict[str, Any]:
+    users, enterprise, operational = (_SUBNETS[name] for name in _ALLOWED_SUBNETS)
+
+    def user(host: str) -> str:
+        return "SYSTEM" if host in ("Enterprise1", "Enterprise2") else "ubuntu"
+
+    blue_sessions = [
+        _session(host, f"Velo{host}", "VelociraptorClient", user(host), parent="VeloServer")
+        for host in users + enterprise + operational
+    ]
+    blue_sessions.append(
+        _session(
+            "Defender",
+            "VeloServer",
+            "VelociraptorServer",
+            "ubuntu",
+            artifacts=["NetworkConnections", "ProcessCreation"],
+            num_children_sessions=2,
+        )
+    )
+    green_sessions = [
+        _session(host, "GreenSession", "green_session", "GreenAgent")
+        for host in users + operational[1:]
+    ]
+    reds_session = _session("User0", "RedPhish", "RedAbstractSession", "SYSTEM")
+    facts = ("Interfaces", "System info", "User info")
+    return {
+        "Blue": _agent(
+            _BLUE_ACTIONS_WITHOUT_HOST + _BLUE_ACTIONS_ON_A_HOST,
+            dict.fromkeys(HOSTS, facts),
+            "HybridAvailabilityConfidentiality",
+            blue_sessions,
+            adversary="Red",
+        ),
+        "Green": _agent(_GREEN_ACTIONS, dict.fromkeys(HOSTS, facts), "None", green_sessions),
+        "Red": _agent(_RED_ACTIONS, {"User0": facts[:2]}, "HybridImpactPwn", [reds_session]),
+    }
+
+
+def scenario2() -> dict[str, Any]:
+    """Describe Scenario 2 as CybORG reads it: a fresh dict with Agents, Hosts and Subnets."""
+    description = {
+        "Agents": _agents(),
+        "Hosts": {name: _host(name) for name in HOSTS},
+        "Subnets": {name: _subnet(name) for name in _SUBNETS},
+    }
+    # By way of JSON, two hosts with one image share no object: CybORG writes into what it is given.
+    return json.loads(json.dumps(description))

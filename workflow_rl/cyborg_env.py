@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cyborg_speedups import SpedUpSimulator
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream")
@@ -205,7 +206,10 @@ def _check_red_agent(name: str) -> None:
 def _make_simulator(name: str) -> Simulator:
     if name == "cyborg-upstream":
         return _upstream_simulator()
-    return _stock_simulator()
+    if name == "cyborg-stock":
+        return _stock_simulator()
+    with _no_stable_baselines3():
+        return SpedUpSimulator()
 
 
 def _stock_simulator() -> Simulator:

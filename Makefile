@@ -1,0 +1,19 @@
+.PHONY: setup test lint bench long
+
+setup:
+	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
+
+test:
+	bash scripts/run_tests.sh
+
+long: setup
+	bash scripts/run_long_checks.sh
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: setup
+	.venv/bin/python scripts/benchmark_simulator.py
+	.venv/bin/python -m workflow_rl.cli benchmark

@@ -1,0 +1,52 @@
+"""The mathematics of PPO as pure functions of tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def normalised(advantage: Tensor) -> Tensor:
+    """Advantages [B] shifted and scaled to mean 0 and (biased) standard deviation 1."""
+    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+
+
+def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
+    """Negated clipped surrogate objective, Schulman et al. 2017, equation 7. [B], [B] -> scalar.
+
+    ratio: pi(a|s) / pi_old(a|s), where pi_old is the policy that chose the action.
+    """
+    clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
+    return -torch.min(ratio * advantage, clipped * advantage).mean()
+
+
+def value_loss(value: Tensor, return_: Tensor) -> Tensor:
+    """Half the mean squared error of the critic. [B], [B] -> scalar."""
+    return 0.5 * (value - return_).square().mean()
+
+
+def categorical_entropy(log_probs: Tensor) -> Tensor:
+    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B]."""
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """KL(pi_old || pi), estimated from actions of pi_old. log_ratio: log pi - log pi_old [B].
+
+    The low-variance unbiased estimator (r - 1) - log r of Schulman 2020, "Approximating KL
+    divergence", k3.
+    """
+    return (log_ratio.exp() - 1 - log_ratio).mean()
+
+
+def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:
+    """Share of the ratios [B] outside the clip range."""
+    return ((ratio - 1).abs() > clip_range).float().mean()
+
+
+def explained_variance(value: Tensor, return_: Tensor) -> float:
+    """1 - Var[return - value] / Var[return] over a batch [B]; NaN if the returns are all equal."""
+    variance = return_.var(correction=0)
+    if variance == 0:
+        return float("nan")
+    return float(1 - (return_ - value).var(correction=0) / variance)

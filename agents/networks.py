@@ -1,0 +1,60 @@
+"""Actor and critic: two separate multilayer perceptrons."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from agents.numpy_policy import PolicyParameters
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+def mlp(
+    sizes: Sequence[int], activation: str, output_gain: float, generator: torch.Generator
+) -> nn.Sequential:
+    """Linear layers of the given sizes with the activation between them.
+
+    Orthogonal weights (gain sqrt(2), `output_gain` for the last layer) and zero biases, the
+    initialisation found best for PPO by Andrychowicz et al. 2021, section 3.2.
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise(sizes):
+        is_last = len(layers) // 2 == len(sizes) - 2
+        linear = nn.Linear(n_in, n_out)
+        gain = output_gain if is_last else 2**0.5
+        nn.init.orthogonal_(linear.weight, gain, generator=generator)
+        nn.init.zeros_(linear.bias)
+        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers)
+
+
+class ActorCritic(nn.Module):
+    """Logits over actions from one MLP, the state's value from another."""
+
+    def __init__(
+        self, obs_dim: int, n_actions: int, hidden_sizes: Sequence[int], activation: str, seed: int
+    ) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.activation = activation
+        self.actor = mlp([obs_dim, *hidden_sizes, n_actions], activation, 0.01, generator)
+        self.critic = mlp([obs_dim, *hidden_sizes, 1], activation, 1.0, generator)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [B, A] and values [B] of observations [B, D]."""
+        return self.actor(obs), self.critic(obs).squeeze(-1)
+
+    def policy_parameters(self) -> PolicyParameters:
+        """A NumPy copy of the actor, for the workers."""
+        linears = [layer for layer in self.actor if isinstance(layer, nn.Linear)]
+        return PolicyParameters(
+            weights=tuple(
+                linear.weight.detach().cpu().numpy().T.copy(order="C") for linear in linears
+            ),
+            biases=tuple(linear.bias.detach().cpu().numpy().copy() for linear in linears),
+            activation=self.activation,
+        )

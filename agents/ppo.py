@@ -1,0 +1,222 @@
+"""Proximal policy optimisation (Schulman et al. 2017) on lists of trajectories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.losses import (
+    approximate_kl,
+    categorical_entropy,
+    clip_fraction,
+    clipped_policy_loss,
+    explained_variance,
+    normalised,
+    value_loss,
+)
+from agents.networks import ACTIVATIONS, ActorCritic
+from agents.numpy_policy import PolicyParameters
+from agents.trajectory import Trajectory, make_batch, stack_obs
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense."""
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    learning_rate: float = 1e-3
+    learning_rate_final: float = 0.0
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    epochs: int = 6
+    minibatch_size: int = 800
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    normalise_advantage: bool = True
+    reward_scale: float = 1.0
+    target_kl: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+        for name in ("learning_rate_final", "entropy_coef", "value_coef"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
+        for name in ("discount", "gae_lambda"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
+        for name in ("epochs", "minibatch_size"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
+        _require(
+            all(size >= 1 for size in self.hidden_sizes),
+            "hidden_sizes",
+            self.hidden_sizes,
+            "positive layer sizes",
+        )
+        _require(
+            self.activation in ACTIVATIONS,
+            "activation",
+            self.activation,
+            f"one of {', '.join(ACTIVATIONS)}",
+        )
+        _require(
+            self.target_kl is None or self.target_kl > 0,
+            "target_kl",
+            self.target_kl,
+            "greater than 0",
+        )
+
+
+def _require(valid: bool, name: str, value: object, expected: str) -> None:
+    if not valid:
+        raise ValueError(f"{name} is {value}, but must be {expected}")
+
+
+class UpdateMetrics(NamedTuple):
+    """What one update did. Losses and fractions are means over its minibatches."""
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    approx_kl: float
+    clip_fraction: float
+    explained_variance: float
+    learning_rate: float
+
+
+class TensorBatch(NamedTuple):
+    """A Batch, or a minibatch of it, on the learner's device."""
+
+    obs: Tensor
+    action: Tensor
+    log_prob: Tensor
+    value: Tensor
+    advantage: Tensor
+    return_: Tensor
+
+
+class PPOAgent:
+    """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
+
+    `seed` determines the initial weights and, with the update's number, the order of the
+    minibatches: two agents given the same trajectories end with the same weights.
+    """
+
+    def __init__(
+        self, config: PPOConfig, obs_dim: int, n_actions: int, seed: int, device: str = "cpu"
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.device = torch.device(device)
+        self.policy_version = 0
+        self.network = ActorCritic(
+            obs_dim, n_actions, config.hidden_sizes, config.activation, seed
+        ).to(self.device)
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True
+        )
+
+    def policy_parameters(self) -> PolicyParameters:
+        """A NumPy copy of the actor at the present `policy_version`."""
+        return self.network.policy_parameters()
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> UpdateMetrics:
+        """Learn from a rollout; afterwards `policy_version` is one higher.
+
+        progress: share of the run's episodes collected before this rollout, from 0 to 1; the
+        learning rate falls with it linearly to `learning_rate_final`.
+        """
+        config = self.config
+        learning_rate = config.learning_rate + progress * (
+            config.learning_rate_final - config.learning_rate
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+
+        batch = self._make_batch(trajectories)
+        shuffle = np.random.default_rng([self.seed, self.policy_version])
+        history: list[tuple[Tensor, ...]] = []
+        for _ in range(config.epochs):
+            if not self._run_epoch(batch, shuffle.permutation(len(batch.action)), history):
+                break
+        self.policy_version += 1
+        means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
+        variance = explained_variance(batch.value, batch.return_)
+        return UpdateMetrics._make([*means, variance, learning_rate])
+
+    @torch.no_grad()
+    def _make_batch(self, trajectories: Sequence[Trajectory]) -> TensorBatch:
+        obs, last_obs = stack_obs(trajectories)
+        every_obs = torch.from_numpy(np.concatenate([obs, last_obs])).to(self.device)
+        value = self.network.critic(every_obs).squeeze(-1).cpu().numpy().astype(np.float64)
+        config = self.config
+        batch = make_batch(
+            trajectories,
+            obs,
+            value[: len(obs)],
+            value[len(obs) :],
+            config.discount,
+            config.gae_lambda,
+            config.reward_scale,
+        )
+        return TensorBatch(*(torch.from_numpy(array).to(self.device) for array in batch))
+
+    def _run_epoch(
+        self, batch: TensorBatch, order: np.ndarray, history: list[tuple[Tensor, ...]]
+    ) -> bool:
+        """One pass over the batch. False if the KL went past its target: learning stops there."""
+        config = self.config
+        n_minibatches = math.ceil(len(order) / config.minibatch_size)
+        # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
+        for index in np.array_split(order, n_minibatches):
+            chosen = torch.from_numpy(index).to(self.device)
+            minibatch = TensorBatch(*(tensor[chosen] for tensor in batch))
+            advantage = minibatch.advantage
+            if config.normalise_advantage:
+                advantage = normalised(advantage)
+            logits, value = self.network(minibatch.obs)
+            log_probs = torch.log_softmax(logits, dim=-1)
+            log_prob = log_probs.gather(1, minibatch.action[:, None]).squeeze(1)
+            log_ratio = log_prob - minibatch.log_prob
+            ratio = log_ratio.exp()
+            policy_loss = clipped_policy_loss(ratio, advantage, config.clip_range)
+            critic_loss = value_loss(value, minibatch.return_)
+            entropy = categorical_entropy(log_probs).mean()
+            loss = policy_loss + config.value_coef * critic_loss - config.entropy_coef * entropy
+            with torch.no_grad():
+                kl = approximate_kl(log_ratio)
+                clipped = clip_fraction(ratio, config.clip_range)
+            history.append(
+                (policy_loss.detach(), critic_loss.detach(), entropy.detach(), kl, clipped)
+            )
+            if config.target_kl is not None and kl > 1.5 * config.target_kl:
+                return False
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            for part in (self.network.actor, self.network.critic):
+                torch.nn.utils.clip_grad_norm_(part.parameters(), config.max_grad_norm)
+            self.optimizer.step()
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next update depends on, as tensors and plain values."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`. Raises RuntimeError if the network has another shape."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.policy_version = state["policy_version"]
+        self.seed = state["seed"]

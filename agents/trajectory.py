@@ -1,0 +1,128 @@
+"""One episode as arrays, and what learning needs of it: advantages and a flat batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Trajectory(NamedTuple):
+    """One complete episode of `T` steps. `obs[t]` is what the agent saw when it chose `action[t]`.
+
+    obs: [T, D], the env's dtype; action: int64 [T]; log_prob: float32 [T], of the action under the
+    policy that chose it; reward: float64 [T].
+    last_obs: [D], seen after the last action. If the episode was `truncated`, its value stands for
+    the rewards that were cut off; if it was `terminated`, there are none.
+    busy_seconds: wall time the episode's worker spent resetting, acting and stepping.
+    """
+
+    episode: int
+    red_agent: str
+    policy_version: int
+    obs: NDArray[np.generic]
+    action: NDArray[np.int64]
+    log_prob: NDArray[np.float32]
+    reward: FloatArray
+    last_obs: NDArray[np.generic]
+    terminated: bool
+    truncated: bool
+    busy_seconds: float
+
+    @property
+    def length(self) -> int:
+        """Number of steps, `T`."""
+        return len(self.reward)
+
+    @property
+    def episode_return(self) -> float:
+        """Undiscounted sum of rewards."""
+        return float(self.reward.sum())
+
+
+def generalized_advantages(
+    reward: FloatArray,
+    value: FloatArray,
+    bootstrap_value: float,
+    discount: float,
+    gae_lambda: float,
+) -> FloatArray:
+    """Advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11 and 16.
+
+    reward, value: [T]. bootstrap_value: the value of the state after the last step, 0 if the
+    episode terminated there. Returns [T]. Never looks beyond the episode's end.
+    """
+    assert reward.shape == value.shape
+    next_value = np.append(value[1:], bootstrap_value)
+    delta = reward + discount * next_value - value
+    advantage = np.empty_like(delta)
+    running = 0.0
+    for t in range(len(delta) - 1, -1, -1):
+        running = delta[t] + discount * gae_lambda * running
+        advantage[t] = running
+    return advantage
+
+
+class Batch(NamedTuple):
+    """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
+
+    obs: float32 [B, D]; action: int64 [B]; log_prob, value, advantage, return_: float32 [B].
+    return_ is the critic's target, `advantage + value`.
+    """
+
+    obs: NDArray[np.float32]
+    action: NDArray[np.int64]
+    log_prob: NDArray[np.float32]
+    value: NDArray[np.float32]
+    advantage: NDArray[np.float32]
+    return_: NDArray[np.float32]
+
+
+def stack_obs(
+    trajectories: Sequence[Trajectory],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The observations acted on, float32 [B, D], and each episode's last one, float32 [N, D]."""
+    obs = np.concatenate([trajectory.obs for trajectory in trajectories]).astype(np.float32)
+    last_obs = np.stack([trajectory.last_obs for trajectory in trajectories]).astype(np.float32)
+    return obs, last_obs
+
+
+def make_batch(
+    trajectories: Sequence[Trajectory],
+    obs: NDArray[np.float32],
+    value: FloatArray,
+    last_value: FloatArray,
+    discount: float,
+    gae_lambda: float,
+    reward_scale: float = 1.0,
+) -> Batch:
+    """Advantages episode by episode, then one flat batch.
+
+    obs: [B, D] as `stack_obs` gives it; value: [B] and last_value: [N], the critic's estimates of
+    `obs` and of each episode's last observation, in units of scaled reward.
+    """
+    ends = np.cumsum([trajectory.length for trajectory in trajectories])
+    assert len(obs) == len(value) == ends[-1]
+    advantages = [
+        generalized_advantages(
+            reward_scale * trajectory.reward,
+            value[end - trajectory.length : end],
+            0.0 if trajectory.terminated else float(last_value[n]),
+            discount,
+            gae_lambda,
+        )
+        for n, (trajectory, end) in enumerate(zip(trajectories, ends, strict=True))
+    ]
+    advantage = np.concatenate(advantages)
+    return Batch(
+        obs=obs,
+        action=np.concatenate([trajectory.action for trajectory in trajectories]),
+        log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
+        value=value.astype(np.float32),
+        advantage=advantage.astype(np.float32),
+        return_=(advantage + value).astype(np.float32),
+    )

@@ -1,0 +1,20 @@
+# Sourced by the other scripts: `set_up requirements.txt` makes .venv and installs the file into it.
+# A second call with the same file installs nothing.
+
+set_up() {
+  local requirements=$1 stamp python
+  stamp=".venv/.$requirements.$(cat requirements*.txt | cksum | cut -d ' ' -f 1)"
+  [ -f "$stamp" ] && return
+  for python in python3.11 python3.12 python3.13 python3; do
+    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi
+    python=
+  done
+  if [ -z "$python" ]; then
+    echo "Python 3.11 or newer is needed, and none is on the path." >&2
+    return 1
+  fi
+  echo "Setting up .venv from $requirements (once)..." >&2
+  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$requirements"
+  touch "$stamp"
+}

@@ -1,0 +1,45 @@
+"""The asynchronous trainer: workers play complete episodes by themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if __package__ in (None, ""):
+    # Run as a file: Python put this folder on the path, but the packages lie beside it.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import click
+
+from workflow_rl.training_command import GroupedCommand, run_command, training_options
+
+if TYPE_CHECKING:
+    from workflow_rl.config import TrainConfig
+    from workflow_rl.rollout import Collect
+    from workflow_rl.worker_pool import WorkerPool
+
+
+def collect_asynchronously(pool: WorkerPool, config: TrainConfig) -> Collect:
+    """Hand out episodes to idle workers, at most `envs_per_worker` at a time."""
+    from workflow_rl.parallel_env_async import AsyncParallelEnv
+
+    return AsyncParallelEnv(pool, config.envs_per_worker).collect
+
+
+@click.command("train-async", cls=GroupedCommand)
+@training_options
+def train_async(**options: Any) -> None:
+    """Train a blue agent asynchronously.
+
+    Worker processes play complete episodes, acting by themselves with a copy of the policy, and
+    return them; nobody waits for anybody's step. The run is kept in a folder of its own, with its
+    config, metrics, checkpoints, TensorBoard events and learning curve.
+
+    Example: train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+    """
+    run_command("async", collect_asynchronously, options)
+
+
+if __name__ == "__main__":
+    train_async()

@@ -1,0 +1,107 @@
+"""Checkpoints: written under a temporary name and renamed, read without running code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+FORMAT = 1
+RECENT_EPISODES = 300
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another kind."""
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
+
+    recent_returns: of the last episodes, oldest first. best_score: of best.pt.
+    busy_seconds, worker_seconds: the workers' time spent stepping or acting, and their wall time.
+    """
+
+    updates: int = 0
+    episodes: int = 0
+    env_steps: int = 0
+    wall_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    update_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    workers_restarted: int = 0
+    best_score: float = float("-inf")
+    recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**vars(self), "recent_returns": list(self.recent_returns)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
+        """The inverse of `to_dict`."""
+        recent = deque(values["recent_returns"], maxlen=RECENT_EPISODES)
+        return cls(**{**values, "recent_returns": recent})
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on as if it had never stopped.
+
+    config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). There is no random state to keep:
+    every random stream is derived from the run's seed and the counters in `training`.
+    """
+
+    config: dict[str, Any]
+    agent: dict[str, Any]
+    training: TrainingState
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace `path` in one step: a reader, or a crash, finds the old one or the new one."""
+    content = {
+        "format": FORMAT,
+        "config": checkpoint.config,
+        "agent": checkpoint.agent,
+        "training": checkpoint.training.to_dict(),
+    }
+    temporary = path.with_name(f".{path.name}.writing")
+    with temporary.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint of this package. Raises CheckpointError.
+
+    With `weights_only`, torch reads tensors and plain values and refuses everything else.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint at {path}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if content["format"] != FORMAT:
+            raise CheckpointError(
+                f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"
+            )
+        training = TrainingState.from_dict(content["training"])
+        return Checkpoint(content["config"], content["agent"], training)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or not a checkpoint: {_first_line(error)}"
+        ) from None
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200] or type(error).__name__

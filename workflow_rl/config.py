@@ -1,0 +1,145 @@
+"""What a training run is asked to do: frozen, validated where it is made, kept with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agents.ppo import PPOConfig
+from workflow_rl.episode import MIXED
+from workflow_rl.scenario2 import RED_AGENTS
+
+MODES = ("sync", "async")
+RED_AGENT_CHOICES = (*RED_AGENTS, MIXED)
+MINIMUM_EPISODES_PER_UPDATE = 24
+
+# What a resumed run may be given anew: none of it changes the weights the run ends with.
+FREE_ON_RESUME = frozenset(
+    {
+        "n_envs",
+        "n_workers",
+        "envs_per_worker",
+        "device",
+        "checkpoint_every",
+        "worker_timeout",
+        "max_worker_failures",
+    }
+)
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class ConfigError(ValueError):
+    """A field's value makes no sense. `field_name` says which."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        self.field_name = field_name
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run. Raises ConfigError, naming the field.
+
+    n_workers, envs_per_worker, episodes_per_update: None asks for the default that follows from
+    the rest (see `workers_for`); the values in use replace it.
+    checkpoint_every, eval_every: in updates; 0 never evaluates.
+    worker_timeout: seconds.
+    """
+
+    mode: Literal["sync", "async"]
+    n_envs: int = 8
+    n_workers: int = None  # type: ignore[assignment]
+    envs_per_worker: int = None  # type: ignore[assignment]
+    red_agent: str = "B_lineAgent"
+    max_steps: int = 100
+    simulator: str = "cyborg"
+    total_episodes: int = 3000
+    episodes_per_update: int = None  # type: ignore[assignment]
+    seed: int = 0
+    device: str = "cpu"
+    learner_threads: int = 1
+    checkpoint_every: int = 10
+    eval_every: int = 0
+    eval_episodes: int = 20
+    worker_timeout: float = 60.0
+    max_worker_failures: int = 10
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is not one of {', '.join(MODES)}")
+        if self.red_agent not in RED_AGENT_CHOICES:
+            raise ConfigError(
+                "red_agent", f"{self.red_agent!r} is not one of {', '.join(RED_AGENT_CHOICES)}"
+            )
+        for name in ("n_envs", "max_steps", "total_episodes", "checkpoint_every", "eval_episodes"):
+            _require_at_least(1, name, getattr(self, name))
+        _require_at_least(1, "learner_threads", self.learner_threads)
+        for name in ("seed", "eval_every", "max_worker_failures"):
+            _require_at_least(0, name, getattr(self, name))
+        if self.worker_timeout <= 0:
+            raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
+        n_workers, envs_per_worker = workers_for(
+            self.mode, self.n_envs, self.n_workers, self.envs_per_worker
+        )
+        object.__setattr__(self, "n_workers", n_workers)
+        object.__setattr__(self, "envs_per_worker", envs_per_worker)
+        if self.episodes_per_update is None:
+            rounds = math.ceil(MINIMUM_EPISODES_PER_UPDATE / self.n_envs)
+            object.__setattr__(self, "episodes_per_update", rounds * self.n_envs)
+        _require_at_least(1, "episodes_per_update", self.episodes_per_update)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as config.json and checkpoints keep them."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """The inverse of `to_dict`."""
+        ppo = dict(values["ppo"])
+        ppo["hidden_sizes"] = tuple(ppo["hidden_sizes"])
+        return cls(**{**values, "ppo": PPOConfig(**ppo)})
+
+
+def _require_at_least(minimum: int, name: str, value: int) -> None:
+    if value < minimum:
+        raise ConfigError(name, f"{value} is too small: it must be {minimum} or greater")
+
+
+def workers_for(
+    mode: str, n_envs: int, n_workers: int | None, envs_per_worker: int | None
+) -> tuple[int, int]:
+    """Workers and envs for each, where only some are given. Raises ConfigError.
+
+    By default synchronous training has one env a worker, as SubprocVecEnv has, and asynchronous
+    training one worker a core.
+    """
+    if n_workers is None and envs_per_worker is None:
+        n_workers = n_envs if mode == "sync" else min(usable_cores(), n_envs)
+    if n_workers is None:
+        assert envs_per_worker is not None
+        _require_at_least(1, "envs_per_worker", envs_per_worker)
+        n_workers = math.ceil(n_envs / envs_per_worker)
+    _require_at_least(1, "n_workers", n_workers)
+    if n_workers > n_envs:
+        raise ConfigError(
+            "n_workers", f"{n_workers} is too large: at most n_envs, {n_envs}, have anything to do"
+        )
+    if envs_per_worker is None:
+        envs_per_worker = math.ceil(n_envs / n_workers)
+    _require_at_least(1, "envs_per_worker", envs_per_worker)
+    if not (n_workers - 1) * envs_per_worker < n_envs <= n_workers * envs_per_worker:
+        raise ConfigError(
+            "envs_per_worker",
+            f"{n_workers} workers of {envs_per_worker} do not make {n_envs} envs: give "
+            f"{math.ceil(n_envs / n_workers)} for {n_workers} workers, or leave one of them out",
+        )
+    return n_workers, envs_per_worker

@@ -1,0 +1,46 @@
+"""The synchronous trainer: all environments step together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if __package__ in (None, ""):
+    # Run as a file: Python put this folder on the path, but the packages lie beside it.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import click
+
+from workflow_rl.training_command import GroupedCommand, run_command, training_options
+
+if TYPE_CHECKING:
+    from workflow_rl.config import TrainConfig
+    from workflow_rl.rollout import Collect
+    from workflow_rl.worker_pool import WorkerPool
+
+
+def collect_synchronously(pool: WorkerPool, config: TrainConfig) -> Collect:
+    """Step all envs together: one batched forward pass, then a barrier, at every step."""
+    from workflow_rl.parallel_env import ParallelEnv
+
+    return ParallelEnv(pool, config.n_envs).collect
+
+
+@click.command("train-sync", cls=GroupedCommand)
+@training_options
+def train_sync(**options: Any) -> None:
+    """Train a blue agent synchronously.
+
+    All environments step together: one batched forward pass chooses everybody's action, and the
+    next waits until the slowest has stepped. By default every environment has a process of its
+    own, as in SubprocVecEnv. The run is kept in a folder of its own, with its config, metrics,
+    checkpoints, TensorBoard events and learning curve.
+
+    Example: train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+    """
+    run_command("sync", collect_synchronously, options)
+
+
+if __name__ == "__main__":
+    train_sync()

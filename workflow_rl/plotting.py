@@ -1,0 +1,57 @@
+"""Plots of runs, as PNG files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+RECENT_EPISODES = 300
+
+
+def plot_learning_curve(metrics: Sequence[Mapping[str, float]], path: Path) -> None:
+    """Mean return of every update against episodes and against wall time, and its running mean."""
+    figure = learning_curve_figure({"": metrics})
+    figure.savefig(path, dpi=120)
+
+
+def learning_curve_figure(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
+    """The learning curves of runs by name: their metrics.csv rows."""
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
+    for index, (name, metrics) in enumerate(runs.items()):
+        colour = f"C{index}"
+        returns = [row["return_mean"] for row in metrics]
+        smooth = running_mean(metrics)
+        for axes, column in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
+            x = [row[column] for row in metrics]
+            axes.plot(x, returns, color=colour, alpha=0.3, linewidth=1)
+            axes.plot(x, smooth, color=colour, linewidth=2, label=name or None)
+    by_episodes.set(xlabel="episodes", ylabel="episode return")
+    by_seconds.set(xlabel="wall time (seconds)")
+    for axes in (by_episodes, by_seconds):
+        # Returns span three decades, and what matters is the last one, near 0.
+        axes.set_yscale("symlog", linthresh=10)
+        axes.set_ylim(top=0)
+        axes.grid(alpha=0.3)
+    if len(runs) > 1:
+        by_episodes.legend()
+    figure.suptitle(f"Mean return of each update (pale) and of the last {RECENT_EPISODES} episodes")
+    return figure
+
+
+def running_mean(metrics: Sequence[Mapping[str, float]]) -> list[float]:
+    """After each update, the mean return of the last RECENT_EPISODES episodes, in whole updates."""
+    means = []
+    for last, row in enumerate(metrics):
+        total = weight = 0.0
+        for index in range(last, -1, -1):
+            episodes_before = metrics[index - 1]["episodes"] if index else 0
+            if weight and row["episodes"] - episodes_before > RECENT_EPISODES:
+                break
+            count = metrics[index]["episodes"] - episodes_before
+            total += count * metrics[index]["return_mean"]
+            weight += count
+        means.append(total / weight)
+    return means

@@ -1,0 +1,283 @@
+"""The training loop that both trainers share: collect, learn, log, save."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from agents.numpy_policy import NumpyPolicy
+from agents.ppo import PPOAgent, UpdateMetrics
+from workflow_rl.checkpoint import Checkpoint, TrainingState
+from workflow_rl.config import TrainConfig
+from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
+from workflow_rl.episode import SeedStream, episode_spec
+from workflow_rl.plotting import plot_learning_curve
+from workflow_rl.rollout import Collect, Rollout
+from workflow_rl.run_dir import RunDir
+from workflow_rl.scenario2 import ACTION_NAMES
+from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
+
+BEST_WINDOW = 100
+
+MakeCollect: TypeAlias = Callable[[WorkerPool, TrainConfig], Collect]
+
+_log = logging.getLogger(__name__)
+
+
+def make_agent(config: TrainConfig, device: str) -> PPOAgent:
+    """The agent a run of this config begins with."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    # Sums are split by the number of threads: part of what makes two runs equal.
+    torch.set_num_threads(config.learner_threads)
+    return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, device)
+
+
+def make_pool(config: TrainConfig) -> WorkerPool:
+    """The workers of a run of this config, not started yet."""
+    make_env = functools.partial(CyborgEnv, max_steps=config.max_steps, simulator=config.simulator)
+    # Asynchronous workers play one episode at a time, so one simulator each serves all their envs.
+    envs_per_worker = config.envs_per_worker if config.mode == "sync" else 1
+    return WorkerPool(
+        make_env,
+        config.n_workers,
+        envs_per_worker,
+        config.worker_timeout,
+        config.max_worker_failures,
+    )
+
+
+def train(
+    config: TrainConfig,
+    make_collect: MakeCollect,
+    run_path: Path,
+    resumed: Checkpoint | None = None,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Run or resume a training run, and return its summary.
+
+    The synchronous and the asynchronous trainer pass different `make_collect`; both give the same
+    rollouts. Raises StopRequested and TooManyFailuresError once a checkpoint has been saved, and
+    RunDirError before anything has been.
+    """
+    agent = make_agent(config, device)
+    state = TrainingState()
+    if resumed is not None:
+        agent.load_state_dict(resumed.agent)
+        state = resumed.training
+    with (
+        RunDir(run_path, config, state.updates if resumed else None) as run,
+        logging_redirect_tqdm(),
+    ):
+        save = functools.partial(_save, run, config, agent, state)
+        save("checkpoint.pt")
+        try:
+            with make_pool(config) as pool, stopped_by_signals(pool):
+                collect = make_collect(pool, config)
+                with _progress_bar(config, state, quiet) as bar:
+                    _loop(config, agent, state, collect, pool, run, bar, save)
+        except (StopRequested, TooManyFailuresError):
+            save("checkpoint.pt")
+            plot_learning_curve(run.metrics, run_path / "learning_curve.png")
+            raise
+        save("checkpoint.pt")
+        if not (run_path / "best.pt").exists():
+            save("best.pt")
+        plot_learning_curve(run.metrics, run_path / "learning_curve.png")
+        summary = summarise(config, state)
+        run.write_summary(summary)
+        return summary
+
+
+def _loop(
+    config: TrainConfig,
+    agent: PPOAgent,
+    state: TrainingState,
+    collect: Collect,
+    pool: WorkerPool,
+    run: RunDir,
+    bar: tqdm[Any],
+    save: Callable[[str], None],
+) -> None:
+    clock_start = time.perf_counter() - state.wall_seconds
+    while state.episodes < config.total_episodes:
+        last = min(state.episodes + config.episodes_per_update, config.total_episodes)
+        specs = [
+            episode_spec(config.seed, number, config.red_agent)
+            for number in range(state.episodes, last)
+        ]
+        rollout = collect(NumpyPolicy(agent.policy_parameters(), agent.policy_version), specs)
+        lags = [agent.policy_version - t.policy_version for t in rollout.trajectories]
+
+        update_start = time.perf_counter()
+        metrics = agent.update(rollout.trajectories, state.episodes / config.total_episodes)
+        update_seconds = time.perf_counter() - update_start
+
+        _advance(state, rollout, update_seconds)
+        eval_return = float("nan")
+        if config.eval_every and state.updates % config.eval_every == 0:
+            eval_return = _evaluate(config, agent, collect)
+        state.wall_seconds = time.perf_counter() - clock_start
+        run.log(_row(state, rollout, metrics, lags, update_seconds, eval_return))
+        if _is_best(config, state, eval_return):
+            save("best.pt")
+        if state.updates % config.checkpoint_every == 0:
+            save("checkpoint.pt")
+        bar.set_postfix(_postfix(run.metrics[-1]), refresh=False)
+        bar.update(len(rollout.trajectories))
+        pool.raise_if_stopped()
+
+
+def _save(
+    run: RunDir, config: TrainConfig, agent: PPOAgent, state: TrainingState, name: str
+) -> None:
+    run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state))
+
+
+def _advance(state: TrainingState, rollout: Rollout, update_seconds: float) -> None:
+    state.updates += 1
+    state.episodes += len(rollout.trajectories)
+    state.env_steps += rollout.env_steps
+    state.collect_seconds += rollout.collect_seconds
+    state.update_seconds += update_seconds
+    state.busy_seconds += rollout.busy_seconds
+    state.workers_restarted += rollout.workers_restarted
+    state.recent_returns.extend(t.episode_return for t in rollout.trajectories)
+
+
+def _evaluate(config: TrainConfig, agent: PPOAgent, collect: Collect) -> float:
+    """Mean return of the greedy policy over the run's evaluation episodes, always the same."""
+    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version, greedy=True)
+    specs = [
+        episode_spec(config.seed, number, config.red_agent, SeedStream.EVALUATION)
+        for number in range(config.eval_episodes)
+    ]
+    return float(np.mean([t.episode_return for t in collect(policy, specs).trajectories]))
+
+
+def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
+    """Whether this update's agent scores better than all before it, and if so notes the score.
+
+    The score is the evaluation's, if the run evaluates; otherwise the mean return of the last
+    BEST_WINDOW training episodes.
+    """
+    score = eval_return
+    if not config.eval_every and len(state.recent_returns) >= BEST_WINDOW:
+        score = float(np.mean(list(state.recent_returns)[-BEST_WINDOW:]))
+    if not score > state.best_score:
+        return False
+    state.best_score = score
+    return True
+
+
+def _row(
+    state: TrainingState,
+    rollout: Rollout,
+    metrics: UpdateMetrics,
+    lags: list[int],
+    update_seconds: float,
+    eval_return: float,
+) -> dict[str, float]:
+    returns = [t.episode_return for t in rollout.trajectories]
+    run_busy = rollout._replace(busy_seconds=state.busy_seconds)
+    return {
+        "update": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": rollout.collect_seconds,
+        "update_seconds": update_seconds,
+        "episodes_per_second": len(returns) / rollout.collect_seconds,
+        "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
+        "worker_utilisation": rollout.utilisation(rollout.collect_seconds),
+        "worker_utilisation_run": run_busy.utilisation(state.wall_seconds),
+        "policy_lag_mean": float(np.mean(lags)),
+        "policy_lag_max": max(lags),
+        "return_mean": float(np.mean(returns)),
+        "return_std": float(np.std(returns)),
+        "episode_length_mean": rollout.env_steps / len(returns),
+        **metrics._asdict(),
+        "eval_return_mean": eval_return,
+        "workers_restarted": rollout.workers_restarted,
+    }
+
+
+def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
+    """What a finished run came to. Rates and utilisation as in metrics.csv, over the whole run."""
+    return {
+        "mode": config.mode,
+        "red_agent": config.red_agent,
+        "simulator": config.simulator,
+        "seed": config.seed,
+        "n_envs": config.n_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": config.envs_per_worker,
+        "updates": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": state.collect_seconds,
+        "update_seconds": state.update_seconds,
+        "episodes_per_second": state.episodes / state.collect_seconds,
+        "episodes_per_second_run": state.episodes / state.wall_seconds,
+        "worker_utilisation": state.busy_seconds / (config.n_workers * state.collect_seconds),
+        "worker_utilisation_run": state.busy_seconds / (config.n_workers * state.wall_seconds),
+        "return_mean_last_300": float(np.mean(state.recent_returns)),
+        "best_score": state.best_score if np.isfinite(state.best_score) else None,
+        "workers_restarted": state.workers_restarted,
+    }
+
+
+def _progress_bar(config: TrainConfig, state: TrainingState, quiet: bool) -> tqdm[Any]:
+    return tqdm(
+        total=config.total_episodes,
+        initial=state.episodes,
+        desc=f"{config.mode} {config.red_agent}",
+        unit="ep",
+        disable=quiet,
+        dynamic_ncols=True,
+    )
+
+
+def _postfix(row: dict[str, float]) -> dict[str, str]:
+    return {
+        "return": f"{row['return_mean']:.1f}",
+        "ep/s": f"{row['episodes_per_second']:.1f}",
+        "utilisation": f"{row['worker_utilisation']:.0%}",
+    }
+
+
+@contextlib.contextmanager
+def stopped_by_signals(pool: WorkerPool) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks the pool to stop; a second one stops at once.
+
+    The signal's number is then in `pool.stop_signal`.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if pool.stop_signal is not None:
+            raise KeyboardInterrupt
+        pool.stop_signal = number
+        _log.warning("stopping: a checkpoint is being saved (Ctrl-C again stops at once)")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)

@@ -1,0 +1,176 @@
+"""What a worker process is asked, what it answers, and its loop. Imports no torch."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from enum import Enum
+from multiprocessing import connection, parent_process
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, TypeAlias
+
+import cloudpickle
+
+from agents.numpy_policy import Actor
+from workflow_rl.episode import (
+    Env,
+    EpisodeSpec,
+    Transition,
+    play_episode,
+    reset_env,
+    step_env,
+)
+
+EnvFactory: TypeAlias = Callable[[], Env]
+
+
+class Command(Enum):
+    """What the main process can ask of a worker. Every answer is a Reply or a Failure."""
+
+    START = "start"  # not sent: a worker answers it once its envs are made
+    LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
+    PLAY = "play episodes"  # payload: list[EpisodeSpec]. One Reply an episode: Trajectory
+    REPLAY = "replay"  # payload: list[Replay]. Reply: list[Transition], each env's last
+    STEP = "step"  # payload: list[(env index, action)]. Reply: list[Transition]
+    FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
+    CLOSE = "close"  # no answer
+
+
+class Request(NamedTuple):
+    """Main process to worker."""
+
+    command: Command
+    payload: Any = None
+
+
+class Reply(NamedTuple):
+    """Worker to main process. busy_seconds: wall time it spent stepping or acting for this."""
+
+    result: Any
+    busy_seconds: float = 0.0
+
+
+class Failure(NamedTuple):
+    """Worker to main process: an exception ended it."""
+
+    command: Command
+    traceback: str
+
+
+class Replay(NamedTuple):
+    """Reset one of the worker's envs and step it through the actions, none for a new episode."""
+
+    env_index: int
+    spec: EpisodeSpec
+    actions: Sequence[int] = ()
+
+
+class FreeRun(NamedTuple):
+    """Play episodes for so long and send nothing back but their count: a collector's ceiling."""
+
+    specs: Sequence[EpisodeSpec]
+    seconds: float
+
+
+class FreeRunCount(NamedTuple):
+    """Episodes and env steps played, and the wall time they took."""
+
+    episodes: int
+    env_steps: int
+    seconds: float
+
+
+def worker_main(pipe: Connection, pickled_make_env: bytes, n_envs: int) -> None:
+    """The life of a worker: make `n_envs` envs, answer requests until told to close.
+
+    Ends at once when the main process is gone, however that came about.
+    """
+    _die_with_main_process()
+    # Objects that came with the fork stay shared with the other workers if the garbage collector
+    # never visits them; the simulator's own garbage is young.
+    gc.freeze()
+    command = Command.START
+    try:
+        make_env: EnvFactory = cloudpickle.loads(pickled_make_env)
+        worker = _Worker(pipe, [make_env() for _ in range(n_envs)])
+        pipe.send(Reply(None))
+        while command is not Command.CLOSE:
+            command, payload = pipe.recv()
+            worker.answer(command, payload)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # The main process has closed its end.
+    except BaseException:
+        pipe.send(Failure(command, traceback.format_exc()))
+        raise SystemExit(1) from None
+
+
+class _Worker:
+    """A worker's envs and actor, and one method for each command."""
+
+    def __init__(self, pipe: Connection, envs: list[Env]) -> None:
+        self.pipe = pipe
+        self.envs = envs
+        self.actor: Actor | None = None
+
+    def answer(self, command: Command, payload: Any) -> None:
+        start = time.perf_counter()
+        match command:
+            case Command.LOAD_ACTOR:
+                self.actor = cloudpickle.loads(payload)
+            case Command.PLAY:
+                self._play(payload)
+            case Command.REPLAY:
+                result = [self._replay(replay) for replay in payload]
+                self.pipe.send(Reply(result, time.perf_counter() - start))
+            case Command.STEP:
+                result = [step_env(self.envs[index], action) for index, action in payload]
+                self.pipe.send(Reply(result, time.perf_counter() - start))
+            case Command.FREE_RUN:
+                self.pipe.send(Reply(self._free_run(payload)))
+            case Command.CLOSE:
+                for env in self.envs:
+                    env.close()
+
+    def _play(self, specs: Sequence[EpisodeSpec]) -> None:
+        # One env serves a whole block: a reset determines the episode, and episodes that took
+        # turns on one core would only all end late.
+        assert self.actor is not None
+        for spec in specs:
+            trajectory = play_episode(self.envs[0], self.actor, spec)
+            self.pipe.send(Reply(trajectory, trajectory.busy_seconds))
+
+    def _replay(self, replay: Replay) -> Transition:
+        env = self.envs[replay.env_index]
+        transition = reset_env(env, replay.spec)
+        for action in replay.actions:
+            transition = step_env(env, action)
+        return transition
+
+    def _free_run(self, free_run: FreeRun) -> FreeRunCount:
+        assert self.actor is not None
+        start = time.perf_counter()
+        episodes = env_steps = 0
+        while (seconds := time.perf_counter() - start) < free_run.seconds:
+            spec = free_run.specs[episodes % len(free_run.specs)]
+            env_steps += play_episode(self.envs[0], self.actor, spec).length
+            episodes += 1
+        return FreeRunCount(episodes, env_steps, seconds)
+
+
+def _die_with_main_process() -> None:
+    # Ctrl-C in a terminal reaches every process of the group: only the main one acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="watch main process", daemon=True).start()

@@ -1,0 +1,310 @@
+"""The main process's side of the workers: starting, asking, diagnosing, replacing, ending them."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import cloudpickle
+
+from workflow_rl.worker import Command, EnvFactory, Failure, Reply, Request, worker_main
+
+CLOSE_SECONDS = 2.0
+POLL_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
+_context = multiprocessing.get_context("forkserver")
+
+
+class StopRequested(Exception):
+    """The user asked the run to end, with the signal whose number is `signal_number`."""
+
+    def __init__(self, signal_number: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+
+
+class RemoteTraceback(Exception):
+    """Carries a worker's traceback as the cause of a WorkerError."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class WorkerError(RuntimeError):
+    """A worker raised, exited, was killed or did not answer in time."""
+
+    def __init__(self, worker: str, command: Command, exitcode: int | None, reason: str) -> None:
+        self.worker = worker
+        self.command = command
+        self.exitcode = exitcode
+        super().__init__(
+            f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
+        )
+
+
+class TooManyFailuresError(RuntimeError):
+    """More workers failed than the run allows. Its cause is the last WorkerError."""
+
+
+def _describe(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "none, it was still running"
+    if exitcode < 0:
+        return f"{exitcode}, {signal.Signals(-exitcode).name}"
+    return str(exitcode)
+
+
+class _WorkerProcess:
+    """One worker: its process, its pipe, and what it was last asked."""
+
+    def __init__(self, index: int, make_env: bytes, n_envs: int, timeout: float) -> None:
+        self.name = f"worker-{index}"
+        self.timeout = timeout
+        self.command = Command.START
+        self.heard_at = time.monotonic()
+        self.pipe, child_pipe = _context.Pipe()
+        _limit_blocking(self.pipe, timeout)
+        self.process = _context.Process(
+            target=worker_main, args=(child_pipe, make_env, n_envs), name=self.name, daemon=True
+        )
+        with _main_module_hidden():
+            self.process.start()
+        # With our copy of the child's end closed, a worker's death reads as the end of the file.
+        child_pipe.close()
+
+    def send(self, request: Request) -> None:
+        """Raises WorkerError if the worker is gone or does not take the message in time."""
+        self.command = request.command
+        self.heard_at = time.monotonic()
+        try:
+            self.pipe.send(request)
+        except (BrokenPipeError, ConnectionResetError):
+            # It may have said why before it ended.
+            self.receive()
+            raise self._error("ended") from None
+        except BlockingIOError:
+            raise self._error(f"took no message for {self.timeout:g} s") from None
+
+    def receive(self) -> Reply:
+        """The next answer. Raises WorkerError if there is none by the deadline."""
+        seconds_left = max(0.0, self.heard_at + self.timeout - time.monotonic())
+        try:
+            if not self.pipe.poll(seconds_left):
+                raise self._error(f"gave no answer for {self.timeout:g} s")
+            answer = self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._error("ended") from None
+        except BlockingIOError:
+            raise self._error(
+                f"stopped half-way through an answer for {self.timeout:g} s"
+            ) from None
+        self.heard_at = time.monotonic()
+        if isinstance(answer, Failure):
+            self.command = answer.command
+            raise self._error("raised an exception") from RemoteTraceback(answer.traceback)
+        assert isinstance(answer, Reply)
+        return answer
+
+    @property
+    def overdue(self) -> bool:
+        return time.monotonic() > self.heard_at + self.timeout
+
+    def _error(self, reason: str) -> WorkerError:
+        # A pipe can close a moment before its process can be waited for.
+        self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
+        return WorkerError(self.name, self.command, self.process.exitcode, reason)
+
+    def kill(self) -> None:
+        self.pipe.close()
+        if self.process.exitcode is None:
+            self.process.kill()
+        self.process.join(CLOSE_SECONDS)
+
+
+class WorkerPool:
+    """`n_workers` processes of `envs_per_worker` envs each; a context manager.
+
+    make_env: called in the workers (sent by cloudpickle), once for each env.
+    timeout: seconds within which every answer must come. A worker that plays episodes answers
+    after each of them.
+    max_failures: how many workers may fail and be replaced before TooManyFailuresError.
+    """
+
+    def __init__(
+        self,
+        make_env: EnvFactory,
+        n_workers: int,
+        envs_per_worker: int = 1,
+        timeout: float = 60.0,
+        max_failures: int = 10,
+    ) -> None:
+        self.n_workers = n_workers
+        self.envs_per_worker = envs_per_worker
+        self.timeout = timeout
+        self.max_failures = max_failures
+        self.failures = 0
+        self.stop_signal: int | None = None
+        self._make_env = cloudpickle.dumps(make_env)
+        self._workers: list[_WorkerProcess] = []
+
+    def __enter__(self) -> WorkerPool:
+        _ensure_fork_server()
+        try:
+            self._workers = [self._start(index) for index in range(self.n_workers)]
+            for index in range(self.n_workers):
+                while True:
+                    try:
+                        self._workers[index].receive()
+                        break
+                    except WorkerError as error:
+                        self.replace(index, error, await_start=False)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self, index: int) -> _WorkerProcess:
+        return _WorkerProcess(index, self._make_env, self.envs_per_worker, self.timeout)
+
+    def send(self, index: int, command: Command, payload: Any = None) -> None:
+        """Ask one worker. Raises WorkerError."""
+        self._workers[index].send(Request(command, payload))
+
+    def receive(self, index: int) -> Reply:
+        """One worker's next answer, waiting for it at most until its deadline. Raises WorkerError,
+        and StopRequested if that comes first."""
+        worker = self._workers[index]
+        while not worker.overdue and not worker.pipe.poll(POLL_SECONDS):
+            self.raise_if_stopped()
+        return worker.receive()
+
+    def ready(self, indices: Sequence[int]) -> list[int]:
+        """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
+        pipes = {self._workers[index].pipe: index for index in indices}
+        readable = {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
+        self.raise_if_stopped()
+        return [index for index in indices if index in readable or self._workers[index].overdue]
+
+    def raise_if_stopped(self) -> None:
+        """Raises StopRequested once `stop_signal` has been set."""
+        if self.stop_signal is not None:
+            raise StopRequested(self.stop_signal)
+
+    def replace(self, index: int, error: WorkerError, await_start: bool = True) -> None:
+        """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
+        while True:
+            self.failures += 1
+            cause = error.__cause__ or ""
+            if self.failures > self.max_failures:
+                raise TooManyFailuresError(
+                    f"{self.failures} workers failed, and at most {self.max_failures} may "
+                    f"(--max-worker-failures). The last one: {error}{cause}"
+                ) from error
+            _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
+            self._workers[index].kill()
+            self._workers[index] = self._start(index)
+            if not await_start:
+                return
+            try:
+                self.receive(index)
+                return
+            except WorkerError as start_error:
+                error = start_error
+
+    def close(self) -> None:
+        """End all workers, at the latest after a few seconds. May be called again."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            # An idle worker reads this; one in an episode is killed below.
+            with suppress(OSError):
+                os.set_blocking(worker.pipe.fileno(), False)
+                worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
+        deadline = time.monotonic() + CLOSE_SECONDS / 4
+        for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+        for worker in workers:
+            if worker.process.exitcode is None:
+                worker.process.kill()
+        for worker in workers:
+            worker.kill()
+
+
+def _limit_blocking(pipe: Connection, seconds: float) -> None:
+    """Makes reads and writes that block for longer fail with BlockingIOError.
+
+    Polling before a read is not enough: a worker can stop in the middle of a message.
+    """
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
+    with socket.socket(fileno=os.dup(pipe.fileno())) as side:
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Keeps multiprocessing from importing the caller's script again in every worker.
+
+    Workers need nothing of it (cloudpickle sends what a factory refers to), and it may import
+    torch, which costs each of them 200 MB and seconds.
+    """
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {
+        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in vars(main)
+    }
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
+
+
+def _ensure_fork_server() -> None:
+    """Starts the process all workers are forked from, with the simulator imported already.
+
+    A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
+    minute and 6 GB. One thread a worker: they are as many as the cores.
+    """
+    multiprocessing.forkserver.set_forkserver_preload(
+        ["workflow_rl.worker", "workflow_rl.cyborg_env"]
+    )
+    package_root = str(Path(__file__).resolve().parent.parent)
+    search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+    environment = {
+        "PYTHONPATH": search_path,
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

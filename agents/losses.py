@@ -36,7 +36,7 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     The low-variance unbiased estimator (r - 1) - log r of Schulman 2020, "Approximating KL
     divergence", k3.
     """
-    return (log_ratio.exp() - 1 - log_ratio).mean()
+    return (log_ratio.expm1() - log_ratio).mean()
 
 
 def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:

@@ -24,7 +24,8 @@ def mlp(
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(sizes):
         is_last = len(layers) // 2 == len(sizes) - 2
-        linear = nn.Linear(n_in, n_out)
+        # Uninitialised at first: nn.Linear alone would draw from torch's global generator.
+        linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
         gain = output_gain if is_last else 2**0.5
         nn.init.orthogonal_(linear.weight, gain, generator=generator)
         nn.init.zeros_(linear.bias)

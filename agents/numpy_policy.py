@@ -58,7 +58,8 @@ class NumpyPolicy:
     def logits(self, obs: NDArray[np.generic]) -> FloatArray:
         """Unnormalised log-probabilities [N, A] of observations [N, D]."""
         weights, biases, activation = self.parameters
-        hidden = obs.astype(np.float32)[:, None, :]
+        # In C order, whatever the order of `obs`: strided rows would be summed in another order.
+        hidden = np.ascontiguousarray(obs, np.float32)[:, None, :]
         for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
             hidden = ACTIVATIONS[activation](hidden @ weight + bias)
         logits: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -206,17 +207,20 @@ class PPOAgent:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next update depends on, as tensors and plain values."""
-        return {
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "policy_version": self.policy_version,
-            "seed": self.seed,
-        }
+        """A copy of everything the next update depends on, as tensors and plain values."""
+        return copy.deepcopy(
+            {
+                "network": self.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "policy_version": self.policy_version,
+                "seed": self.seed,
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`. Raises RuntimeError if the network has another shape."""
         self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        # A copy: the optimizer would keep the given tensors and change them.
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.policy_version = state["policy_version"]
         self.seed = state["seed"]

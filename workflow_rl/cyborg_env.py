@@ -51,6 +51,9 @@ class Simulator(Protocol):
     @property
     def red_success(self) -> str: ...
 
+    @property
+    def suspicious_hosts(self) -> tuple[int, ...]: ...
+
 
 class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
@@ -66,7 +69,10 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
     - `red_agent`: name of the red agent of this episode (also after `reset`),
     - `blue_action`, `red_action`: what each did, as CybORG prints it,
-    - `blue_success`, `red_success`: "TRUE", "FALSE" or "UNKNOWN", as CybORG reports it.
+    - `blue_success`, `red_success`: "TRUE", "FALSE" or "UNKNOWN", as CybORG reports it,
+    - `suspicious_hosts`: indices into `scenario2.HOSTS` of the hosts on which monitoring caught a
+      process with its PID (also after `reset`, empty). CybORG's own react agents act on it; the
+      observation does not hold it, for it also shows the guessing of SSH passwords as exploit.
 
     Args:
         red_agent: one of `scenario2.RED_AGENTS`; `reset(options={"red_agent": name})` chooses
@@ -106,7 +112,8 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
         self._episode_red_agent = red_agent
         self._steps_left = self.max_steps
         obs = self._simulator.reset(episode_seed, red_agent)
-        return np.asarray(obs, dtype=np.uint8), {"red_agent": red_agent}
+        info = {"red_agent": red_agent, "suspicious_hosts": ()}
+        return np.asarray(obs, dtype=np.uint8), info
 
     def step(
         self, action: SupportsIndex
@@ -131,6 +138,7 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
             "blue_success": simulator.blue_success,
             "red_action": simulator.red_action,
             "red_success": simulator.red_success,
+            "suspicious_hosts": simulator.suspicious_hosts,
         }
         return np.asarray(obs, dtype=np.uint8), reward, False, self._steps_left == 0, info
 
@@ -181,6 +189,17 @@ class ChallengeSimulator:
     @property
     def red_success(self) -> str:
         return str(self._controller.observation["Red"].data["success"])
+
+    @property
+    def suspicious_hosts(self) -> tuple[int, ...]:
+        seen = self._controller.observation["Blue"].data
+        # A decoy that Blue has just set up is listed with its PID as well, but unconnected.
+        return tuple(
+            index
+            for index, host in enumerate(HOSTS)
+            for process in seen.get(host, {}).get("Processes", ())
+            if "PID" in process and "Connections" in process
+        )
 
 
 class _RandomState:

@@ -33,6 +33,11 @@ WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
 # All possible subnets of CybORG's private network, which it lists anew for every episode.
 SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
 BROADCAST = IPv4Address("0.0.0.0")
+RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
+SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
+# The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
+NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
+UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
 
 
 class PrivateCopy:
@@ -87,13 +92,12 @@ def _take_modules() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in names}
 
 
-def _clone(entity: Any) -> Any:
-    """A copy of one of CybORG's objects, with its own lists and dicts (one level deep)."""
+def _clone(entity: Any, *containers: str) -> Any:
+    """A copy of one of CybORG's objects, with its own copies of the named lists and dicts."""
     twin = object.__new__(type(entity))
-    twin.__dict__.update(
-        (name, value.copy() if type(value) in (list, dict) else value)
-        for name, value in vars(entity).items()
-    )
+    twin.__dict__ = facts = vars(entity).copy()
+    for name in containers:
+        facts[name] = facts[name].copy()
     return twin
 
 
@@ -108,7 +112,7 @@ def restore_host(host: Any) -> None:
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
     host.sessions = {agent: list(idents) for agent, idents in host.original_sessions.items()}
-    host.processes = [_clone(process) for process in host.original_processes]
+    host.processes = [_clone(process, "connections") for process in host.original_processes]
     host.ephemeral_ports = []
     host.services = {name: dict(service) for name, service in host.original_services.items()}
 
@@ -128,8 +132,8 @@ def _private_copy() -> PrivateCopy:
     copy["simulator.host"].Host.restore = restore_host
     for module in copy.modules.values():
         if hasattr(module, "_is_host_using_port"):
-            module._is_host_using_port = is_host_using_port
-    # A parsed string depends on nothing but the string.
+            vars(module)["_is_host_using_port"] = is_host_using_port
+    # What a string parses to depends on nothing but the string.
     for enum in vars(copy["shared.enums"]).values():
         if hasattr(enum, "parse_string"):
             enum.parse_string = staticmethod(cache(enum.parse_string))
@@ -142,320 +146,309 @@ def _private_copy() -> PrivateCopy:
 class SpedUpSimulator:
     """Scenario 2 on the private copy's network state, actions and red agents.
 
-    Green is left out: its agent sleeps, which draws nothing and changes nothing.
+    It takes the place of CybORG's environment controller and of its wrappers. Green is left out:
+    its agent sleeps, which draws nothing and changes nothing.
     """
 
     def __init__(self) -> None:
         self._copy = copy = _private_copy()
         self.random_state = copy.random.getstate()
         copy.switch_to(self)
-        with copy.importable():
-            self._scenario = copy["shared.scenario"].Scenario(scenario2())
-            self._state = copy["simulator.state"].State(self._scenario)
-            agents, actions = copy["agents"], copy["shared.actions"]
+        scenario = copy["shared.scenario"].Scenario(scenario2())
+        self._state = copy["simulator.state"].State(scenario)
+        self._template = _Template(self._state)
+        agents, actions = copy["agents"], copy["shared.actions"]
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._red_action_types = {
-            getattr(actions, name) for name in self._scenario.get_agent_info("Red").actions
+            getattr(actions, name) for name in scenario.get_agent_info("Red").actions
         }
+        self._invalid_action = actions.action.InvalidAction
         self._blue_actions = [_blue_action(actions, name) for name in ACTION_NAMES]
-        self._invalid_action = copy["shared.actions.action"].InvalidAction
-        self._template = _Template(self._state)
         self._compromise = np.zeros((len(HOSTS), 4), np.uint8)
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
+        """Start an episode with the draws that follow `random.seed(seed)`."""
         self._copy.switch_to(self)
         self._copy.random.seed(seed)
         self._template.reset(self._state, self._copy.random)
-        self._addresses = frozenset(self._state.ip_addresses) | {BROADCAST}
-        self._networks = frozenset(self._state.subnets)
-        self._red_knows = self._template.red_knows_at_first(self._state)
+        self._addresses = {BROADCAST, *self._state.ip_addresses}
+        self._red_knows = _unknown_network(self._state)
         self._red_agent = self._red_agents[red_agent]
         self._red_agent.end_episode()
-        known = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
-        self._see(self._state.get_true_state(known))
+        self._show_red(self._state.get_true_state(RED_KNOWS_AT_FIRST))
         self._compromise[:] = 0
         return self._compromise.ravel().copy()
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
+        """Play one step: observation (52 bits) and reward.
+
+        The lists of possible actions, which CybORG makes anew for every step, never change: they
+        hold Blue's actions on the hosts of the scenario. All of them are always valid.
+        """
         self._copy.switch_to(self)
-        state = self._state
-        blue = self._blue_actions[action]
-        blue_obs = blue.sim_execute(state)
+        state, blue = self._state, self._blue_actions[action]
+        blue_obs = blue.sim_execute(state).data
         red = self._red_agent.get_action(self._red_obs, self._red_knows)
-        if not self._is_valid(red):
+        if not self._is_valid_for_red(red):
             red = self._invalid_action(red)
-        self._see(red.sim_execute(state))
-        self._blue_action, self._blue_success = ACTION_NAMES[action], blue_obs.data["success"]
-        self._red_action = red
-        reward = self._reward() + blue.cost
-        return self._observe(action, blue_obs.data), round(reward, 1)
+        self._show_red(red.sim_execute(state))
+        self.blue_action, self.red_action = ACTION_NAMES[action], str(red)
+        self.blue_success = blue_obs["success"].name
+        self.red_success = self._red_obs["success"].name
+        reward = round(self._reward() + blue.cost, 1)
+        return self._observe(action, blue_obs), reward
 
-    @property
-    def blue_action(self) -> str:
-        return self._blue_action
-
-    @property
-    def blue_success(self) -> str:
-        return str(self._blue_success)
-
-    @property
-    def red_action(self) -> str:
-        return str(self._red_action)
-
-    @property
-    def red_success(self) -> str:
-        return str(self._red_obs["success"])
-
-    def _is_valid(self, action: Any) -> bool:
-        """`test_valid_action`: may Red do this, with nothing but what it knows?"""
+    def _is_valid_for_red(self, action: Any) -> bool:
+        """`test_valid_action`: one of Red's actions, on nothing but what Red knows."""
         known = self._red_knows
-        return type(action) in self._red_action_types and all(
-            known[name].get(value, False) for name, value in vars(action).items() if name in known
-        )
+        if type(action) not in self._red_action_types:
+            return False
+        for name, value in vars(action).items():
+            if name in known and not known[name].get(value, False):
+                return False
+        return True
 
-    def _see(self, obs: Any) -> None:
-        """What Red sees of an action's observation, and what it knows from then on.
+    def _show_red(self, obs: Any) -> None:
+        """`filter_addresses` and `ActionSpace.update`: what Red sees, and knows from then on.
 
-        Addresses outside the network are removed (`filter_addresses`, comparing addresses rather
-        than their strings). Of the knowledge, only what a red agent or the check of its actions
-        reads is kept: hostnames, addresses, subnets.
+        Addresses are compared as such instead of as strings. Of Red's knowledge, only what a red
+        agent or the check of its actions reads is kept: hostnames, subnets and addresses.
         """
         known = self._red_knows
-        for host in obs.data.values():
-            if type(host) is not dict:
+        for name, host in list(obs.data.items()):
+            if name == "success":
                 continue
-            if "Processes" in host:
-                host["Processes"] = [p for p in host["Processes"] if self._in_network(p)]
-                if not host["Processes"]:
-                    del host["Processes"]
-            if "Interface" in host:
-                host["Interface"] = [
-                    interface
-                    for interface in host["Interface"]
-                    if interface.get("IP Address", BROADCAST) in self._addresses
-                    and ("Subnet" not in interface or interface["Subnet"] in self._networks)
-                ]
-                for interface in host["Interface"]:
-                    if "Subnet" in interface:
-                        known["subnet"][interface["Subnet"]] = True
-                    if "IP Address" in interface:
-                        known["ip_address"][interface["IP Address"]] = True
-                if not host["Interface"]:
-                    del host["Interface"]
+            for kind, is_inside in (("Processes", self._joins), ("Interface", self._has)):
+                if kind in host:
+                    host[kind] = list(filter(is_inside, host[kind]))
+                    if not host[kind]:
+                        del host[kind]
+            for interface in host.get("Interface", ()):
+                if "Subnet" in interface:
+                    known["subnet"][interface["Subnet"]] = True
+                if "IP Address" in interface:
+                    known["ip_address"][interface["IP Address"]] = True
             if "Hostname" in host.get("System info", ()):
                 known["hostname"][host["System info"]["Hostname"]] = True
-        for name in [name for name, host in obs.data.items() if host == {}]:
-            del obs.data[name]
+            if not host:
+                del obs.data[name]
         self._red_obs = obs.data
 
-    def _in_network(self, process: dict[str, Any]) -> bool:
-        return all(
-            connection.get(side, BROADCAST) in self._addresses
-            for connection in process.get("Connections", ())
-            for side in ("local_address", "remote_address")
+    def _joins(self, process: dict[str, Any]) -> bool:
+        """Whether all addresses that the process is connected to are in the network."""
+        for connection in process.get("Connections", ()):
+            for side in ("local_address", "remote_address"):
+                if connection.get(side, BROADCAST) not in self._addresses:
+                    return False
+        return True
+
+    def _has(self, interface: dict[str, Any]) -> bool:
+        """Whether the interface's address and subnet, where stated, are in the network."""
+        return interface.get("IP Address", BROADCAST) in self._addresses and (
+            "Subnet" not in interface or interface["Subnet"] in self._red_knows["subnet"]
         )
 
     def _reward(self) -> float:
-        """Blue's reward before the cost of its action, from the sessions and the OT service.
+        """Blue's reward before its action's cost, from Red's sessions and the OT service.
 
-        CybORG describes the whole network to compute this, Red's reward and Green's, which no
-        agent of this scenario reads. The sums run in its order and are rounded where it rounds.
+        CybORG describes the whole network to compute this, Red's reward and Green's, which no agent
+        of this scenario reads. The sums run in its order and are rounded where it rounds.
         """
-        state = self._state
-        red_sessions = state.sessions["Red"]
-        root_worth = system_worth = disrupted_worth = 0.0
-        for name, superuser, confidentiality, availability in self._template.worth:
-            host = state.hosts[name]
-            if any(
-                red_sessions[ident].username == superuser for ident in host.sessions.get("Red", ())
-            ):
-                if superuser == "root":
-                    root_worth += confidentiality
-                else:
-                    system_worth += confidentiality
-            if availability is not None and not any(p.name == "OTService" for p in host.processes):
-                disrupted_worth += availability
-        return -round(disrupted_worth, 1) + -round(root_worth + system_worth, 1)
+        hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
+        linux = windows = 0.0
+        for name, superuser, worth in self._template.confidentiality:
+            for ident in hosts[name].sessions.get("Red", ()):
+                if red_sessions[ident].username == superuser:
+                    if superuser == "root":
+                        linux += worth
+                    else:
+                        windows += worth
+                    break
+        disrupted = 0.0
+        for name, worth in self._template.availability:
+            for process in hosts[name].processes:
+                if process.name == "OTService":
+                    break
+            else:
+                disrupted += worth
+        return -round(disrupted, 1) - round(linux + windows, 1)
 
     def _observe(self, action: int, blue_obs: dict[str, Any]) -> NDArray[np.uint8]:
-        """Blue's 52 bits: `Monitor`, then the table of `BlueTableWrapper`, straight to its bits.
+        """Blue's 52 bits: `Monitor` and the table of `BlueTableWrapper`, without the table.
 
-        A host's anomalies are the process that a decoy of this step started there and the
-        connections seen since the last step: none of them is ever part of the first observation,
-        with which CybORG compares, because that holds only the processes of Blue's sessions.
+        Anomalies of a host are the process of a decoy set up in this step and the connections seen
+        since the last. CybORG also compares them with the first observation of the episode, in
+        which none of them can occur: it shows the processes of Blue's sessions, by their PID alone.
         """
-        name, _, target = ACTION_NAMES[action].partition(" ")
+        kind, _, target = ACTION_NAMES[action].partition(" ")
+        target_obs = blue_obs.get(target, {})
         compromise = self._compromise
-        if name == "Restore":
-            compromise[HOSTS.index(target), 2:] = 0
-        elif name == "Remove" and compromise[HOSTS.index(target), 2:].any():
-            compromise[HOSTS.index(target), 2:] = (1, 0)
-        sus_pids = self._state.sessions["Blue"][0]
-        activity = {}
+        if kind == "Restore":
+            compromise[HOSTS.index(target), 2:] = NO
+        elif kind == "Remove" and compromise[HOSTS.index(target), 2:].any():
+            compromise[HOSTS.index(target), 2:] = UNKNOWN
+        activities, suspicious = [], []
         for index, hostname in enumerate(HOSTS):
             events = self._state.hosts[hostname].events
             seen = events["NetworkConnections"]
-            decoy = hostname == target and "Processes" in blue_obs.get(target, ())
-            if decoy or seen:
-                kind = _interpret_connections(decoy, seen)
-                activity[index] = kind
-                if kind == (1, 1):
-                    compromise[index, 2:] = (0, 1)
-                for event in seen:
-                    if "pid" in event:
-                        sus_pids.add_sus_pids(hostname=hostname, pid=event["pid"])
-                events["NetworkConnections"] = []
-        if "Files" in blue_obs.get(target, ()) and any(
-            file["Density"] >= 0.9 for file in blue_obs[target]["Files"]
-        ):
-            compromise[HOSTS.index(target), 2:] = 1
+            decoy = hostname == target and "Processes" in target_obs
+            if not seen and not decoy:
+                continue
+            activity = _interpret_connections(decoy, seen)
+            activities.append((index, activity))
+            if activity == EXPLOIT:
+                compromise[index, 2:] = USER
+            for event in seen:
+                if "pid" in event:
+                    suspicious.append(index)
+                    self._state.sessions["Blue"][0].add_sus_pids(hostname, event["pid"])
+            events["NetworkConnections"] = []
+        if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
+            compromise[HOSTS.index(target), 2:] = PRIVILEGED
+        self.suspicious_hosts = tuple(suspicious)
         obs = compromise.copy()
-        for index, kind in activity.items():
-            obs[index, :2] = kind
+        for index, activity in activities:
+            obs[index, :2] = activity
         return obs.ravel()
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
-    """Activity bits of a host, from its new decoy process and the connections seen."""
+    """Activity bits of a host: a new decoy process, if any, then the connections seen."""
     n_anomalies = decoy + len(seen)
-    local_ports = {event["local_port"] for event in seen}
-    if n_anomalies >= 3 and len(local_ports) >= 3:
-        return 1, 0
+    n_ports = len({event["local_port"] for event in seen})
+    if n_anomalies >= 3 and n_ports >= 3:
+        return SCAN
     if any(event.get("remote_port") == 4444 for event in seen):
-        return 1, 1
-    if n_anomalies >= 3 and len(local_ports) == 1:
-        return 1, 1
-    return (0, 0) if decoy else (1, 0)
+        return EXPLOIT
+    if n_anomalies >= 3 and n_ports == 1:
+        return EXPLOIT
+    return NO if decoy else SCAN
 
 
 def _blue_action(actions: Any, name: str) -> Any:
-    kind, _, host = name.partition(" ")
+    kind, _, hostname = name.partition(" ")
     if kind == "Sleep":
         return actions.Sleep()
-    return getattr(actions, kind)(session=0, agent="Blue", **({"hostname": host} if host else {}))
+    target = {"hostname": hostname} if hostname else {}
+    return getattr(actions, kind)(session=0, agent="Blue", **target)
+
+
+def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
+    """Red's action space as an episode begins: everything is there, nothing is known.
+
+    RedMeander shuffles the addresses, so their order counts. It is that of the true state: host by
+    host, and before a host's own address any address of the network that a process of it names.
+    """
+    subnets, addresses = {}, {}
+    for host in state.hosts.values():
+        for process in host.processes:
+            for connection in process.connections:
+                if connection["local_address"] in state.ip_addresses:
+                    addresses[connection["local_address"]] = False
+        subnets[host.interfaces[1].subnet] = False
+        addresses[host.interfaces[1].ip_address] = False
+    return {
+        "subnet": subnets,
+        "ip_address": addresses,
+        "hostname": dict.fromkeys(state.hosts, False),
+        "session": {0: True},
+        "agent": {"Red": True},
+    }
 
 
 class _Template:
-    """What every episode of a scenario starts from, taken from a state that CybORG initialised.
+    """What every episode starts from, taken from a network that CybORG has set up itself.
 
-    `reset` draws the random numbers that `State._initialise_state` draws, in its order: the
-    subnets, the addresses of their hosts, the PID of each session. Everything else is the same in
-    every episode and is copied.
+    Attributes:
+        confidentiality: for each host its name, the user whose session counts, and its worth.
+        availability: the name and the worth of each host with an OT service.
     """
 
     def __init__(self, state: Any) -> None:
-        scenario = state.scenario
-        self._scenario = scenario
-        self._hosts = {name: _clone(host) for name, host in state.hosts.items()}
-        session_pids = {
-            (session.host, session.pid)
-            for sessions in state.sessions.values()
-            for session in sessions.values()
-        }
-        for name, host in self._hosts.items():
-            host.original_processes = [
-                p for p in host.original_processes if (name, p.pid) not in session_pids
-            ]
-            host.processes = [p for p in host.processes if (name, p.pid) not in session_pids]
+        self._scenario = scenario = state.scenario
+        self._subnet_type = type(next(iter(state.subnets.values())))
         self._sessions = [
-            (agent, _clone(session), _clone(state.hosts[session.host].get_process(session.pid)))
+            (agent, session, state.hosts[session.host].get_process(session.pid))
             for agent, sessions in state.sessions.items()
             for session in sessions.values()
         ]
-        self.worth = []
+        pids = {(session.host, session.pid) for _, session, _ in self._sessions}
+        self._hosts = {}
+        self.confidentiality, self.availability = [], []
         for name, host in state.hosts.items():
+            self._hosts[name] = template = _clone(host)
+            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
+            template.original_processes = [
+                p for p in host.original_processes if (name, p.pid) not in pids
+            ]
             stated = scenario.get_host(name)
-            self.worth.append(
-                (
-                    name,
-                    "root" if host.os_type.name == "LINUX" else "SYSTEM",
-                    WORTH[stated.get("ConfidentialityValue", "Low")],
-                    WORTH[stated.get("AvailabilityValue", "Low")]
-                    if any(p.name == "OTService" for p in host.processes)
-                    else None,
-                )
-            )
+            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
+            worth = WORTH[stated.get("ConfidentialityValue", "Low")]
+            self.confidentiality.append((name, superuser, worth))
+            if any(process.name == "OTService" for process in host.processes):
+                worth = WORTH[stated.get("AvailabilityValue", "Low")]
+                self.availability.append((name, worth))
 
     def reset(self, state: Any, generator: random.Random) -> None:
-        state.ip_addresses, state.subnet_name_to_cidr, subnets = {}, {}, {}
-        scenario, address_of = self._scenario, {}
-        subnet_class = type(next(iter(state.subnets.values())))
+        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
+        scenario = self._scenario
+        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
+        location = {}
         drawn = generator.sample(SUBNETS, len(scenario.subnets))
         for name, cidr in zip(scenario.subnets, drawn, strict=True):
-            generator.choice((cidr,))  # among its subnets of the size needed: itself
+            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
             hosts = scenario.get_subnet_hosts(name)
             addresses = generator.sample(_addresses_in(cidr), len(hosts))
             for host, address in zip(hosts, addresses, strict=True):
                 state.ip_addresses[address] = host
-                address_of[host] = (address, cidr)
+                location[host] = address, cidr
             state.subnet_name_to_cidr[name] = cidr
-            subnets[cidr] = subnet_class(
-                cidr, addresses, scenario.get_subnet_nacls(name), name=name
+            state.subnets[cidr] = self._subnet_type(
+                cidr, addresses, scenario.get_subnet_nacls(name), name
             )
-        state.subnets = subnets
-        state.hosts = {name: self._host(name, *address_of[name]) for name in self._hosts}
+        state.hosts = {name: self._host(name, *location[name]) for name in self._hosts}
         state.sessions = {agent: {} for agent in scenario.agents}
         for agent, session, process in self._sessions:
-            self._start_session(state, agent, session, process, generator)
-        state.sessions_count = {agent: len(state.sessions[agent]) for agent in state.sessions}
+            _start_session(state, agent, session, process, generator)
+        state.sessions_count = {agent: len(state.sessions[agent]) for agent in scenario.agents}
 
     def _host(self, name: str, address: IPv4Address, cidr: IPv4Network) -> Any:
         template = self._hosts[name]
-        host = _clone(template)
-        host.processes = [_clone(process) for process in template.processes]
+        host = _clone(template, "original_processes")
+        host.processes = [_clone(process, "connections") for process in template.processes]
         loopback, ethernet = template.interfaces
-        host.interfaces = [loopback, _clone(ethernet)]
-        host.interfaces[1].ip_address, host.interfaces[1].subnet = address, cidr
+        ethernet = _clone(ethernet)
+        ethernet.ip_address, ethernet.subnet = address, cidr
+        host.interfaces = [loopback, ethernet]
         host.services = {service: dict(facts) for service, facts in template.services.items()}
         host.events = {kind: [] for kind in template.events}
-        host.sessions = {}
-        host.original_sessions = {}
+        host.files, host.ephemeral_ports = [], []
+        host.sessions, host.original_sessions = {}, {}
         return host
 
-    @staticmethod
-    def _start_session(
-        state: Any, agent: str, session: Any, process: Any, generator: random.Random
-    ) -> None:
-        host = state.hosts[session.host]
-        session, process = _clone(session), _clone(process)
-        taken = {p.pid for p in host.processes}
-        pid = 0
-        while pid == 0 or pid in taken:
-            pid = generator.randrange(32768)
-        session.pid = process.pid = pid
-        session.children = {}
-        host.processes.append(process)
-        backup = _clone(process)
-        backup.open_ports = []
-        host.original_processes.append(backup)
-        for sessions in (host.sessions, host.original_sessions):
-            sessions.setdefault(agent, []).append(session.ident)
-        state.sessions[agent][session.ident] = session
-        if session.parent is not None:
-            state.sessions[agent][session.parent].children[session.ident] = session
 
-    def red_knows_at_first(self, state: Any) -> dict[str, dict[Any, bool]]:
-        """Red's action space as an episode begins: all hosts, subnets and addresses, unknown.
-
-        RedMeander draws from the addresses in the order in which the true state lists them: host
-        by host, first those that a process of the host is bound to, should one exist.
-        """
-        subnets: dict[IPv4Network, bool] = {}
-        addresses: dict[IPv4Address, bool] = {}
-        for host in state.hosts.values():
-            for process in host.processes:
-                for connection in process.connections:
-                    if connection["local_address"] in state.ip_addresses:
-                        addresses[connection["local_address"]] = False
-            subnets[host.interfaces[1].subnet] = False
-            addresses[host.interfaces[1].ip_address] = False
-        return {
-            "subnet": subnets,
-            "ip_address": addresses,
-            "hostname": dict.fromkeys(state.hosts, False),
-            "session": {0: True},
-            "agent": {"Red": True},
-        }
+def _start_session(
+    state: Any, agent: str, session: Any, process: Any, generator: random.Random
+) -> None:
+    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
+    host = state.hosts[session.host]
+    taken = {process.pid for process in host.processes}
+    pid = 0
+    while pid == 0 or pid in taken:
+        pid = generator.randrange(32768)
+    process = _clone(process, "connections")
+    session = _clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
+    process.pid = session.pid = pid
+    session.children = {}
+    host.processes.append(process)
+    backup = _clone(process, "connections")
+    backup.open_ports = []
+    host.original_processes.append(backup)
+    for sessions in (host.sessions, host.original_sessions):
+        sessions.setdefault(agent, []).append(session.ident)
+    state.sessions[agent][session.ident] = session
+    if session.parent is not None:
+        state.sessions[agent][session.parent].children[session.ident] = session
 
 
 @cache

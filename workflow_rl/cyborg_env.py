@@ -1,18 +1,14 @@
 """The Gymnasium environment over CybORG, the simulator of CAGE Challenge 2 (Scenario 2).
 
-Only this module and `cyborg_speedups` import CybORG. Neither ever imports torch, so that worker
+Only this module and `private_cyborg` import CybORG, and neither ever imports torch, so that worker
 processes stay small.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import operator
 import random
-import sys
-import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex
 
@@ -21,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cyborg_speedups import SpedUpSimulator
+from workflow_rl.private_cyborg import no_stable_baselines3
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream")
@@ -227,12 +224,11 @@ def _make_simulator(name: str) -> Simulator:
         return _upstream_simulator()
     if name == "cyborg-stock":
         return _stock_simulator()
-    with _no_stable_baselines3():
-        return SpedUpSimulator()
+    return SpedUpSimulator()
 
 
 def _stock_simulator() -> Simulator:
-    with _no_stable_baselines3():
+    with no_stable_baselines3():
         agents = importlib.import_module("csle_cyborg.agents")
         main = importlib.import_module("csle_cyborg.main")
         wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
@@ -245,7 +241,7 @@ def _stock_simulator() -> Simulator:
 
 def _upstream_simulator() -> Simulator:
     try:
-        with _no_stable_baselines3():
+        with no_stable_baselines3():
             package = importlib.import_module("CybORG")
             agents = importlib.import_module("CybORG.Agents")
             wrapper = importlib.import_module("CybORG.Agents.Wrappers.ChallengeWrapper")
@@ -265,22 +261,3 @@ def _upstream_simulator() -> Simulator:
         wrapper.ChallengeWrapper,
         {name: getattr(agents, name) for name in RED_AGENTS},
     )
-
-
-@contextlib.contextmanager
-def _no_stable_baselines3() -> Iterator[None]:
-    """Let CybORG's import of Stable-Baselines3 find an empty stand-in.
-
-    CybORG needs it for one agent that is never used here, and it would load torch. A real one that
-    is already imported stays, and a later import finds the real one.
-    """
-    if "stable_baselines3" in sys.modules:
-        yield
-        return
-    stand_in = types.ModuleType("stable_baselines3")
-    stand_in.PPO = None  # type: ignore[attr-defined]
-    sys.modules["stable_baselines3"] = stand_in
-    try:
-        yield
-    finally:
-        del sys.modules["stable_baselines3"]

@@ -7,28 +7,23 @@ why that is exact. The red agents, what actions do to the network, and every dra
 number, in its order, remain CybORG's own: the tests compare whole traces with csle-cyborg as
 published.
 
-All of it happens in a private copy of the package, imported a second time under modules of its
-own, so that csle-cyborg as published stays untouched in the same process.
+All of it happens in a private copy of the package (see `private_cyborg`): csle-cyborg as published
+stays untouched in the same process.
 """
 
 from __future__ import annotations
 
-import importlib
 import random
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.private_cyborg import PrivateCyborg
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 
-PACKAGE = "csle_cyborg"
 WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
 # All possible subnets of CybORG's private network, which it lists anew for every episode.
 SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
@@ -38,58 +33,6 @@ SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
-
-
-class PrivateCopy:
-    """A second import of csle-cyborg, with its own modules and its own random generator.
-
-    `random` takes the place of Python's global generator in every module of the copy. It is the
-    same Mersenne Twister with the same methods, so the same seed gives the same draws, while the
-    global state is neither read nor written. The simulators of one process share it in turns.
-    """
-
-    def __init__(self) -> None:
-        self.random = random.Random()
-        self.modules: dict[str, ModuleType] = {}
-        self._playing: SpedUpSimulator | None = None
-        with self.importable():
-            for name in ("agents", "shared.actions", "simulator.state"):
-                importlib.import_module(f"{PACKAGE}.{name}")
-        global_generator = random.choice.__self__  # type: ignore[attr-defined]
-        for module in self.modules.values():
-            for name, value in list(vars(module).items()):
-                if value is random:
-                    setattr(module, name, self.random)
-                elif getattr(value, "__self__", None) is global_generator:
-                    setattr(module, name, getattr(self.random, value.__name__))
-
-    def __getitem__(self, name: str) -> Any:
-        return self.modules[f"{PACKAGE}.{name}"]
-
-    @contextmanager
-    def importable(self) -> Iterator[None]:
-        """Let imports, and CybORG's own look-ups in `sys.modules`, find this copy."""
-        published = _take_modules()
-        sys.modules.update(self.modules)
-        try:
-            yield
-        finally:
-            self.modules = _take_modules()
-            sys.modules.update(published)
-
-    def switch_to(self, simulator: SpedUpSimulator) -> None:
-        """Continue with the draws of this simulator; costs nothing while it plays alone."""
-        if self._playing is simulator:
-            return
-        if self._playing is not None:
-            self._playing.random_state = self.random.getstate()
-        self.random.setstate(simulator.random_state)
-        self._playing = simulator
-
-
-def _take_modules() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
-    return {name: sys.modules.pop(name) for name in names}
 
 
 def _clone(entity: Any, *containers: str) -> Any:
@@ -126,18 +69,20 @@ def is_host_using_port(host: Any, port: int) -> bool:
     )
 
 
-@cache
-def _private_copy() -> PrivateCopy:
-    copy = PrivateCopy()
-    copy["simulator.host"].Host.restore = restore_host
-    for module in copy.modules.values():
+def _sped_up_copy() -> PrivateCyborg:
+    cyborg = PrivateCyborg()
+    cyborg["simulator.host"].Host.restore = restore_host
+    for module in cyborg.modules.values():
         if hasattr(module, "_is_host_using_port"):
             vars(module)["_is_host_using_port"] = is_host_using_port
     # What a string parses to depends on nothing but the string.
-    for enum in vars(copy["shared.enums"]).values():
+    for enum in vars(cyborg["shared.enums"]).values():
         if hasattr(enum, "parse_string"):
             enum.parse_string = staticmethod(cache(enum.parse_string))
-    return copy
+    return cyborg
+
+
+CYBORG = _sped_up_copy()
 
 
 # --- One network ---------------------------------------------------------------------------------
@@ -151,13 +96,12 @@ class SpedUpSimulator:
     """
 
     def __init__(self) -> None:
-        self._copy = copy = _private_copy()
-        self.random_state = copy.random.getstate()
-        copy.switch_to(self)
-        scenario = copy["shared.scenario"].Scenario(scenario2())
-        self._state = copy["simulator.state"].State(scenario)
+        self.random_state = CYBORG.random.getstate()
+        CYBORG.let_play(self)
+        scenario = CYBORG["shared.scenario"].Scenario(scenario2())
+        self._state = CYBORG["simulator.state"].State(scenario)
         self._template = _Template(self._state)
-        agents, actions = copy["agents"], copy["shared.actions"]
+        agents, actions = CYBORG["agents"], CYBORG["shared.actions"]
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._red_action_types = {
             getattr(actions, name) for name in scenario.get_agent_info("Red").actions
@@ -168,9 +112,9 @@ class SpedUpSimulator:
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        self._copy.switch_to(self)
-        self._copy.random.seed(seed)
-        self._template.reset(self._state, self._copy.random)
+        CYBORG.let_play(self)
+        CYBORG.random.seed(seed)
+        self._template.reset(self._state, CYBORG.random)
         self._addresses = {BROADCAST, *self._state.ip_addresses}
         self._red_knows = _unknown_network(self._state)
         self._red_agent = self._red_agents[red_agent]
@@ -185,7 +129,7 @@ class SpedUpSimulator:
         The lists of possible actions, which CybORG makes anew for every step, never change: they
         hold Blue's actions on the hosts of the scenario. All of them are always valid.
         """
-        self._copy.switch_to(self)
+        CYBORG.let_play(self)
         state, blue = self._state, self._blue_actions[action]
         blue_obs = blue.sim_execute(state).data
         red = self._red_agent.get_action(self._red_obs, self._red_knows)

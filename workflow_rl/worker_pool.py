@@ -102,17 +102,14 @@ class _WorkerProcess:
 
     def receive(self) -> Reply:
         """The next answer. Raises WorkerError if there is none by the deadline."""
-        seconds_left = max(0.0, self.heard_at + self.timeout - time.monotonic())
         try:
-            if not self.pipe.poll(seconds_left):
-                raise self._error(f"gave no answer for {self.timeout:g} s")
+            if self.overdue and not self.pipe.poll(0):
+                raise BlockingIOError
             answer = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             raise self._error("ended") from None
         except BlockingIOError:
-            raise self._error(
-                f"stopped half-way through an answer for {self.timeout:g} s"
-            ) from None
+            raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
         self.heard_at = time.monotonic()
         if isinstance(answer, Failure):
             self.command = answer.command
@@ -194,12 +191,9 @@ class WorkerPool:
         self._workers[index].send(Request(command, payload))
 
     def receive(self, index: int) -> Reply:
-        """One worker's next answer, waiting for it at most until its deadline. Raises WorkerError,
-        and StopRequested if that comes first."""
-        worker = self._workers[index]
-        while not worker.overdue and not worker.pipe.poll(POLL_SECONDS):
-            self.raise_if_stopped()
-        return worker.receive()
+        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
+        self.raise_if_stopped()
+        return self._workers[index].receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
         """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
@@ -288,7 +282,7 @@ def _ensure_fork_server() -> None:
     minute and 6 GB. One thread a worker: they are as many as the cores.
     """
     multiprocessing.forkserver.set_forkserver_preload(
-        ["workflow_rl.worker", "workflow_rl.cyborg_env"]
+        ["workflow_rl.worker_preload"]
     )
     package_root = str(Path(__file__).resolve().parent.parent)
     search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))

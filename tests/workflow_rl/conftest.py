@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.trajectory import Trajectory
+from workflow_rl.episode import EpisodeSpec, episode_spec
+
+
+@pytest.fixture(scope="session")
+def policy() -> NumpyPolicy:
+    """An actor of the simulator's shape with random weights."""
+    random = np.random.default_rng(5)
+    sizes = [(52, 16), (16, 145)]
+    weights = tuple(random.normal(size=size).astype(np.float32) for size in sizes)
+    biases = tuple(random.normal(size=size[1]).astype(np.float32) for size in sizes)
+    return NumpyPolicy(PolicyParameters(weights, biases, "tanh"), policy_version=4)
+
+
+@pytest.fixture
+def specs() -> list[EpisodeSpec]:
+    return [episode_spec(3, number, "mixed") for number in range(11)]
+
+
+def assert_same_trajectories(left: list[Trajectory], right: list[Trajectory]) -> None:
+    """Bitwise, but for the time they took."""
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        for name in set(Trajectory._fields) - {"busy_seconds"}:
+            a, b = getattr(one, name), getattr(other, name)
+            assert np.array_equal(a, b), (one.episode, name)
+            assert getattr(a, "dtype", None) == getattr(b, "dtype", None), name
+
+
+@pytest.fixture
+def same_trajectories() -> Callable[[list[Trajectory], list[Trajectory]], None]:
+    return assert_same_trajectories

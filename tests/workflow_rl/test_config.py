@@ -1,0 +1,83 @@
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.ppo import PPOConfig
+from workflow_rl import config as config_module
+from workflow_rl.config import ConfigError, TrainConfig, workers_for
+
+
+def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
+    config = TrainConfig("sync", n_envs=5)
+    assert (config.n_workers, config.envs_per_worker) == (5, 1)
+
+
+def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch):
+    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    config = TrainConfig("async", n_envs=100)
+    assert (config.n_workers, config.envs_per_worker) == (2, 50)
+    assert TrainConfig("async", n_envs=1).n_workers == 1
+
+
+@pytest.mark.parametrize(
+    ("n_envs", "episodes"), [(1, 24), (8, 24), (10, 30), (24, 24), (25, 25), (100, 100)]
+)
+def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, episodes):
+    assert TrainConfig("async", n_envs=n_envs).episodes_per_update == episodes
+
+
+@given(
+    n_envs=st.integers(1, 200),
+    n_workers=st.none() | st.integers(1, 200),
+    envs_per_worker=st.none() | st.integers(1, 200),
+    mode=st.sampled_from(["sync", "async"]),
+)
+def test_every_worker_has_an_env_and_every_env_a_worker(
+    n_envs, n_workers, envs_per_worker, mode
+):
+    try:
+        workers, envs = workers_for(mode, n_envs, n_workers, envs_per_worker)
+    except ConfigError as error:
+        assert error.field_name in ("n_workers", "envs_per_worker")
+        assert n_workers is not None
+        return
+    assert (workers - 1) * envs < n_envs <= workers * envs
+    assert n_workers in (None, workers)
+    assert envs_per_worker in (None, envs)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "both"),
+        ("red_agent", "Nobody"),
+        ("n_envs", 0),
+        ("n_workers", 9),
+        ("envs_per_worker", 0),
+        ("max_steps", 0),
+        ("total_episodes", 0),
+        ("episodes_per_update", 0),
+        ("seed", -1),
+        ("learner_threads", 0),
+        ("checkpoint_every", 0),
+        ("eval_every", -1),
+        ("eval_episodes", 0),
+        ("worker_timeout", -1),
+        ("max_worker_failures", -1),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(**{"mode": "async", field: value})
+    assert caught.value.field_name == field
+    assert str(value) in str(caught.value)
+
+
+def test_config_survives_json_and_cannot_be_changed():
+    config = TrainConfig("sync", n_envs=3, ppo=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
+    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 1  # type: ignore[misc]

@@ -1,0 +1,182 @@
+"""Both collectors: what they return, and that no fault, worker count or mode changes it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agents.numpy_policy import NumpyPolicy
+from tests.faulty_env import FAULTS, FaultyEnv
+from tests.tiny_envs import CountingEnv
+from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.episode import EpisodeSpec, episode_spec, play_episode
+from workflow_rl.parallel_env import ParallelEnv
+from workflow_rl.parallel_env_async import AsyncParallelEnv
+from workflow_rl.rollout import Rollout
+from workflow_rl.worker_pool import TooManyFailuresError, WorkerError, WorkerPool
+
+Collector = Callable[..., Rollout]
+
+
+def collect_async(
+    make_env, policy, specs, n_workers=2, per_request=3, **pool_options
+) -> Rollout:
+    with WorkerPool(make_env, n_workers, **pool_options) as pool:
+        return AsyncParallelEnv(pool, per_request).collect(policy, specs)
+
+
+def collect_sync(make_env, policy, specs, n_workers=2, per_worker=2, **pool_options) -> Rollout:
+    with WorkerPool(make_env, n_workers, per_worker, **pool_options) as pool:
+        return ParallelEnv(pool, n_workers * per_worker).collect(policy, specs)
+
+
+COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
+
+
+@pytest.fixture(scope="module")
+def expected(policy) -> list:
+    env = CountingEnv()
+    return [play_episode(env, policy, episode_spec(3, number, "mixed")) for number in range(11)]
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_collectors_return_what_plain_episodes_are(
+    collect: Collector, policy, specs, expected, same_trajectories
+):
+    rollout = collect(CountingEnv, policy, specs)
+    same_trajectories(rollout.trajectories, expected)
+    assert len({t.length for t in expected}) > 1, "the test needs episodes of different lengths"
+    assert {t.terminated for t in expected} == {True, False}
+    assert all(t.terminated != t.truncated for t in rollout.trajectories)
+    assert all(t.policy_version == 4 for t in rollout.trajectories)
+    assert rollout.env_steps == sum(t.length for t in expected)
+    assert 0 < rollout.utilisation(rollout.collect_seconds) <= 1
+    assert rollout.workers_restarted == 0
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(n_workers=st.integers(1, 7), size=st.integers(1, 5), n_episodes=st.integers(1, 11))
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_no_shape_changes_the_result(
+    collect: Collector, policy, expected, same_trajectories, n_workers, size, n_episodes
+):
+    specs = [episode_spec(3, number, "mixed") for number in range(n_episodes)]
+    rollout = collect(CountingEnv, policy, specs, n_workers, size)
+    same_trajectories(rollout.trajectories, expected[:n_episodes])
+
+
+def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
+    specs = [episode_spec(1, number, "mixed") for number in range(5)]
+    make_env = functools.partial(CyborgEnv, max_steps=12)
+    one = collect_async(make_env, policy, specs)
+    other = collect_sync(make_env, policy, specs)
+    same_trajectories(one.trajectories, other.trajectories)
+    assert len({t.red_agent for t in one.trajectories}) > 1
+
+
+def test_another_seed_is_another_episode(policy):
+    env = CountingEnv()
+    one = play_episode(env, policy, episode_spec(3, 0, "mixed"))
+    other = play_episode(env, policy, episode_spec(4, 0, "mixed"))
+    assert not np.array_equal(one.obs, other.obs)
+
+
+@pytest.mark.parametrize("method", ["create", "reset", "step"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_a_worker_that_fails_changes_nothing(
+    collect: Collector, fault, method, policy, specs, expected, tmp_path, same_trajectories, caplog
+):
+    make_env = functools.partial(
+        FaultyEnv, CountingEnv, fault, method, 1 if method == "create" else 3, [tmp_path / "1"]
+    )
+    rollout = collect(make_env, policy, specs, timeout=2.0 if fault in ("hang", "stopped") else 20)
+    same_trajectories(rollout.trajectories, expected)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(("worker-0 ", "worker-1 "))
+    assert "during '" in message
+    assert (tmp_path / "1").exists()
+    if fault == "exception":
+        assert "ArithmeticError: the injected fault" in message
+        assert "exit code: 1" in message
+    elif fault == "exit":
+        assert "ended" in message
+        assert "exit code: 7" in message
+    elif fault == "killed":
+        assert "SIGKILL" in message
+    else:
+        assert "gave no complete answer for 2 s" in message
+        assert "still running" in message
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_several_workers_may_fail(
+    collect: Collector, policy, specs, expected, tmp_path, same_trajectories
+):
+    tickets = [tmp_path / str(number) for number in range(3)]
+    make_env = functools.partial(FaultyEnv, CountingEnv, "killed", "step", 4, tickets)
+    rollout = collect(make_env, policy, specs, 3)
+    same_trajectories(rollout.trajectories, expected)
+    assert rollout.workers_restarted == 3
+
+
+@pytest.mark.parametrize("method", ["create", "step"])
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_failures_without_end_stop_the_collection(
+    collect: Collector, method, policy, specs, tmp_path
+):
+    tickets = [tmp_path / str(number) for number in range(100)]
+    make_env = functools.partial(FaultyEnv, CountingEnv, "exception", method, 1, tickets)
+    with pytest.raises(TooManyFailuresError, match="at most 4 may") as caught:
+        collect(make_env, policy, specs, max_failures=4)
+    assert "ArithmeticError: the injected fault" in str(caught.value)
+    assert isinstance(caught.value.__cause__, WorkerError)
+    assert caught.value.__cause__.exitcode == 1
+
+
+def test_blocks_shrink_so_that_workers_end_together():
+    class PoolOfTwo:
+        n_workers = 2
+
+    def handed_out(n_episodes: int, largest: int) -> Sequence[int]:
+        env, waiting, sizes = AsyncParallelEnv(PoolOfTwo(), largest), n_episodes, []  # type: ignore[arg-type]
+        while waiting:
+            sizes.append(env._block_size(waiting))
+            waiting -= sizes[-1]
+        return sizes
+
+    # A quarter of what waits, at least one: 100 -> 25, 75 -> 19, 56 -> 14, ...
+    assert handed_out(100, 50)[:3] == [25, 19, 14]
+    assert handed_out(100, 50)[-3:] == [1, 1, 1]
+    assert handed_out(100, 10)[:2] == [10, 10]
+    assert handed_out(5, 1) == [1] * 5
+
+
+def test_free_run_counts_episodes(policy):
+    specs: list[EpisodeSpec] = [episode_spec(0, number, "SleepAgent") for number in range(3)]
+    with WorkerPool(CountingEnv, 2) as pool:
+        counts = AsyncParallelEnv(pool).free_run(policy, specs, seconds=0.2)
+    assert len(counts) == 2
+    for count in counts:
+        assert count.seconds >= 0.2
+        assert count.episodes >= 1
+        assert count.env_steps >= count.episodes
+
+
+def test_evaluation_seeds_are_not_training_seeds(policy):
+    from workflow_rl.episode import SeedStream
+
+    streams = [episode_spec(0, 0, "SleepAgent", stream) for stream in SeedStream]
+    assert len({spec.env_seed for spec in streams}) == len(streams)
+
+
+def test_greedy_policy_travels_to_the_workers(policy, specs):
+    greedy = NumpyPolicy(policy.parameters, greedy=True)
+    rollout = collect_async(CountingEnv, greedy, specs)
+    for trajectory in rollout.trajectories:
+        assert np.array_equal(trajectory.action, policy.logits(trajectory.obs).argmax(axis=1))

@@ -141,11 +141,19 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
 
 
 class ChallengeSimulator:
-    """An unmodified CybORG behind its own `ChallengeWrapper`."""
+    """An unmodified CybORG behind its own `ChallengeWrapper`.
 
-    def __init__(self, cyborg: Any, challenge_wrapper: Any, red_agent_classes: dict[str, Any]):
+    Args:
+        cyborg_class: CybORG's main class.
+        scenario: what that class takes for a scenario.
+        agents: the module that has the red agents.
+        challenge_wrapper: the wrapper's class.
+    """
+
+    def __init__(self, cyborg_class: Any, scenario: Any, agents: Any, challenge_wrapper: Any):
         self._random_state = _RandomState()
         with self._random_state:
+            cyborg = cyborg_class(scenario, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
         names = tuple(map(str, self._wrapper.possible_actions))
         if names != ACTION_NAMES:
@@ -154,7 +162,7 @@ class ChallengeSimulator:
                 f"{len(ACTION_NAMES)}: install the challenge's commit {UPSTREAM_COMMIT}"
             )
         self._controller = cyborg.environment_controller
-        self._red_agents = {name: agent() for name, agent in red_agent_classes.items()}
+        self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]:
@@ -232,11 +240,7 @@ def _stock_simulator() -> Simulator:
         agents = importlib.import_module("csle_cyborg.agents")
         main = importlib.import_module("csle_cyborg.main")
         wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
-    return ChallengeSimulator(
-        main.Main(scenario2(), "sim", agents={"Red": agents.SleepAgent}),
-        wrapper.ChallengeWrapper,
-        {name: getattr(agents, name) for name in RED_AGENTS},
-    )
+    return ChallengeSimulator(main.Main, scenario2(), agents, wrapper.ChallengeWrapper)
 
 
 def _upstream_simulator() -> Simulator:
@@ -256,8 +260,4 @@ def _upstream_simulator() -> Simulator:
         ) from error
     assert package.__file__ is not None
     scenario = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
-    return ChallengeSimulator(
-        package.CybORG(str(scenario), "sim", agents={"Red": agents.SleepAgent}),
-        wrapper.ChallengeWrapper,
-        {name: getattr(agents, name) for name in RED_AGENTS},
-    )
+    return ChallengeSimulator(package.CybORG, str(scenario), agents, wrapper.ChallengeWrapper)

@@ -1,0 +1,166 @@
+"""The sped-up simulator against csle-cyborg as published: whole traces, and the network itself."""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.scripted import ScriptedAgent, make_scripted_agent
+from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS
+
+POLICIES = ("random", "sleep", "react-remove", "react-restore", "decoys", "all-kinds")
+# An address of the network that a process of Defender is bound to in the scenario.
+BOUND_ADDRESS = ipaddress.IPv4Address("10.0.11.88")
+
+
+class MixedAgent:
+    """Draws the kind of action first, by weight, then its host."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self._groups = [
+            [i for i, name in enumerate(ACTION_NAMES) if name.startswith(kind)] for kind in weights
+        ]
+        self._weights = list(weights.values())
+
+    def reset(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        group = self._generator.choice(len(self._groups), p=self._weights)
+        return int(self._generator.choice(self._groups[group]))
+
+
+def make_policy(name: str) -> ScriptedAgent:
+    if name == "decoys":
+        return MixedAgent({"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1})
+    if name == "all-kinds":
+        weights = {"Sleep": 0.2, "Monitor": 0.2, "Analyse": 0.2, "Remove": 0.15}
+        return MixedAgent(weights | {"Decoy": 0.15, "Restore": 0.1})
+    return make_scripted_agent(name)
+
+
+@pytest.fixture(scope="module")
+def stock() -> CyborgEnv:
+    return CyborgEnv(simulator="cyborg-stock")
+
+
+@pytest.fixture(scope="module")
+def sped_up() -> CyborgEnv:
+    return CyborgEnv(simulator="cyborg")
+
+
+def network(env: CyborgEnv) -> Any:
+    """The network's state in plain values; ordered as the simulator orders it."""
+    simulator: Any = env._simulator
+    state = simulator._state if hasattr(simulator, "_state") else simulator._controller.state
+    names = ("hosts", "sessions", "subnets", "ip_addresses", "sessions_count")
+    return {name: plain(getattr(state, name)) for name in names}
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return str(value)
+    if isinstance(value, (ipaddress.IPv4Address, ipaddress.IPv4Network)):
+        return str(value)
+    if isinstance(value, dict):
+        return [(plain(key), plain(item)) for key, item in value.items()]
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if hasattr(value, "__dict__"):
+        # A host's description in the scenario, and what is copied from it, are not its state.
+        unread = ("default_process_info", "info")
+        facts = {key: plain(item) for key, item in vars(value).items() if key not in unread}
+        return type(value).__name__, sorted(facts.items())
+    return value
+
+
+def assert_same_episode(
+    stock: CyborgEnv,
+    sped_up: CyborgEnv,
+    policy: ScriptedAgent,
+    red_agent: str,
+    seed: int,
+    look_into_network: bool = False,
+) -> None:
+    """One episode in both: equal obs, reward and info (actions, successes) at every step."""
+    options = {"red_agent": red_agent}
+    obs, info = stock.reset(seed=seed, options=options)
+    same_obs, same_info = sped_up.reset(seed=seed, options=options)
+    policy.reset(seed)
+    step, truncated = 0, False
+    while not truncated:
+        where = f"{red_agent}, seed {seed}, step {step}"
+        assert obs.tolist() == same_obs.tolist(), where
+        assert info == same_info, where
+        if look_into_network and step in (0, 1, 7, 20, 45, 99):
+            assert network(stock) == network(sped_up), where
+        action = policy.act(obs, info)
+        obs, reward, _, truncated, info = stock.step(action)
+        same_obs, same_reward, _, _, same_info = sped_up.step(action)
+        assert repr(reward) == repr(same_reward), where
+        step += 1
+    assert obs.tolist() == same_obs.tolist()
+    assert info == same_info
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+def test_episodes_are_identical(
+    stock: CyborgEnv, sped_up: CyborgEnv, red_agent: str, policy: str
+) -> None:
+    for seed in range(4):
+        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed)
+
+
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+def test_the_network_itself_is_identical(
+    stock: CyborgEnv, sped_up: CyborgEnv, red_agent: str
+) -> None:
+    for seed, policy in enumerate(("all-kinds", "react-remove", "decoys", "random"), start=100):
+        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed, True)
+
+
+# In these episodes a host has that address: another host, or Defender itself.
+@pytest.mark.parametrize("seed", [1097, 3082, 7425, 160431])
+def test_an_address_that_a_process_is_bound_to_is_listed_first(
+    stock: CyborgEnv, sped_up: CyborgEnv, seed: int
+) -> None:
+    assert_same_episode(stock, sped_up, make_policy("sleep"), "RedMeanderAgent", seed, True)
+    simulator: Any = sped_up._simulator
+    assert next(iter(simulator._red_knows["ip_address"])) == BOUND_ADDRESS
+
+
+def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: CyborgEnv) -> None:
+    for seed in range(12):
+        red_agent = RED_AGENTS[seed % 3]
+        fresh = CyborgEnv(simulator="cyborg")
+        assert_same_episode(fresh, sped_up, make_policy("all-kinds"), red_agent, seed, True)
+
+
+def test_the_published_package_is_untouched() -> None:
+    CyborgEnv(simulator="cyborg-stock")
+    from csle_cyborg.shared import enums
+    from csle_cyborg.shared.actions.abstract_actions import misinform
+    from csle_cyborg.simulator import host, state
+
+    assert host.Host.restore.__module__ == "csle_cyborg.simulator.host"
+    assert misinform._is_host_using_port.__module__ == misinform.__name__
+    assert not hasattr(enums.ProcessType.parse_string, "cache_info")
+    assert state.choice.__self__ is host.randrange.__self__ is __import__("random").choice.__self__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+def test_two_hundred_episodes_are_identical(
+    stock: CyborgEnv, sped_up: CyborgEnv, red_agent: str, policy: str
+) -> None:
+    for seed in range(1000, 1200):
+        look = seed % 20 == 0
+        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed, look)

@@ -46,7 +46,7 @@ def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:
 
 def explained_variance(value: Tensor, return_: Tensor) -> float:
     """1 - Var[return - value] / Var[return] over a batch [B]; NaN if the returns are all equal."""
-    variance = return_.var(correction=0)
-    if variance == 0:
+    # Not by their variance: that of equal float32 numbers can round to more than 0.
+    if return_.min() == return_.max():
         return float("nan")
-    return float(1 - (return_ - value).var(correction=0) / variance)
+    return float(1 - (return_ - value).var(correction=0) / return_.var(correction=0))

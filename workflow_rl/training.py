@@ -20,7 +20,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
-from workflow_rl.checkpoint import Checkpoint, TrainingState
+from workflow_rl.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.config import TrainConfig
 from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.episode import SeedStream, episode_spec
@@ -44,6 +44,16 @@ def make_agent(config: TrainConfig, device: str) -> PPOAgent:
     # Sums are split by the number of threads: part of what makes two runs equal.
     torch.set_num_threads(config.learner_threads)
     return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, device)
+
+
+def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
+    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
+    try:
+        agent.load_state_dict(checkpoint.agent)
+    except (RuntimeError, KeyError, ValueError):
+        raise CheckpointError(
+            f"{path} does not fit its config: the networks have another shape"
+        ) from None
 
 
 def make_pool(config: TrainConfig) -> WorkerPool:
@@ -77,7 +87,7 @@ def train(
     agent = make_agent(config, device)
     state = TrainingState()
     if resumed is not None:
-        agent.load_state_dict(resumed.agent)
+        load_agent(agent, resumed, run_path / "checkpoint.pt")
         state = resumed.training
     with (
         RunDir(run_path, config, state.updates if resumed else None) as run,

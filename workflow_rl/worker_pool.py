@@ -281,9 +281,7 @@ def _ensure_fork_server() -> None:
     A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
     minute and 6 GB. One thread a worker: they are as many as the cores.
     """
-    multiprocessing.forkserver.set_forkserver_preload(
-        ["workflow_rl.worker_preload"]
-    )
+    multiprocessing.forkserver.set_forkserver_preload(["workflow_rl.worker_preload"])
     package_root = str(Path(__file__).resolve().parent.parent)
     search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {

@@ -35,9 +35,7 @@ def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, epis
     envs_per_worker=st.none() | st.integers(1, 200),
     mode=st.sampled_from(["sync", "async"]),
 )
-def test_every_worker_has_an_env_and_every_env_a_worker(
-    n_envs, n_workers, envs_per_worker, mode
-):
+def test_every_worker_has_an_env_and_every_env_a_worker(n_envs, n_workers, envs_per_worker, mode):
     try:
         workers, envs = workers_for(mode, n_envs, n_workers, envs_per_worker)
     except ConfigError as error:

@@ -23,9 +23,7 @@ from workflow_rl.worker_pool import TooManyFailuresError, WorkerError, WorkerPoo
 Collector = Callable[..., Rollout]
 
 
-def collect_async(
-    make_env, policy, specs, n_workers=2, per_request=3, **pool_options
-) -> Rollout:
+def collect_async(make_env, policy, specs, n_workers=2, per_request=3, **pool_options) -> Rollout:
     with WorkerPool(make_env, n_workers, **pool_options) as pool:
         return AsyncParallelEnv(pool, per_request).collect(policy, specs)
 

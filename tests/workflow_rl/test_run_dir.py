@@ -5,7 +5,14 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from workflow_rl.config import TrainConfig
-from workflow_rl.run_dir import METRICS, RunDir, RunDirError, new_run_path, read_config, read_metrics
+from workflow_rl.run_dir import (
+    METRICS,
+    RunDir,
+    RunDirError,
+    new_run_path,
+    read_config,
+    read_metrics,
+)
 
 CONFIG = TrainConfig("async", n_envs=2)
 

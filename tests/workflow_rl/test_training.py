@@ -1,0 +1,270 @@
+"""Whole small runs on CybORG: the same weights whatever happens on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from agents.ppo import PPOConfig
+from workflow_rl import training
+from workflow_rl.async_train_workflow_rl import collect_asynchronously
+from workflow_rl.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.config import TrainConfig
+from workflow_rl.parallel_train_workflow_rl import collect_synchronously
+from workflow_rl.run_dir import METRICS, read_metrics
+from workflow_rl.training import train
+from workflow_rl.worker_pool import StopRequested, TooManyFailuresError
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKE_COLLECT = {"sync": collect_synchronously, "async": collect_asynchronously}
+PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
+
+
+def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
+    defaults: dict[str, Any] = dict(
+        n_envs=4, max_steps=8, total_episodes=24, episodes_per_update=6, red_agent="mixed", seed=3
+    )
+    return TrainConfig(mode=mode, ppo=PPO, **{**defaults, **changes})  # type: ignore[arg-type]
+
+
+def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> dict[str, Any]:
+    return train(config, MAKE_COLLECT[config.mode], path, resumed, quiet=True)
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return dict(load_checkpoint(path / "checkpoint.pt").agent["network"])
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    left, right = weights(one), weights(other)
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "reference"
+    run(path, config_of(n_workers=2))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape"),
+    [
+        ("async", {"n_workers": 1}),
+        ("async", {"n_workers": 7, "n_envs": 7}),
+        ("sync", {}),
+        ("sync", {"n_workers": 2}),
+    ],
+)
+def test_same_weights_whatever_the_workers_and_the_mode(mode, shape, reference, tmp_path):
+    run(tmp_path / "run", config_of(mode, **shape))
+    assert same_weights(tmp_path / "run", reference)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_same_weights_when_a_worker_is_killed(mode, reference, tmp_path):
+    def kill_one() -> None:
+        while not killed.is_set():
+            for child in psutil.Process().children(recursive=True):
+                if read_metrics_if_any(tmp_path / "run") and "forkserver" in " ".join(
+                    child.cmdline()
+                ):
+                    if child.children():
+                        continue
+                    child.kill()
+                    killed.set()
+                    break
+            time.sleep(0.002)
+
+    killed = threading.Event()
+    killer = threading.Thread(target=kill_one, daemon=True)
+    killer.start()
+    summary = run(tmp_path / "run", config_of(mode, n_workers=2))
+    assert killed.wait(1)
+    assert summary["workers_restarted"] == 1
+    assert same_weights(tmp_path / "run", reference)
+
+
+def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
+    return read_metrics(path) if (path / "metrics.csv").exists() else []
+
+
+def test_another_seed_gives_other_weights(reference, tmp_path):
+    run(tmp_path / "run", config_of(seed=4))
+    assert not same_weights(tmp_path / "run", reference)
+
+
+def test_training_changes_the_weights(reference):
+    before = training.make_agent(config_of(), "cpu").network.state_dict()
+    after = weights(reference)
+    assert not any(torch.equal(before[name], after[name]) for name in after)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("stop_after", [0, 1, 3])
+def test_a_stopped_run_goes_on_to_the_same_weights(
+    mode, stop_after, reference, tmp_path, monkeypatch
+):
+    config = config_of(mode, checkpoint_every=2)
+    make_collect = MAKE_COLLECT[mode]
+
+    def stopping_collect(pool, config):
+        collect, calls = make_collect(pool, config), []
+
+        def wrapped(policy, specs):
+            calls.append(specs)
+            if len(calls) > stop_after:
+                os.kill(os.getpid(), signal.SIGINT)
+            return collect(policy, specs)
+
+        return wrapped
+
+    with pytest.raises(StopRequested, match="SIGINT"):
+        train(config, stopping_collect, tmp_path / "run", quiet=True)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.training.updates == stop_after
+    assert not (tmp_path / "run" / "summary.json").exists()
+    run(tmp_path / "run", config, checkpoint)
+    assert same_weights(tmp_path / "run", reference)
+    assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
+
+
+def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(reference, tmp_path, monkeypatch):
+    from tests.faulty_env import FaultyEnv
+
+    healthy = training.CyborgEnv
+
+    def make_env(**options: Any) -> FaultyEnv:
+        tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
+        return FaultyEnv(lambda: healthy(**options), "exception", "step", 60, tickets)
+
+    monkeypatch.setattr(training, "CyborgEnv", make_env)
+    config = config_of(max_worker_failures=1)
+    with pytest.raises(TooManyFailuresError, match="injected fault"):
+        run(tmp_path / "run", config)
+    monkeypatch.undo()
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert 1 <= checkpoint.training.updates < 4
+    run(tmp_path / "run", config, checkpoint)
+    assert same_weights(tmp_path / "run", reference)
+
+
+COMMAND_LINE = [
+    *("--n-envs", "4", "--max-steps", "8", "--episodes-per-update", "6", "--total-episodes", "24"),
+    *("--red-agent", "mixed", "--seed", "3", "--hidden-sizes", "16", "--minibatch-size", "40"),
+    *("--epochs", "2", "--checkpoint-every", "1", "--quiet"),
+]
+
+
+def start(mode: str, *options: str) -> subprocess.Popen[str]:
+    script = {"sync": "parallel_train_workflow_rl.py", "async": "async_train_workflow_rl.py"}[mode]
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "workflow_rl" / script), *options],
+        cwd="/",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_rows(path: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(read_metrics_if_any(path)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_killed_at_a_random_moment_and_resumed(mode, reference, tmp_path):
+    path = tmp_path / "run"
+    first = start(mode, *COMMAND_LINE, "--run-dir", str(path))
+    wait_for_rows(path, 1)
+    time.sleep(random.Random(os.getpid()).uniform(0, 0.1))
+    first.kill()
+    first.wait(10)
+    second = start(mode, "--resume", str(path), "--quiet")
+    output, errors = second.communicate(timeout=60)
+    if second.returncode == 2:  # It was quicker than the kill.
+        assert "finished" in errors
+    else:
+        assert second.returncode == 0, errors
+    assert same_weights(path, reference)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, tmp_path):
+    path = tmp_path / "run"
+    options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
+    process = start("async", *options, "--run-dir", str(path))
+    wait_for_rows(path, 2)
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == code
+    assert f"--resume {path}" in errors
+    assert "Traceback" not in errors
+    training_state = load_checkpoint(path / "checkpoint.pt").training
+    assert training_state.updates == len(read_metrics(path)) >= 2
+
+
+def test_a_second_signal_stops_at_once(tmp_path):
+    path = tmp_path / "run"
+    options = [*COMMAND_LINE, "--total-episodes", "100000", "--episodes-per-update", "50000"]
+    process = start("async", *options, "--run-dir", str(path))
+    deadline = time.monotonic() + 30
+    while not (path / "checkpoint.pt").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(1.0)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode != 0
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not alive
+
+
+def test_what_a_run_leaves(reference):
+    names = {path.name for path in reference.iterdir()}
+    assert names > {
+        *("config.json", "metrics.csv", "checkpoint.pt", "best.pt"),
+        *("learning_curve.png", "summary.json"),
+    }
+    assert any(name.startswith("events.out.tfevents") for name in names)
+    with (reference / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == METRICS
+    assert [row["update"] for row in rows] == ["1", "2", "3", "4"]
+    for row in rows:
+        assert float(row["episodes_per_second"]) == pytest.approx(6 / float(row["collect_seconds"]))
+        assert 0 < float(row["worker_utilisation_run"]) <= float(row["worker_utilisation"]) <= 1
+        assert float(row["policy_lag_max"]) == 0
+        assert float(row["episode_length_mean"]) == 8
+    # The schedule falls linearly from 1e-3 with the episodes before each update: 0, 6, 12, 18 of 24.
+    rates = [float(row["learning_rate"]) for row in rows]
+    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+    summary = json.loads((reference / "summary.json").read_text())
+    assert summary["episodes"] == 24
+    assert summary["env_steps"] == 24 * 8
+
+
+def test_evaluation_during_training_does_not_change_it(reference, tmp_path):
+    run(tmp_path / "run", config_of(eval_every=2, eval_episodes=3))
+    assert same_weights(tmp_path / "run", reference)
+    scores = [row["eval_return_mean"] for row in read_metrics(tmp_path / "run")]
+    assert [score == score for score in scores] == [False, True, False, True]
+    best = load_checkpoint(tmp_path / "run" / "best.pt").training
+    assert best.best_score == max(scores[1], scores[3])

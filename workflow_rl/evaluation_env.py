@@ -1,0 +1,101 @@
+"""The environment as an evaluation needs it: it also shows what happened in each step.
+
+An observation is a record (RECORD) of the 52 bits and of what `info` says, so that scripted agents,
+which need more than the bits, play in the same workers as policies, and a trajectory holds the
+actions that the official result file lists. Imports no torch: workers use it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.numpy_policy import Actor
+from agents.scripted import make_scripted_agent
+from agents.trajectory import Trajectory
+from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
+from workflow_rl.scenario2 import HOSTS
+
+ACTION_CHARACTERS = 64
+RECORD = np.dtype(
+    [
+        ("obs", np.uint8, OBS_SIZE),
+        ("suspicious", np.bool_, len(HOSTS)),
+        ("blue_action", f"S{ACTION_CHARACTERS}"),
+        ("red_action", f"S{ACTION_CHARACTERS}"),
+    ]
+)
+
+
+class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """CyborgEnv with records as observations: what the last step, if any, did and showed."""
+
+    def __init__(self, max_steps: int, simulator: str) -> None:
+        super().__init__(CyborgEnv(max_steps=max_steps, simulator=simulator))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; its first record has empty actions."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return _record(obs, info), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play one step."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return _record(obs, info), float(reward), terminated, truncated, info
+
+
+def _record(obs: NDArray[np.uint8], info: dict[str, Any]) -> Any:
+    record = np.zeros((), RECORD)
+    record["obs"] = obs
+    record["suspicious"][list(info["suspicious_hosts"])] = True
+    for name in ("blue_action", "red_action"):
+        text = info.get(name, "").encode()
+        assert len(text) <= ACTION_CHARACTERS, text
+        record[name] = text
+    return record
+
+
+class PolicyBlue:
+    """An actor of plain observations, playing from records."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.policy_version = actor.policy_version
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode whose random choices follow from `seed`."""
+        self.actor.reset(seed)
+
+    def act(self, obs: NDArray[np.generic]) -> tuple[int, float]:
+        """Action for one record, and its log-probability."""
+        return self.actor.act(obs["obs"])  # type: ignore[call-overload]
+
+
+class ScriptedBlue:
+    """A scripted agent, by its name, playing from records. It knows of no log-probabilities."""
+
+    policy_version = 0
+
+    def __init__(self, name: str) -> None:
+        self.agent = make_scripted_agent(name)
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode whose random choices follow from `seed`."""
+        self.agent.reset(seed)
+
+    def act(self, obs: NDArray[np.generic]) -> tuple[int, float]:
+        """Action for one record, and NaN."""
+        suspicious = tuple(np.flatnonzero(obs["suspicious"]).tolist())  # type: ignore[call-overload]
+        return self.agent.act(obs["obs"], {"suspicious_hosts": suspicious}), float("nan")  # type: ignore[call-overload]
+
+
+def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """What Blue and Red did in each of the `T` steps, as CybORG prints it."""
+    # A record shows the step that led to it.
+    records: Any = [*trajectory.obs[1:], trajectory.last_obs]
+    return [(str(r["blue_action"], "ascii"), str(r["red_action"], "ascii")) for r in records]

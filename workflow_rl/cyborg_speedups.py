@@ -27,7 +27,6 @@ from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
 # All possible subnets of CybORG's private network, which it lists anew for every episode.
 SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
-BROADCAST = IPv4Address("0.0.0.0")
 RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
 SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
@@ -115,7 +114,6 @@ class SpedUpSimulator:
         CYBORG.let_play(self)
         CYBORG.random.seed(seed)
         self._template.reset(self._state, CYBORG.random)
-        self._addresses = {BROADCAST, *self._state.ip_addresses}
         self._red_knows = _unknown_network(self._state)
         self._red_agent = self._red_agents[red_agent]
         self._red_agent.end_episode()
@@ -155,42 +153,27 @@ class SpedUpSimulator:
     def _show_red(self, obs: Any) -> None:
         """`filter_addresses` and `ActionSpace.update`: what Red sees, and knows from then on.
 
-        Addresses are compared as such instead of as strings. Of Red's knowledge, only what a red
-        agent or the check of its actions reads is kept: hostnames, subnets and addresses.
+        Of all that Red is ever shown, only the loopback interface of a host that it explores lies
+        outside the network and has to be removed. Of its knowledge, only what a red agent or the
+        check of its actions reads is kept: hostnames, subnets and addresses.
         """
         known = self._red_knows
-        for name, host in list(obs.data.items()):
+        for name, host in obs.data.items():
             if name == "success":
                 continue
-            for kind, is_inside in (("Processes", self._joins), ("Interface", self._has)):
-                if kind in host:
-                    host[kind] = list(filter(is_inside, host[kind]))
-                    if not host[kind]:
-                        del host[kind]
-            for interface in host.get("Interface", ()):
-                if "Subnet" in interface:
-                    known["subnet"][interface["Subnet"]] = True
-                if "IP Address" in interface:
+            if "Interface" in host:
+                host["Interface"] = [
+                    interface
+                    for interface in host["Interface"]
+                    if interface["IP Address"] in self._state.ip_addresses
+                ]
+                for interface in host["Interface"]:
                     known["ip_address"][interface["IP Address"]] = True
-            if "Hostname" in host.get("System info", ()):
+                    if "Subnet" in interface:
+                        known["subnet"][interface["Subnet"]] = True
+            if "System info" in host:
                 known["hostname"][host["System info"]["Hostname"]] = True
-            if not host:
-                del obs.data[name]
         self._red_obs = obs.data
-
-    def _joins(self, process: dict[str, Any]) -> bool:
-        """Whether all addresses that the process is connected to are in the network."""
-        for connection in process.get("Connections", ()):
-            for side in ("local_address", "remote_address"):
-                if connection.get(side, BROADCAST) not in self._addresses:
-                    return False
-        return True
-
-    def _has(self, interface: dict[str, Any]) -> bool:
-        """Whether the interface's address and subnet, where stated, are in the network."""
-        return interface.get("IP Address", BROADCAST) in self._addresses and (
-            "Subnet" not in interface or interface["Subnet"] in self._red_knows["subnet"]
-        )
 
     def _reward(self) -> float:
         """Blue's reward before its action's cost, from Red's sessions and the OT service.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+import random
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 
 from agents.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cyborg_env import CyborgEnv
-from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cyborg_speedups import CYBORG
+from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS, scenario2
 
 POLICIES = ("random", "sleep", "react-remove", "react-restore", "decoys", "all-kinds")
 # An address of the network that a process of Defender is bound to in the scenario.
@@ -136,6 +139,52 @@ def test_an_address_that_a_process_is_bound_to_is_listed_first(
     assert next(iter(simulator._red_knows["ip_address"])) == BOUND_ADDRESS
 
 
+# In these episodes a PID drawn for a session is taken, or is 0, and is drawn again.
+@pytest.mark.parametrize("seed", [110, 139, 469, 800])
+def test_pids_are_drawn_again_when_cyborg_does(
+    stock: CyborgEnv, sped_up: CyborgEnv, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+
+    def randrange(stop: int) -> int:
+        drawn.append(random.Random.randrange(CYBORG.random, stop))
+        return drawn[-1]
+
+    monkeypatch.setattr(CYBORG.random, "randrange", randrange)
+    sped_up.reset(seed=seed)
+    n_sessions = sum(len(agent["starting_sessions"]) for agent in scenario2()["Agents"].values())
+    assert len(drawn) > n_sessions
+    monkeypatch.undo()
+    assert_same_episode(stock, sped_up, make_policy("all-kinds"), "RedMeanderAgent", seed, True)
+
+
+def test_what_red_may_not_do_is_turned_down(
+    stock: CyborgEnv, sped_up: CyborgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two red actions no red agent chooses: on an address it has not found, and one of Blue's."""
+    for env in (stock, sped_up):
+        simulator: Any = env._simulator
+        env.reset(seed=3, options={"red_agent": "SleepAgent"})
+        red = simulator._red_agents["SleepAgent"]
+        controller = getattr(simulator, "_controller", None)
+        state = simulator._state if controller is None else controller.state
+        package = CYBORG.modules if controller is None else sys.modules
+        actions = package["csle_cyborg.shared.actions"]
+        address = next(ip for ip, host in state.ip_addresses.items() if host == "Op_Host1")
+        chosen = [
+            actions.DiscoverNetworkServices(session=0, agent="Red", ip_address=address),
+            actions.Monitor(session=0, agent="Red"),
+            actions.Sleep(),
+        ]
+        monkeypatch.setattr(red, "get_action", lambda obs, space, chosen=chosen: chosen.pop(0))
+    for expected in ("InvalidAction", "InvalidAction", "Sleep"):
+        obs, *rest, info = stock.step(1)
+        same_obs, *same_rest, same_info = sped_up.step(1)
+        assert info["red_action"] == expected
+        assert (obs.tolist(), rest, info) == (same_obs.tolist(), same_rest, same_info)
+        assert network(stock) == network(sped_up)
+
+
 def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: CyborgEnv) -> None:
     for seed in range(12):
         red_agent = RED_AGENTS[seed % 3]
@@ -152,7 +201,7 @@ def test_the_published_package_is_untouched() -> None:
     assert host.Host.restore.__module__ == "csle_cyborg.simulator.host"
     assert misinform._is_host_using_port.__module__ == misinform.__name__
     assert not hasattr(enums.ProcessType.parse_string, "cache_info")
-    assert state.choice.__self__ is host.randrange.__self__ is __import__("random").choice.__self__
+    assert state.choice.__self__ is host.randrange.__self__ is random.choice.__self__
 
 
 @pytest.mark.slow

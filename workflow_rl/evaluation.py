@@ -5,89 +5,39 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import math
-import statistics
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
-from prettytable import PrettyTable, TableStyle
 from tqdm import tqdm
 
 from agents.numpy_policy import Actor
 from agents.scripted import SCRIPTED_AGENTS
 from agents.trajectory import Trajectory
 from workflow_rl.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue, step_actions
-from workflow_rl.leaderboard import LEADERBOARD_NOTE, SCRIPTED_SCORES, TOP_SCORES
+from workflow_rl.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
+from workflow_rl.leaderboard import LEADERBOARD_NOTE
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.parallel_env_async import AsyncParallelEnv
 from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.versions import SimulatorVersion, simulator_version
+from workflow_rl.scores import (
+    HORIZONS,
+    CellScore,
+    Evaluation,
+    official_text,
+    score_table,
+    to_dict,
+)
+from workflow_rl.versions import simulator_version
 from workflow_rl.worker_pool import TooManyFailuresError, WorkerPool
 
 if TYPE_CHECKING:
     from agents.numpy_policy import NumpyPolicy
 
-HORIZONS = (30, 50, 100)
 MAXIMUM_EPISODES = 1_000_000
-
-
-class CellScore(NamedTuple):
-    """One red agent for one number of steps: its episodes, in the order of their seeds."""
-
-    max_steps: int
-    red_agent: str
-    trajectories: Sequence[Trajectory]
-
-    @property
-    def returns(self) -> list[float]:
-        """Total reward of each episode."""
-        return [trajectory.episode_return for trajectory in self.trajectories]
-
-    @property
-    def mean(self) -> float:
-        """Mean total reward."""
-        return statistics.mean(self.returns)
-
-    @property
-    def std(self) -> float:
-        """Sample standard deviation of the total rewards; NaN of a single one."""
-        return statistics.stdev(self.returns) if len(self.returns) > 1 else math.nan
-
-    @property
-    def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval (normal approximation)."""
-        return 1.96 * self.std / math.sqrt(len(self.returns))
-
-
-class Evaluation(NamedTuple):
-    """Cells in the official order, and what was evaluated on what."""
-
-    agent: str
-    simulator: SimulatorVersion
-    seed: int
-    seconds: float
-    cells: Sequence[CellScore]
-
-    @property
-    def is_official(self) -> bool:
-        """Whether all nine cells of the protocol are there, and no others."""
-        cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
-        return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
-
-    @property
-    def total(self) -> float:
-        """Sum of the cells' means: the challenge's score if all nine are there."""
-        return sum(cell.mean for cell in self.cells)
-
-    @property
-    def total_interval_95(self) -> float:
-        """Half the width of its 95% confidence interval; the cells are independent."""
-        return math.sqrt(sum(cell.interval_95**2 for cell in self.cells))
 
 
 def evaluate_actor(
@@ -127,7 +77,9 @@ def evaluate_actor(
             with WorkerPool(make_env, min(n_workers, len(specs))) as pool:
                 trajectories = _collect(pool, blue, specs, progress_bar)
             cells += [
-                CellScore(max_steps, red_agent, [t for t in trajectories if t.red_agent == red_agent])
+                CellScore(
+                    max_steps, red_agent, [t for t in trajectories if t.red_agent == red_agent]
+                )
                 for red_agent in red_agents
             ]
     return Evaluation(
@@ -206,53 +158,81 @@ def load_policy(path: Path, greedy: bool = True) -> NumpyPolicy:
 
 @click.command()
 @click.argument("run_or_checkpoint", type=click.Path(path_type=Path), required=False)
-@click.option("--agent", type=click.Choice(SCRIPTED_AGENTS),
-              help="Evaluate this scripted agent instead of a checkpoint.")
-@click.option("--which", type=click.Choice(["best", "latest"]),
-              help="Checkpoint of a run folder.  [default: best if there is one]")
-@click.option("--stochastic", is_flag=True,
-              help="Sample the policy's actions, as in training, instead of its likeliest.")
-@click.option("--episodes", type=click.IntRange(1, MAXIMUM_EPISODES), default=100,
-              show_default=True, help="Episodes in each cell.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The same seed gives the same scores, whatever the number of workers.")
-@click.option("--red-agent", "red_agents", type=click.Choice(RED_AGENTS), multiple=True,
-              default=RED_AGENTS, help="Only this one; may be given again.  [default: all three]")
-@click.option("--max-steps", "horizons", type=click.IntRange(min=1), multiple=True,
-              default=HORIZONS, help="Only so many steps; may be given again.  "
-                                     "[default: 30, 50 and 100]")
-@click.option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream"]), default="cyborg",
-              show_default=True, help="cyborg is the csle-cyborg package, sped up without changing "
-                                      "a bit; cyborg-upstream is the official CybORG package, if "
-                                      "installed.")
+@click.option(
+    "--agent",
+    type=click.Choice(SCRIPTED_AGENTS),
+    help="Evaluate this scripted agent instead of a checkpoint.",
+)
+@click.option(
+    "--which",
+    type=click.Choice(["best", "latest"]),
+    help="Checkpoint of a run folder.  [default: best if there is one]",
+)
+@click.option(
+    "--stochastic",
+    is_flag=True,
+    help="Sample the policy's actions, as in training, instead of its likeliest.",
+)
+@click.option(
+    "--episodes",
+    type=click.IntRange(1, MAXIMUM_EPISODES),
+    default=100,
+    show_default=True,
+    help="Episodes in each cell.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The same seed gives the same scores, whatever the number of workers.",
+)
+@click.option(
+    "--red-agent",
+    "red_agents",
+    type=click.Choice(RED_AGENTS),
+    multiple=True,
+    default=RED_AGENTS,
+    help="Only this one; may be given again.  [default: all three]",
+)
+@click.option(
+    "--max-steps",
+    "horizons",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=HORIZONS,
+    help="Only so many steps; may be given again.  [default: 30, 50 and 100]",
+)
+@click.option(
+    "--simulator",
+    type=click.Choice(["cyborg", "cyborg-upstream"]),
+    default="cyborg",
+    show_default=True,
+    help="cyborg is the csle-cyborg package, sped up without changing "
+    "a bit; cyborg-upstream is the official CybORG package, if "
+    "installed.",
+)
 @click.option("--stock-simulator", is_flag=True, help="csle-cyborg without the speed-ups.")
-@click.option("--n-workers", type=click.IntRange(min=1),
-              help="Worker processes.  [default: one a core]")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE",
-              help="Where to write the scores.  [default: evaluation.json in the run folder]")
-@click.option("--output-dir", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Where to write a result file in the challenge's format.")
+@click.option(
+    "--n-workers", type=click.IntRange(min=1), help="Worker processes.  [default: one a core]"
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write the scores.  [default: evaluation.json in the run folder]",
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where to write a result file in the challenge's format.",
+)
 @click.option("--author", default="anonymous", show_default=True, help="For that file.")
 @click.option("--team", default="none", show_default=True, help="For that file.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")  # fmt: skip
-def evaluate(
-    run_or_checkpoint: Path | None,
-    agent: str | None,
-    which: str | None,
-    stochastic: bool,
-    episodes: int,
-    seed: int,
-    red_agents: tuple[str, ...],
-    horizons: tuple[int, ...],
-    simulator: str,
-    stock_simulator: bool,
-    n_workers: int | None,
-    json_path: Path | None,
-    output_dir: Path | None,
-    author: str,
-    team: str,
-    quiet: bool,
-) -> None:
+def evaluate(**options: Any) -> None:
     """Score an agent by the challenge's protocol, beside the leaderboard.
 
     RUN_OR_CHECKPOINT is a training run's folder or a checkpoint file of one. An episode's score is
@@ -261,61 +241,80 @@ def evaluate(
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
-    from workflow_rl.checkpoint import CheckpointError
-    from workflow_rl.cyborg_env import CyborgEnv
-
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    if (run_or_checkpoint is None) == (agent is None):
-        raise click.UsageError("give either a run folder or checkpoint, or --agent, and not both")
-    if which is not None and not (run_or_checkpoint and run_or_checkpoint.is_dir()):
-        raise click.UsageError(f"--which {which} chooses a checkpoint of a run folder: give one")
-    if stock_simulator and simulator != "cyborg":
-        raise click.UsageError(f"--stock-simulator goes with --simulator cyborg, not {simulator}")
-    try:
-        actor: Actor | str
-        if run_or_checkpoint is not None:
-            source = checkpoint_path(run_or_checkpoint, which)
-            actor, name = load_policy(source, greedy=not stochastic), str(source)
-            class_name = "PPOAgent"
-        else:
-            assert agent is not None
-            actor = name = agent
-            class_name = "".join(map(str.title, agent.split("-"))) + "Agent"
-        if simulator == "cyborg-upstream":
-            CyborgEnv(simulator=simulator)  # Is it installed?
-    except (CheckpointError, ImportError) as error:
-        raise click.UsageError(str(error)) from None
-    if json_path is None and run_or_checkpoint is not None and run_or_checkpoint.is_dir():
-        json_path = run_or_checkpoint / "evaluation.json"
-    if json_path is not None:
-        require_writable(json_path, "--json")
-    if output_dir is not None:
-        require_writable_folder(output_dir, "--output-dir")
+    _check_combinations(options)
+    json_path, output_dir = _checked_outputs(options)
+    actor, name, class_name = _chosen_actor(options)
     try:
         evaluation = evaluate_actor(
             actor,
-            episodes,
-            seed,
-            "cyborg-stock" if stock_simulator else simulator,
-            n_workers,
-            horizons,
-            red_agents,
-            name,
-            quiet,
+            episodes=options["episodes"],
+            seed=options["seed"],
+            simulator="cyborg-stock" if options["stock_simulator"] else options["simulator"],
+            n_workers=options["n_workers"],
+            horizons=options["horizons"],
+            red_agents=options["red_agents"],
+            name=name,
+            quiet=options["quiet"],
         )
     except TooManyFailuresError as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
+    actions = "scripted" if options["agent"] else "sampled" if options["stochastic"] else "greedy"
     click.echo(score_table(evaluation))
     click.echo(
-        f"{name} on {evaluation.simulator}: {episodes} episodes a cell, seed {seed}, "
-        f"{evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
+        f"{name} ({actions} actions) on {evaluation.simulator}: {options['episodes']} episodes a "
+        f"cell, seed {evaluation.seed}, {evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
     )
     if json_path is not None:
-        actions = "scripted" if agent else "sampled" if stochastic else "greedy"
-        write_text(json_path, json.dumps({**to_dict(evaluation), "actions": actions}, indent=2))
+        content = {**to_dict(evaluation), "actions": actions}
+        write_text(json_path, json.dumps(content, indent=2) + "\n")
         click.echo(f"scores: {json_path}")
     if output_dir is not None:
         path = output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{class_name}.txt"
-        write_text(path, official_text(evaluation, author, team, class_name))
+        write_text(path, official_text(evaluation, options["author"], options["team"], class_name))
         click.echo(f"result file: {path}")
+
+
+def _check_combinations(options: dict[str, Any]) -> None:
+    source, agent = options["run_or_checkpoint"], options["agent"]
+    if (source is None) == (agent is None):
+        raise click.UsageError("give either a run folder or checkpoint, or --agent, and not both")
+    if agent is not None and options["stochastic"]:
+        raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
+    if options["which"] is not None and not (source and source.is_dir()):
+        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
+    if options["stock_simulator"] and options["simulator"] != "cyborg":
+        raise click.UsageError(
+            f"--stock-simulator goes with --simulator cyborg, not {options['simulator']}: "
+            "only csle-cyborg is sped up"
+        )
+
+
+def _checked_outputs(options: dict[str, Any]) -> tuple[Path | None, Path | None]:
+    """The JSON file and the folder of the result file to write. An evaluation takes minutes: what
+    is wrong with them should show before it."""
+    json_path, source = options["json_path"], options["run_or_checkpoint"]
+    if json_path is None and source is not None and source.is_dir():
+        json_path = source / "evaluation.json"
+    if json_path is not None:
+        require_writable(json_path, "--json")
+    if options["output_dir"] is not None:
+        require_writable_folder(options["output_dir"], "--output-dir")
+    return json_path, options["output_dir"]
+
+
+def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str]:
+    """What `evaluate_actor` plays, its name, and its class's name in the result file's."""
+    from workflow_rl.checkpoint import CheckpointError
+    from workflow_rl.cyborg_env import CyborgEnv
+
+    try:
+        if options["simulator"] == "cyborg-upstream":
+            CyborgEnv(simulator="cyborg-upstream")  # Is it installed?
+        if (agent := options["agent"]) is not None:
+            return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent"
+        path = checkpoint_path(options["run_or_checkpoint"], options["which"])
+        return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent"
+    except (CheckpointError, ImportError) as error:
+        raise click.UsageError(str(error)) from None

@@ -97,5 +97,6 @@ class ScriptedBlue:
 def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:
     """What Blue and Red did in each of the `T` steps, as CybORG prints it."""
     # A record shows the step that led to it.
-    records: Any = [*trajectory.obs[1:], trajectory.last_obs]
-    return [(str(r["blue_action"], "ascii"), str(r["red_action"], "ascii")) for r in records]
+    records: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
+    blue, red = (records[name].astype(str).tolist() for name in ("blue_action", "red_action"))
+    return list(zip(blue, red, strict=True))

@@ -17,7 +17,10 @@ LEADERBOARD_NOTE = (
 
 
 class PublishedScore(NamedTuple):
-    """Mean returns after 30, 50 and 100 steps, by red agent, and the sum of all nine cells."""
+    """Mean returns after 30, 50 and 100 steps, by red agent, and the sum of all nine cells.
+
+    name: as a table's heading, in one or two lines.
+    """
 
     name: str
     b_line: tuple[float, float, float]
@@ -41,19 +44,19 @@ NONE_LOST = (0.0, 0.0, 0.0)
 
 # fmt: off
 TOP_SCORES = (
-    PublishedScore("CardiffUni", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), None, -85.8),
-    PublishedScore("CardiffUni*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
+    PublishedScore("Cardiff\nUni", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), None, -85.8),
+    PublishedScore("Cardiff\nUni*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
                    -54.57),
-    PublishedScore("Keeping-it-RL*", (-3.48, -5.85, -11.39), (-6.47, -10.33, -19.38), NONE_LOST,
+    PublishedScore("Keeping-\nit-RL*", (-3.48, -5.85, -11.39), (-6.47, -10.33, -19.38), NONE_LOST,
                    -56.90),
     PublishedScore("Mindrake*", (-3.53, -6.20, -12.78), (-6.76, -10.13, -17.65), NONE_LOST,
                    -57.05),
-    PublishedScore("CCS PPO*", (-8.75, -14.92, -30.19), (-7.31, -12.04, -22.21), None, -95.47),
+    PublishedScore("CCS\nPPO*", (-8.75, -14.92, -30.19), (-7.31, -12.04, -22.21), None, -95.47),
 )
 
 SCRIPTED_SCORES = {
     "react-restore": PublishedScore(
-        "BlueReactRestore*", (-58.83, -93.05, -184.34), (-44.29, -85.75, -192.63), None, -823.89
+        "React-\nRestore*", (-58.83, -93.05, -184.34), (-44.29, -85.75, -192.63), None, -823.89
     ),
     "random": PublishedScore("Random*", (-154, -347, -727), (-33, -171, -566), None, -2015.61),
     "sleep": PublishedScore("Sleep*", (-219, -480, -1134), (-39, -268, -972), None, -3112.2),

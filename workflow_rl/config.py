@@ -7,14 +7,16 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from agents.ppo import PPOConfig
+from agents.ppo_config import PPOConfig
 from workflow_rl.episode import MIXED
 from workflow_rl.scenario2 import RED_AGENTS
 
+Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
 RED_AGENT_CHOICES = (*RED_AGENTS, MIXED)
+DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 
 # What a resumed run may be given anew: none of it changes the weights the run ends with.
@@ -54,7 +56,7 @@ class TrainConfig:
     worker_timeout: seconds.
     """
 
-    mode: Literal["sync", "async"]
+    mode: Mode
     n_envs: int = 8
     n_workers: int = None  # type: ignore[assignment]
     envs_per_worker: int = None  # type: ignore[assignment]
@@ -64,7 +66,7 @@ class TrainConfig:
     total_episodes: int = 3000
     episodes_per_update: int = None  # type: ignore[assignment]
     seed: int = 0
-    device: str = "cpu"
+    device: str = "auto"
     learner_threads: int = 1
     checkpoint_every: int = 10
     eval_every: int = 0
@@ -82,6 +84,8 @@ class TrainConfig:
             )
         for name in ("n_envs", "max_steps", "total_episodes", "checkpoint_every", "eval_episodes"):
             _require_at_least(1, name, getattr(self, name))
+        if self.device not in DEVICES:
+            raise ConfigError("device", f"{self.device!r} is not one of {', '.join(DEVICES)}")
         _require_at_least(1, "learner_threads", self.learner_threads)
         for name in ("seed", "eval_every", "max_worker_failures"):
             _require_at_least(0, name, getattr(self, name))

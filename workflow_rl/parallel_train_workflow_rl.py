@@ -12,7 +12,8 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.training_command import GroupedCommand, run_command, training_options
+from workflow_rl.training_command import run_command
+from workflow_rl.training_options import GroupedCommand, training_options
 
 if TYPE_CHECKING:
     from workflow_rl.config import TrainConfig

@@ -21,7 +21,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
 from workflow_rl.checkpoint import Checkpoint, CheckpointError, TrainingState
-from workflow_rl.config import TrainConfig
+from workflow_rl.config import ConfigError, TrainConfig
 from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.episode import SeedStream, episode_spec
 from workflow_rl.plotting import plot_learning_curve
@@ -37,13 +37,21 @@ MakeCollect: TypeAlias = Callable[[WorkerPool, TrainConfig], Collect]
 _log = logging.getLogger(__name__)
 
 
-def make_agent(config: TrainConfig, device: str) -> PPOAgent:
-    """The agent a run of this config begins with."""
+def make_agent(config: TrainConfig) -> PPOAgent:
+    """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # Sums are split by the number of threads: part of what makes two runs equal.
     torch.set_num_threads(config.learner_threads)
-    return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, device)
+    return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, _usable(config.device))
+
+
+def _usable(device: str) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device", "torch finds no CUDA device here: use cpu")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
 
 
 def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
@@ -75,7 +83,6 @@ def train(
     make_collect: MakeCollect,
     run_path: Path,
     resumed: Checkpoint | None = None,
-    device: str = "cpu",
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Run or resume a training run, and return its summary.
@@ -84,7 +91,7 @@ def train(
     rollouts. Raises StopRequested and TooManyFailuresError once a checkpoint has been saved, and
     RunDirError before anything has been.
     """
-    agent = make_agent(config, device)
+    agent = make_agent(config)
     state = TrainingState()
     if resumed is not None:
         load_agent(agent, resumed, run_path / "checkpoint.pt")

@@ -60,6 +60,7 @@ def test_every_worker_has_an_env_and_every_env_a_worker(n_envs, n_workers, envs_
         ("episodes_per_update", 0),
         ("seed", -1),
         ("learner_threads", 0),
+        ("device", "tpu"),
         ("checkpoint_every", 0),
         ("eval_every", -1),
         ("eval_episodes", 0),

@@ -108,7 +108,7 @@ def test_another_seed_gives_other_weights(reference, tmp_path):
 
 
 def test_training_changes_the_weights(reference):
-    before = training.make_agent(config_of(), "cpu").network.state_dict()
+    before = training.make_agent(config_of()).network.state_dict()
     after = weights(reference)
     assert not any(torch.equal(before[name], after[name]) for name in after)
 
@@ -253,7 +253,7 @@ def test_what_a_run_leaves(reference):
         assert 0 < float(row["worker_utilisation_run"]) <= float(row["worker_utilisation"]) <= 1
         assert float(row["policy_lag_max"]) == 0
         assert float(row["episode_length_mean"]) == 8
-    # The schedule falls linearly from 1e-3 with the episodes before each update: 0, 6, 12, 18 of 24.
+    # It falls linearly from 1e-3 with the episodes before each update: 0, 6, 12, 18 of 24.
     rates = [float(row["learning_rate"]) for row in rows]
     assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
     summary = json.loads((reference / "summary.json").read_text())

@@ -59,9 +59,15 @@ def test_close_is_bounded_when_workers_are_stopped_or_dead():
 
 
 def test_an_exception_in_the_with_block_ends_the_workers():
-    with pytest.raises(ZeroDivisionError), WorkerPool(CountingEnv, 2) as pool:
-        pids = worker_pids(pool)
-        raise ZeroDivisionError
+    pids: list[int] = []
+
+    def fail_while_workers_live() -> None:
+        with WorkerPool(CountingEnv, 2) as pool:
+            pids.extend(worker_pids(pool))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_while_workers_live()
     assert not wait_until_gone(pids, 1)
 
 

@@ -1,0 +1,61 @@
+"""PPO's hyperparameters. Imports no torch: the command line reads its defaults here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.numpy_policy import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense."""
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    learning_rate: float = 1e-3
+    learning_rate_final: float = 0.0
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    epochs: int = 6
+    minibatch_size: int = 800
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    normalise_advantage: bool = True
+    reward_scale: float = 0.1
+    target_kl: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+        for name in ("learning_rate_final", "entropy_coef", "value_coef"):
+            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
+        for name in ("discount", "gae_lambda"):
+            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
+        for name in ("epochs", "minibatch_size"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
+        _require(
+            all(size >= 1 for size in self.hidden_sizes),
+            "hidden_sizes",
+            self.hidden_sizes,
+            "positive layer sizes",
+        )
+        _require(
+            self.activation in ACTIVATIONS,
+            "activation",
+            self.activation,
+            f"one of {', '.join(ACTIVATIONS)}",
+        )
+        _require(
+            self.target_kl is None or self.target_kl > 0,
+            "target_kl",
+            self.target_kl,
+            "greater than 0",
+        )
+
+
+def _require(valid: bool, name: str, value: object, expected: str) -> None:
+    if not valid:
+        raise ValueError(f"{name} is {value}, but must be {expected}")

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Sets up .venv and runs the long checks, about half an hour: traces of hundreds of episodes against
+# stock CybORG, learning on three seeds, full-size runs killed and resumed, memory of 100 workers.
+# Options go on to pytest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/setup.sh
+set_up requirements-dev.txt
+exec .venv/bin/python -m pytest -m slow --timeout 3600 -v --capture no "$@"

@@ -1,0 +1,192 @@
+"""The trainers' options: grouped, range-checked, with the defaults of the config they make."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from agents.numpy_policy import ACTIVATIONS
+from agents.ppo_config import PPOConfig
+from workflow_rl.config import DEVICES, RED_AGENT_CHOICES, TrainConfig
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RESUME_RUN_DIR = "the folder --run-dir names"
+
+
+class GroupedOption(click.Option):
+    """An option that --help lists under a heading."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
+        self.heading = heading
+        kwargs.setdefault("show_default", True)
+        if isinstance(kwargs.get("type"), click.IntRange | click.FloatRange):
+            kwargs.setdefault("metavar", "N" if isinstance(kwargs["type"], click.IntRange) else "X")
+        super().__init__(*args, **kwargs)
+
+
+class GroupedCommand(click.Command):
+    """A command whose --help lists its options heading by heading."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = getattr(parameter, "heading", "Other")
+                headings.setdefault(heading, []).append(record)
+        for heading, records in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class LayerSizes(click.ParamType):
+    """Comma-separated positive integers, as a tuple."""
+
+    name = "n,n,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1:
+            self.fail(f"{value!r} is not a list of positive layer sizes like 64,64", param, ctx)
+        return sizes
+
+
+POSITIVE = click.FloatRange(min=0, min_open=True)
+NOT_NEGATIVE = click.FloatRange(min=0)
+SHARE = click.FloatRange(0, 1)
+COUNT = click.IntRange(min=1)
+
+
+def _episode_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--red-agent", type=click.Choice(RED_AGENT_CHOICES),
+               help="Who attacks. mixed draws one of the three for every episode."),
+        option("--max-steps", type=COUNT,
+               help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
+        option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream"]),
+               help="cyborg is the csle-cyborg package, sped up without changing a bit; "
+                    "cyborg-upstream is the official CybORG package, if installed."),
+        option("--stock-simulator", is_flag=True,
+               help="csle-cyborg without the speed-ups."),
+    ]  # fmt: skip
+
+
+def _worker_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--n-envs", type=COUNT,
+               help="Environments. Synchronous: they step together. Asynchronous: so many "
+                    "episodes are handed out to the workers at a time."),
+        option("--n-workers", type=COUNT, show_default="sync: one an env; async: one a core",
+               help="Worker processes."),
+        option("--envs-per-worker", type=COUNT, show_default="n_envs / n_workers",
+               help="Environments a worker owns."),
+        option("--worker-timeout", type=POSITIVE,
+               help="Seconds within which a worker must answer; one that does not is replaced."),
+        option("--max-worker-failures", type=click.IntRange(min=0),
+               help="Workers that may fail and be replaced before the run stops."),
+    ]  # fmt: skip
+
+
+def _run_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--total-episodes", type=COUNT, help="Episodes of the whole run."),
+        option("--episodes-per-update", type=COUNT,
+               show_default="the multiple of n_envs that is at least 24",
+               help="Episodes of one rollout: collected, then learned from."),
+        option("--seed", type=click.IntRange(min=0),
+               help="The same seed gives the same weights, whatever the number of workers."),
+        option("--device", type=click.Choice(DEVICES),
+               help="Where the agent learns. auto is cuda if there is one."),
+        option("--learner-threads", type=COUNT,
+               help="CPU threads the agent learns with. Another number, other rounding."),
+        option("--run-dir", type=click.Path(path_type=Path),
+               show_default="runs/<time>-<mode>-<red agent>",
+               help="Where the run is kept: a new or empty folder."),
+        option("--resume", type=click.Path(path_type=Path), is_flag=False,
+               flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
+               help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped."),
+        option("--checkpoint-every", type=COUNT,
+               help="Updates between checkpoints."),
+        option("--eval-every", type=click.IntRange(min=0),
+               help="Updates between evaluations of the greedy policy; 0 is never."),
+        option("--eval-episodes", type=COUNT, help="Episodes of such an evaluation."),
+        option("--final-evaluation", type=click.IntRange(min=0), default=0,
+               help="After training, run the official protocol with so many episodes a cell."),
+        option("--quiet", is_flag=True, help="No progress bar."),
+        option("--dry-run", is_flag=True, help="Print the run's config and stop."),
+    ]  # fmt: skip
+
+
+def _ppo_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--hidden-sizes", type=LayerSizes(),
+               help="Hidden layers of the actor and, separately, of the critic."),
+        option("--activation", type=click.Choice(list(ACTIVATIONS)),
+               help="Of the hidden layers."),
+        option("--learning-rate", type=POSITIVE, help="Adam's, at the start."),
+        option("--learning-rate-final", type=NOT_NEGATIVE,
+               help="At the end; it falls linearly with the episodes."),
+        option("--discount", type=SHARE, help="Gamma."),
+        option("--gae-lambda", type=SHARE,
+               help="Lambda of generalised advantage estimation."),
+        option("--clip-range", type=POSITIVE,
+               help="How far from 1 the probability ratio is rewarded."),
+        option("--epochs", type=COUNT, help="Passes over each rollout."),
+        option("--minibatch-size", type=COUNT, help="Steps in a gradient step."),
+        option("--entropy-coef", type=NOT_NEGATIVE,
+               help="Weight of the entropy bonus."),
+        option("--value-coef", type=NOT_NEGATIVE, help="Weight of the critic's loss."),
+        option("--max-grad-norm", type=POSITIVE,
+               help="Gradient norm above which it is clipped, for actor and critic each."),
+        option("--normalise-advantage/--no-normalise-advantage",
+               help="Within each minibatch."),
+        option("--reward-scale", type=POSITIVE,
+               help="Factor on the rewards the critic learns from."),
+        option("--target-kl", type=POSITIVE, show_default="none",
+               help="Stop an update's epochs once the KL divergence exceeds 1.5 times this."),
+    ]  # fmt: skip
+
+
+def training_options(command: Command) -> Command:
+    """All options of a trainer, under their headings."""
+    groups = {
+        "Episodes": _episode_options,
+        "Workers": _worker_options,
+        "The run": _run_options,
+        "PPO": _ppo_options,
+    }
+    decorators = []
+    for heading, options in groups.items():
+        decorators += options(_option_under(heading))
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def _option_under(heading: str) -> Callable[..., Any]:
+    defaults = {
+        field.name: field.default
+        for config in (TrainConfig, PPOConfig)
+        for field in dataclasses.fields(config)
+        if field.default is not dataclasses.MISSING
+    }
+
+    def option(*names: str, **settings: Any) -> Any:
+        field_name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
+        if field_name in defaults:
+            settings["default"] = defaults[field_name]
+        return click.option(*names, cls=GroupedOption, heading=heading, **settings)
+
+    return option

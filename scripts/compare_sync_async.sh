@@ -6,11 +6,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=python3
 if [ -x .venv/bin/python ]; then python=.venv/bin/python; fi
 
-runs=$(mktemp -d)
-trap 'rm -rf "$runs"' EXIT
 for trainer in parallel async; do
   echo "== ${trainer}_train_workflow_rl.py"
   # Options given here come last, so that they win over the defaults.
   time "$python" "workflow_rl/${trainer}_train_workflow_rl.py" \
-    --n-envs 100 --total-episodes 200 --quiet --run-dir "$runs/$trainer" "$@"
+    --n-envs 100 --total-episodes 200 --quiet "$@"
 done

@@ -6,12 +6,9 @@ import importlib
 
 import click
 
-from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.parallel_train_workflow_rl import train_sync
-
-COMMANDS = {
-    "train-sync": train_sync,
-    "train-async": train_async,
+MODULES = {
+    "train-sync": "workflow_rl.parallel_train_workflow_rl",
+    "train-async": "workflow_rl.async_train_workflow_rl",
     "evaluate": "workflow_rl.evaluation",
     "benchmark": "workflow_rl.benchmark",
     "plot": "workflow_rl.plotting",
@@ -22,12 +19,13 @@ class LazyGroup(click.Group):
     """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = COMMANDS.get(cmd_name)
-        if isinstance(command, str):
-            command = getattr(importlib.import_module(command), cmd_name)
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(MODULES[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
 

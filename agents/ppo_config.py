@@ -20,7 +20,7 @@ class PPOConfig:
     clip_range: float = 0.2
     epochs: int = 6
     minibatch_size: int = 800
-    entropy_coef: float = 0.003
+    entropy_coef: float = 0.01
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
     normalise_advantage: bool = True

@@ -13,13 +13,13 @@ class PPOConfig:
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     learning_rate_final: float = 0.0
     discount: float = 0.99
     gae_lambda: float = 0.9
     clip_range: float = 0.2
     epochs: int = 6
-    minibatch_size: int = 1000
+    minibatch_size: int = 2500
     entropy_coef: float = 0.01
     value_coef: float = 0.5
     max_grad_norm: float = 0.5

@@ -19,6 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS
 
 SIMULATORS = {"stock": "cyborg-stock", "cyborg": "cyborg"}
@@ -86,6 +87,8 @@ def measure(red_agent: str, seconds: float, rounds: int, seed: int) -> list[dict
 def main(
     seconds: float, rounds: int, red_agents: tuple[str, ...], seed: int, json_path: Path | None
 ) -> None:
+    if json_path is not None:
+        require_writable(json_path, "--json")
     rows = []
     click.echo(f"{'red agent':<16} {'stock':>10} {'cyborg':>10} {'ratio':>7}   (steps/s, one core)")
     for red_agent in red_agents:
@@ -96,7 +99,7 @@ def main(
             f"{red_agent:<16} {rates[0]:>10,.0f} {rates[1]:>10,.0f} {rates[1] / rates[0]:>6.1f}x"
         )
     if json_path is not None:
-        json_path.write_text(json.dumps(rows, indent=2) + "\n")
+        write_text(json_path, json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,8 +36,9 @@ from workflow_rl.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.parallel_env_async import AsyncParallelEnv
 from workflow_rl.parallel_train_workflow_rl import collect_synchronously
+from workflow_rl.rollout import utilisation
 from workflow_rl.versions import environment
-from workflow_rl.worker_pool import StopRequested, TooManyFailuresError
+from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerError
 
 if TYPE_CHECKING:
     from agents.numpy_policy import NumpyPolicy
@@ -201,10 +202,11 @@ def _collect(config: TrainConfig, collect: Collect, policy: NumpyPolicy, number:
     rollouts = [collect(policy, specs[n : n + size]) for n in range(0, len(specs), size)]
     seconds = sum(rollout.collect_seconds for rollout in rollouts)
     busy_seconds = sum(rollout.busy_seconds for rollout in rollouts)
+    worker_seconds = sum(rollout.worker_seconds for rollout in rollouts)
     return Rate(
         len(specs) / seconds,
         sum(rollout.env_steps for rollout in rollouts) / seconds,
-        rollouts[0]._replace(busy_seconds=busy_seconds).utilisation(seconds),
+        utilisation(busy_seconds, worker_seconds),
     )
 
 
@@ -340,7 +342,7 @@ def benchmark(**options: Any) -> None:
         raise click.BadParameter(str(error), param_hint=hint) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
-    except TooManyFailuresError as error:
+    except (TooManyFailuresError, WorkerError) as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
     rows = make_rows(variants, rates)

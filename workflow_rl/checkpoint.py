@@ -24,7 +24,8 @@ class TrainingState:
     """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
 
     recent_returns: of the last episodes, oldest first. best_score: of best.pt.
-    busy_seconds, worker_seconds: the workers' time spent stepping or acting, and their wall time.
+    busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
+    worker_seconds_collecting while collecting: their wall time. All three over all workers.
     """
 
     updates: int = 0
@@ -34,6 +35,8 @@ class TrainingState:
     collect_seconds: float = 0.0
     update_seconds: float = 0.0
     busy_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    worker_seconds_collecting: float = 0.0
     workers_restarted: int = 0
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))

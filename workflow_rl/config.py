@@ -19,7 +19,8 @@ RED_AGENT_CHOICES = (*RED_AGENTS, MIXED)
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 
-# What a resumed run may be given anew: none of it changes the weights the run ends with.
+# What a resumed run may be given anew. None of it changes the weights the run ends with, but for
+# the device: CPU and GPU round differently.
 FREE_ON_RESUME = frozenset(
     {
         "n_envs",

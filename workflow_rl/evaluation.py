@@ -32,6 +32,7 @@ from workflow_rl.scores import (
     score_table,
     to_dict,
 )
+from workflow_rl.training_command import chosen_simulator, require_simulator
 from workflow_rl.versions import simulator_version
 from workflow_rl.worker_pool import TooManyFailuresError, WorkerPool
 
@@ -181,7 +182,8 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
                  help="Worker processes.  [default: one a core]"),
     click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
-                 help="Where to write the scores.  [default: evaluation.json in the run folder]"),
+                 help="Where to write the scores.  [default: evaluation.json in the run "
+                      "folder, if all cells of its default checkpoint are scored]"),
     click.Option(["--output-dir"], type=click.Path(path_type=Path), metavar="FOLDER",
                  help="Where to write a result file in the challenge's format."),
     click.Option(["--author"], default="anonymous", show_default=True, help="For that file."),
@@ -202,6 +204,8 @@ def evaluate(**options: Any) -> None:
     """
     logging.basicConfig(format="%(levelname)s: %(message)s")
     _check_combinations(options)
+    simulator = chosen_simulator(options)
+    require_simulator(simulator)
     json_path, output_dir = _checked_outputs(options)
     actor, name, class_name = _chosen_actor(options)
     try:
@@ -209,7 +213,7 @@ def evaluate(**options: Any) -> None:
             actor,
             episodes=options["episodes"],
             seed=options["seed"],
-            simulator="cyborg-stock" if options["stock_simulator"] else options["simulator"],
+            simulator=simulator,
             n_workers=options["n_workers"],
             horizons=options["horizons"],
             red_agents=options["red_agents"],
@@ -243,18 +247,13 @@ def _check_combinations(options: dict[str, Any]) -> None:
         raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
-    if options["stock_simulator"] and options["simulator"] != "cyborg":
-        raise click.UsageError(
-            f"--stock-simulator goes with --simulator cyborg, not {options['simulator']}: "
-            "only csle-cyborg is sped up"
-        )
 
 
 def _checked_outputs(options: dict[str, Any]) -> tuple[Path | None, Path | None]:
     """The JSON file and the folder of the result file to write. An evaluation takes minutes: what
     is wrong with them should show before it."""
     json_path, source = options["json_path"], options["run_or_checkpoint"]
-    if json_path is None and source is not None and source.is_dir():
+    if json_path is None and source is not None and source.is_dir() and _is_standard(options):
         json_path = source / "evaluation.json"
     if json_path is not None:
         require_writable(json_path, "--json")
@@ -263,17 +262,25 @@ def _checked_outputs(options: dict[str, Any]) -> tuple[Path | None, Path | None]
     return json_path, options["output_dir"]
 
 
+def _is_standard(options: dict[str, Any]) -> bool:
+    """Whether this is the run's evaluation proper, which its folder keeps: not of another of its
+    checkpoints, with sampled actions or in some of the cells."""
+    return (
+        options["which"] is None
+        and not options["stochastic"]
+        and set(options["red_agents"]) == set(RED_AGENTS)
+        and set(options["horizons"]) == set(HORIZONS)
+    )
+
+
 def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str]:
     """What `evaluate_actor` plays, its name, and its class's name in the result file's."""
     from workflow_rl.checkpoint import CheckpointError
-    from workflow_rl.cyborg_env import CyborgEnv
 
     try:
-        if options["simulator"] == "cyborg-upstream":
-            CyborgEnv(simulator="cyborg-upstream")  # Is it installed?
         if (agent := options["agent"]) is not None:
             return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent"
         path = checkpoint_path(options["run_or_checkpoint"], options["which"])
         return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent"
-    except (CheckpointError, ImportError) as error:
+    except CheckpointError as error:
         raise click.UsageError(str(error)) from None

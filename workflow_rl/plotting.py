@@ -12,6 +12,7 @@ from workflow_rl.output_files import require_writable
 from workflow_rl.run_dir import RunDirError, read_metrics
 
 RECENT_EPISODES = 300
+RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 
 
 def plot_learning_curve(metrics: Sequence[Mapping[str, float]], path: Path) -> None:
@@ -37,7 +38,10 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> 
     for axes in (by_episodes, by_seconds):
         # Returns span three decades, and what matters is the last one, near 0.
         axes.set_yscale("symlog", linthresh=10)
-        axes.set_ylim(top=0)
+        bottom = axes.get_ylim()[0]
+        axes.set_yticks(RETURN_TICKS, [str(tick) for tick in RETURN_TICKS], minor=False)
+        axes.set_yticks([], minor=True)
+        axes.set_ylim(bottom, 0)
         axes.grid(alpha=0.3)
     if len(runs) > 1:
         by_episodes.legend()

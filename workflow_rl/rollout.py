@@ -28,14 +28,24 @@ class Rollout(NamedTuple):
         """Env transitions in all."""
         return sum(trajectory.length for trajectory in self.trajectories)
 
-    def utilisation(self, wall_seconds: float) -> float:
-        """Share of the workers' wall time spent stepping or acting, from 0 to 1.
+    @property
+    def worker_seconds(self) -> float:
+        """Wall time of the collection, added up over all workers."""
+        return self.n_workers * self.collect_seconds
 
-        `busy_seconds / (n_workers * wall_seconds)`: over the collection if `wall_seconds` is
-        `collect_seconds`; over the whole run if it is the run's wall time (and the rollout's
-        busy_seconds the run's sum).
-        """
-        return self.busy_seconds / (self.n_workers * wall_seconds)
+    @property
+    def utilisation(self) -> float:
+        """The workers' utilisation over the collection."""
+        return utilisation(self.busy_seconds, self.worker_seconds)
+
+
+def utilisation(busy_seconds: float, worker_seconds: float) -> float:
+    """Share of the workers' wall time spent stepping or acting, resets included, from 0 to 1.
+
+    Both are sums over all workers: over a collection, or over a whole run, learning included. Where
+    workers outnumber the cores, waiting for a core in the middle of a step counts as busy.
+    """
+    return busy_seconds / worker_seconds
 
 
 Collect: TypeAlias = Callable[[NumpyPolicy, Sequence[EpisodeSpec]], Rollout]

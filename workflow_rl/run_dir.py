@@ -46,13 +46,21 @@ class RunDirError(ValueError):
     """A run folder that cannot be used as asked."""
 
 
-def new_run_path(mode: str, red_agent: str, root: Path = Path("runs")) -> Path:
-    """`runs/<time>-<mode>-<red agent>`, with a number behind it if it is taken."""
+def make_run_folder(mode: str, red_agent: str, root: Path = Path("runs")) -> Path:
+    """Make `runs/<time>-<mode>-<red agent>`, with a number behind it if it is taken.
+
+    Raises RunDirError.
+    """
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{mode}-{red_agent}"
     path, number = root / name, 2
-    while path.exists():
-        path, number = root / f"{name}-{number}", number + 1
-    return path
+    while True:
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            path, number = root / f"{name}-{number}", number + 1
+        except OSError as error:
+            raise RunDirError(f"{path} cannot be made: {error.strerror}") from None
 
 
 class RunDir:
@@ -82,7 +90,9 @@ class RunDir:
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         from torch.utils.tensorboard import SummaryWriter  # takes a second to import
 
-        self._events = SummaryWriter(str(path), purge_step=resumed_at and resumed_at + 1)
+        self._events = SummaryWriter(
+            str(path), purge_step=None if resumed_at is None else resumed_at + 1
+        )
 
     def __enter__(self) -> RunDir:
         return self

@@ -25,7 +25,7 @@ from workflow_rl.config import ConfigError, TrainConfig
 from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.episode import SeedStream, episode_spec
 from workflow_rl.plotting import plot_learning_curve
-from workflow_rl.rollout import Collect, Rollout
+from workflow_rl.rollout import Collect, Rollout, utilisation
 from workflow_rl.run_dir import RunDir
 from workflow_rl.scenario2 import ACTION_NAMES
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
@@ -41,13 +41,17 @@ def make_agent(config: TrainConfig) -> PPOAgent:
     """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # Nothing here reads any.
+    # Nothing here reads uninitialised memory.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # Sums are split by the number of threads: part of what makes two runs equal.
     torch.set_num_threads(config.learner_threads)
-    return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, _usable(config.device))
+    return PPOAgent(
+        config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, usable_device(config.device)
+    )
 
 
-def _usable(device: str) -> str:
+def usable_device(device: str) -> str:
+    """The device behind "auto", or the given one. Raises ConfigError if it is missing."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device", "torch finds no CUDA device here: use cpu")
     if device == "auto":
@@ -104,10 +108,9 @@ def train(
         save = functools.partial(_save, run, config, agent, state)
         save("checkpoint.pt")
         try:
-            with make_pool(config) as pool, stopped_by_signals(pool):
-                collect = make_collect(pool, config)
-                with _progress_bar(config, state, quiet) as bar:
-                    _loop(config, agent, state, collect, pool, run, bar, save)
+            pool = make_pool(config)
+            with stopped_by_signals(pool), pool, _progress_bar(config, state, quiet) as bar:
+                _loop(config, agent, state, make_collect(pool, config), pool, run, bar, save)
         except (StopRequested, TooManyFailuresError):
             save("checkpoint.pt")
             plot_learning_curve(run.metrics, run_path / "learning_curve.png")
@@ -133,6 +136,7 @@ def _loop(
 ) -> None:
     clock_start = time.perf_counter() - state.wall_seconds
     while state.episodes < config.total_episodes:
+        pool.raise_if_stopped()
         last = min(state.episodes + config.episodes_per_update, config.total_episodes)
         specs = [
             episode_spec(config.seed, number, config.red_agent)
@@ -145,11 +149,14 @@ def _loop(
         metrics = agent.update(rollout.trajectories, state.episodes / config.total_episodes)
         update_seconds = time.perf_counter() - update_start
 
-        _advance(state, rollout, update_seconds)
-        eval_return = float("nan")
-        if config.eval_every and state.updates % config.eval_every == 0:
-            eval_return = _evaluate(config, agent, collect)
-        state.wall_seconds = time.perf_counter() - clock_start
+        eval_return, interruption = float("nan"), None
+        if config.eval_every and agent.policy_version % config.eval_every == 0:
+            try:
+                eval_return = _evaluate(config, agent, collect)
+            except (StopRequested, TooManyFailuresError) as error:
+                interruption = error  # The update is done: it is logged and saved first.
+        wall_seconds = time.perf_counter() - clock_start
+        _advance(state, rollout, update_seconds, wall_seconds)
         run.log(_row(state, rollout, metrics, lags, update_seconds, eval_return))
         if _is_best(config, state, eval_return):
             save("best.pt")
@@ -157,7 +164,8 @@ def _loop(
             save("checkpoint.pt")
         bar.set_postfix(_postfix(run.metrics[-1]), refresh=False)
         bar.update(len(rollout.trajectories))
-        pool.raise_if_stopped()
+        if interruption is not None:
+            raise interruption
 
 
 def _save(
@@ -166,8 +174,13 @@ def _save(
     run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state))
 
 
-def _advance(state: TrainingState, rollout: Rollout, update_seconds: float) -> None:
+def _advance(
+    state: TrainingState, rollout: Rollout, update_seconds: float, wall_seconds: float
+) -> None:
     state.updates += 1
+    state.worker_seconds_collecting += rollout.worker_seconds
+    state.worker_seconds += rollout.n_workers * (wall_seconds - state.wall_seconds)
+    state.wall_seconds = wall_seconds
     state.episodes += len(rollout.trajectories)
     state.env_steps += rollout.env_steps
     state.collect_seconds += rollout.collect_seconds
@@ -188,10 +201,10 @@ def _evaluate(config: TrainConfig, agent: PPOAgent, collect: Collect) -> float:
 
 
 def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
-    """Whether this update's agent scores better than all before it, and if so notes the score.
+    """Whether the agent after this update scores better than all before, and if so notes it.
 
     The score is the evaluation's, if the run evaluates; otherwise the mean return of the last
-    BEST_WINDOW training episodes.
+    BEST_WINDOW training episodes, which the agents of the last updates have played.
     """
     score = eval_return
     if not config.eval_every and len(state.recent_returns) >= BEST_WINDOW:
@@ -211,7 +224,6 @@ def _row(
     eval_return: float,
 ) -> dict[str, float]:
     returns = [t.episode_return for t in rollout.trajectories]
-    run_busy = rollout._replace(busy_seconds=state.busy_seconds)
     return {
         "update": state.updates,
         "episodes": state.episodes,
@@ -221,8 +233,8 @@ def _row(
         "update_seconds": update_seconds,
         "episodes_per_second": len(returns) / rollout.collect_seconds,
         "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
-        "worker_utilisation": rollout.utilisation(rollout.collect_seconds),
-        "worker_utilisation_run": run_busy.utilisation(state.wall_seconds),
+        "worker_utilisation": rollout.utilisation,
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
         "policy_lag_mean": float(np.mean(lags)),
         "policy_lag_max": max(lags),
         "return_mean": float(np.mean(returns)),
@@ -252,8 +264,8 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "update_seconds": state.update_seconds,
         "episodes_per_second": state.episodes / state.collect_seconds,
         "episodes_per_second_run": state.episodes / state.wall_seconds,
-        "worker_utilisation": state.busy_seconds / (config.n_workers * state.collect_seconds),
-        "worker_utilisation_run": state.busy_seconds / (config.n_workers * state.wall_seconds),
+        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
         "return_mean_last_300": float(np.mean(state.recent_returns)),
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,31 +25,30 @@ def run_command(mode: Mode, make_collect: MakeCollect, options: dict[str, Any]) 
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from workflow_rl.checkpoint import CheckpointError
-    from workflow_rl.cyborg_env import CyborgEnv
-    from workflow_rl.run_dir import RunDirError, new_run_path
-    from workflow_rl.training import train
+    from workflow_rl.run_dir import RunDirError, make_run_folder
+    from workflow_rl.training import train, usable_device
     from workflow_rl.worker_pool import StopRequested, TooManyFailuresError
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     resumed: Checkpoint | None = None
     try:
         if options["resume"] is None:
-            config = _new_config(mode, options)
-            run_path = options["run_dir"] or new_run_path(mode, config.red_agent)
+            config, run_path = _new_config(mode, options), options["run_dir"]
         else:
             run_path = _path_to_resume(options)
             resumed = _unfinished_checkpoint(mode, run_path)
             config = _resumed_config(resumed, run_path, options)
-        if config.simulator == "cyborg-upstream":
-            CyborgEnv(simulator=config.simulator)  # Is it installed?
+        require_simulator(config.simulator)
+        config = dataclasses.replace(config, device=usable_device(config.device))
         if options["dry_run"]:
             for name, value in config.to_dict().items():
                 click.echo(f"{name}: {value}")
             return
+        run_path = run_path or make_run_folder(mode, config.red_agent)
         summary = train(config, make_collect, run_path, resumed, options["quiet"])
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint=_spelling(error.field_name)) from None
-    except (RunDirError, CheckpointError, ImportError) as error:
+    except (RunDirError, CheckpointError) as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
         click.echo(f"{stop}; go on with: --resume {run_path}", err=True)
@@ -56,9 +57,9 @@ def run_command(mode: Mode, make_collect: MakeCollect, options: dict[str, Any]) 
         click.echo(f"Error: {error}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
-    _report(run_path, summary)
     if options["final_evaluation"]:
-        _evaluate(run_path, options)
+        _evaluate(run_path, config, options)
+    _report(run_path, summary)
 
 
 def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
@@ -66,11 +67,12 @@ def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         names = {field.name for field in dataclasses.fields(config)}
         return {name: value for name, value in options.items() if name in names}
 
-    values = {**given(TrainConfig), "simulator": _simulator(options)}
+    values = {**given(TrainConfig), "simulator": chosen_simulator(options)}
     return TrainConfig(mode=mode, ppo=PPOConfig(**given(PPOConfig)), **values)
 
 
-def _simulator(options: dict[str, Any]) -> str:
+def chosen_simulator(options: dict[str, Any]) -> str:
+    """What --simulator and --stock-simulator come to. Raises click.UsageError."""
     if not options["stock_simulator"]:
         return str(options["simulator"])
     if options["simulator"] != "cyborg":
@@ -79,6 +81,17 @@ def _simulator(options: dict[str, Any]) -> str:
             "only csle-cyborg is sped up"
         )
     return "cyborg-stock"
+
+
+def require_simulator(simulator: str) -> None:
+    """Raises click.UsageError if the simulator is one that is not installed, or not as needed."""
+    from workflow_rl.cyborg_env import CyborgEnv
+
+    if simulator == "cyborg-upstream":
+        try:
+            CyborgEnv(simulator=simulator)
+        except (ImportError, RuntimeError) as error:
+            raise click.UsageError(str(error)) from None
 
 
 def _path_to_resume(options: dict[str, Any]) -> Path:
@@ -100,22 +113,27 @@ def _unfinished_checkpoint(mode: Mode, run_path: Path) -> Checkpoint:
     from workflow_rl.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(run_path / "checkpoint.pt")
-    config = checkpoint.config
-    if config["mode"] != mode:
+    its_mode = checkpoint.config.get("mode")
+    if its_mode != mode:
         raise click.UsageError(
-            f"--resume {run_path} is a {config['mode']} run: resume it with train-{config['mode']}"
+            f"--resume {run_path} is a {its_mode} run: resume it with train-{its_mode}"
         )
-    if checkpoint.training.episodes >= config["total_episodes"]:
+    if (run_path / "summary.json").exists():
         raise click.UsageError(
             f"--resume {run_path}: this run is finished, with all its "
-            f"{config['total_episodes']} episodes"
+            f"{checkpoint.training.episodes} episodes"
         )
     return checkpoint
 
 
 def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]) -> TrainConfig:
     """The run's own config, with what the command line changes of FREE_ON_RESUME."""
-    config = TrainConfig.from_dict(checkpoint.config)
+    try:
+        config = TrainConfig.from_dict(checkpoint.config)
+    except (KeyError, TypeError, ValueError):
+        raise click.UsageError(
+            f"--resume {run_path}: its config is not one of this version of the package"
+        ) from None
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(options).items():
         before = getattr(config.ppo if hasattr(config.ppo, name) else config, name)
@@ -141,7 +159,7 @@ def _given_on_command_line(options: dict[str, Any]) -> dict[str, Any]:
         if context.get_parameter_source(field.name) is click.core.ParameterSource.COMMANDLINE
     }
     if "simulator" in given or options["stock_simulator"]:
-        given["simulator"] = _simulator(options)
+        given["simulator"] = chosen_simulator(options)
     return given
 
 
@@ -171,12 +189,25 @@ def _report(run_path: Path, summary: dict[str, Any]) -> None:
     click.echo(f"best agent:      {run_path / 'best.pt'}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
-    click.echo(f"evaluate it:     workflow-rl evaluate {run_path}")
+    command = "workflow-rl" if shutil.which("workflow-rl") else f"{_python()} -m workflow_rl.cli"
+    click.echo(f"evaluate it:     {command} evaluate {run_path}")
 
 
-def _evaluate(run_path: Path, options: dict[str, Any]) -> None:
+def _python() -> str:
+    try:
+        return str(Path(sys.executable).relative_to(Path.cwd()))
+    except ValueError:
+        return sys.executable
+
+
+def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> None:
     from workflow_rl.evaluation import evaluate
 
-    quiet = ["--quiet"] if options["quiet"] else []
-    episodes = str(options["final_evaluation"])
-    evaluate.main([str(run_path), "--episodes", episodes, *quiet], standalone_mode=False)
+    arguments = [str(run_path), "--episodes", str(options["final_evaluation"])]
+    if config.simulator == "cyborg-stock":
+        arguments.append("--stock-simulator")
+    else:
+        arguments += ["--simulator", config.simulator]
+    if options["quiet"]:
+        arguments.append("--quiet")
+    evaluate.main(arguments, standalone_mode=False)

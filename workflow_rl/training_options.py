@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,9 +64,22 @@ class LayerSizes(click.ParamType):
         return sizes
 
 
-POSITIVE = click.FloatRange(min=0, min_open=True)
-NOT_NEGATIVE = click.FloatRange(min=0)
-SHARE = click.FloatRange(0, 1)
+class FiniteRange(click.FloatRange):
+    """A FloatRange that takes neither nan nor inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+NOT_NEGATIVE = FiniteRange(min=0)
+SHARE = FiniteRange(0, 1)
+SEED = click.IntRange(0, 2**63 - 1)
 COUNT = click.IntRange(min=1)
 
 
@@ -105,7 +119,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--episodes-per-update", type=COUNT,
                show_default="the multiple of n_envs that is at least 24",
                help="Episodes of one rollout: collected, then learned from."),
-        option("--seed", type=click.IntRange(min=0),
+        option("--seed", type=SEED,
                help="The same seed gives the same weights, whatever the number of workers."),
         option("--device", type=click.Choice(DEVICES),
                help="Where the agent learns. auto is cuda if there is one."),

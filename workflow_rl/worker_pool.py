@@ -7,6 +7,7 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import pickle
+import resource
 import signal
 import socket
 import struct
@@ -24,6 +25,8 @@ import cloudpickle
 from workflow_rl.worker import Command, EnvFactory, Failure, Reply, Request, worker_main
 
 CLOSE_SECONDS = 2.0
+GRACE_SECONDS = 0.5
+LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
 POLL_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
@@ -76,14 +79,19 @@ class _WorkerProcess:
         self.name = f"worker-{index}"
         self.timeout = timeout
         self.command = Command.START
-        self.heard_at = time.monotonic()
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, timeout)
         self.process = _context.Process(
             target=worker_main, args=(child_pipe, make_env, n_envs), name=self.name, daemon=True
         )
-        with _main_module_hidden():
-            self.process.start()
+        self.fork_error: Exception | None = None
+        _ensure_fork_server()
+        try:
+            with _main_module_hidden():
+                self.process.start()
+        except (EOFError, OSError) as error:
+            self.fork_error = error  # `receive` finds the pipe closed.
+        self.heard_at = time.monotonic()
         # With our copy of the child's end closed, a worker's death reads as the end of the file.
         child_pipe.close()
 
@@ -93,23 +101,24 @@ class _WorkerProcess:
         self.heard_at = time.monotonic()
         try:
             self.pipe.send(request)
-        except (BrokenPipeError, ConnectionResetError):
+        except BlockingIOError:
+            raise self._error(f"took no message for {self.timeout:g} s") from None
+        except OSError:
             # It may have said why before it ended.
             self.receive()
             raise self._error("ended") from None
-        except BlockingIOError:
-            raise self._error(f"took no message for {self.timeout:g} s") from None
 
     def receive(self) -> Reply:
         """The next answer. Raises WorkerError if there is none by the deadline."""
         try:
-            if self.overdue and not self.pipe.poll(0):
-                raise BlockingIOError
+            # The grace is for a run that was itself stopped, and its workers with it.
+            if self.overdue and not self.pipe.poll(GRACE_SECONDS):
+                raise BlockingIOError  # As the pipe itself does half-way through a message.
             answer = self.pipe.recv()
-        except (EOFError, ConnectionResetError):
-            raise self._error("ended") from None
         except BlockingIOError:
             raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
+        except (EOFError, OSError):
+            raise self._error("ended") from self.fork_error
         self.heard_at = time.monotonic()
         if isinstance(answer, Failure):
             self.command = answer.command
@@ -123,13 +132,17 @@ class _WorkerProcess:
 
     def _error(self, reason: str) -> WorkerError:
         # A pipe can close a moment before its process can be waited for.
-        self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
+        if self.fork_error is None:
+            self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
         return WorkerError(self.name, self.command, self.process.exitcode, reason)
 
     def kill(self) -> None:
         self.pipe.close()
-        if self.process.exitcode is None:
-            self.process.kill()
+        if self.process.pid is None:
+            return  # It could not be forked.
+        if self.process.exitcode in (None, LOST):
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
         self.process.join(CLOSE_SECONDS)
 
 
@@ -160,16 +173,15 @@ class WorkerPool:
         self._workers: list[_WorkerProcess] = []
 
     def __enter__(self) -> WorkerPool:
-        _ensure_fork_server()
+        _allow_open_files(64 + 8 * self.n_workers)
         try:
-            self._workers = [self._start(index) for index in range(self.n_workers)]
             for index in range(self.n_workers):
-                while True:
-                    try:
-                        self._workers[index].receive()
-                        break
-                    except WorkerError as error:
-                        self.replace(index, error, await_start=False)
+                self._workers.append(self._start(index))
+            for index in range(self.n_workers):
+                try:
+                    self.receive(index)
+                except WorkerError as error:
+                    self.replace(index, error)
         except BaseException:
             self.close()
             raise
@@ -192,8 +204,11 @@ class WorkerPool:
 
     def receive(self, index: int) -> Reply:
         """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
+        worker = self._workers[index]
         self.raise_if_stopped()
-        return self._workers[index].receive()
+        while not worker.overdue and not worker.pipe.poll(POLL_SECONDS):
+            self.raise_if_stopped()
+        return worker.receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
         """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
@@ -207,7 +222,7 @@ class WorkerPool:
         if self.stop_signal is not None:
             raise StopRequested(self.stop_signal)
 
-    def replace(self, index: int, error: WorkerError, await_start: bool = True) -> None:
+    def replace(self, index: int, error: WorkerError) -> None:
         """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
         while True:
             self.failures += 1
@@ -220,8 +235,6 @@ class WorkerPool:
             _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
             self._workers[index].kill()
             self._workers[index] = self._start(index)
-            if not await_start:
-                return
             try:
                 self.receive(index)
                 return
@@ -238,12 +251,18 @@ class WorkerPool:
                 worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
         deadline = time.monotonic() + CLOSE_SECONDS / 4
         for worker in workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-        for worker in workers:
-            if worker.process.exitcode is None:
-                worker.process.kill()
+            if worker.fork_error is None:
+                worker.process.join(max(0.0, deadline - time.monotonic()))
         for worker in workers:
             worker.kill()
+
+
+def _allow_open_files(number: int) -> None:
+    """Raises the soft limit of open files, if it is lower, as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _limit_blocking(pipe: Connection, seconds: float) -> None:

@@ -217,25 +217,31 @@ def test_the_actions_of_a_step_are_those_of_the_record_after_it():
 
 def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     agent = save_agent(tmp_path / "checkpoint.pt")
-    options = ["--episodes", "2", "--max-steps", "6", "--red-agent", "B_lineAgent", "--seed", "3"]
+    options = ["--episodes", "1", "--seed", "3", "--quiet"]
     result = run(tmp_path, *options)
     assert result.exit_code == 0, result.output
     assert "csle-cyborg 0.0.3" in result.output
     assert "9421c8e" in result.output
 
     greedy = NumpyPolicy(agent.policy_parameters(), 7, greedy=True)
-    expected = evaluate_actor(greedy, 2, 3, horizons=(6,), red_agents=["B_lineAgent"])
+    expected = evaluate_actor(greedy, 1, 3)
     scores = json.loads((tmp_path / "evaluation.json").read_text())
     assert scores["simulator"] == {"name": "csle-cyborg", "version": "0.0.3", "commit": "26ce1c1"}
     assert (scores["actions"], scores["seed"]) == ("greedy", 3)
     assert scores["agent"] == str(tmp_path / "checkpoint.pt")
-    assert scores["official_protocol"] is False
+    assert scores["official_protocol"] is True
     assert scores["total"] == pytest.approx(expected.total)
-    (only,) = scores["cells"]
-    assert (only["max_steps"], only["red_agent"], only["episodes"]) == (6, "B_lineAgent", 2)
-    assert only["returns"] == returns(expected)[6, "B_lineAgent"]
+    by_cell = {(cell["max_steps"], cell["red_agent"]): cell["returns"] for cell in scores["cells"]}
+    assert by_cell == returns(expected)
 
-    sampled = run(tmp_path, *options, "--stochastic", "--json", tmp_path / "sampled.json")
+    # Another checkpoint, sampled actions or part of the cells leave the run's own scores alone.
+    before = (tmp_path / "evaluation.json").read_bytes()
+    for other in (["--stochastic"], ["--which", "latest"], ["--max-steps", "5"]):
+        assert run(tmp_path, "--max-steps", "6", *other, "--episodes", "1").exit_code == 0
+    assert (tmp_path / "evaluation.json").read_bytes() == before
+    sampled = run(
+        tmp_path, *options, "--max-steps", 3, "--stochastic", "--json", tmp_path / "sampled.json"
+    )
     assert sampled.exit_code == 0, sampled.output
     assert json.loads((tmp_path / "sampled.json").read_text())["actions"] == "sampled"
 

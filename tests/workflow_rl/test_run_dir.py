@@ -9,7 +9,7 @@ from workflow_rl.run_dir import (
     METRICS,
     RunDir,
     RunDirError,
-    new_run_path,
+    make_run_folder,
     read_config,
     read_metrics,
 )
@@ -75,12 +75,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
 
 
 def test_a_new_path_is_never_one_that_exists(tmp_path):
-    paths = []
-    for _ in range(3):
-        paths.append(new_run_path("sync", "mixed", tmp_path))
-        paths[-1].mkdir()
+    paths = [make_run_folder("sync", "mixed", tmp_path / "runs") for _ in range(3)]
     assert len(set(paths)) == 3
-    assert all("-sync-mixed" in path.name for path in paths)
+    assert all(path.is_dir() and "-sync-mixed" in path.name for path in paths)
 
 
 def test_no_run_folder(tmp_path):

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -76,26 +75,19 @@ def test_same_weights_whatever_the_workers_and_the_mode(mode, shape, reference, 
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_same_weights_when_a_worker_is_killed(mode, reference, tmp_path):
-    def kill_one() -> None:
-        while not killed.is_set():
-            for child in psutil.Process().children(recursive=True):
-                if read_metrics_if_any(tmp_path / "run") and "forkserver" in " ".join(
-                    child.cmdline()
-                ):
-                    if child.children():
-                        continue
-                    child.kill()
-                    killed.set()
-                    break
-            time.sleep(0.002)
+def test_same_weights_when_workers_are_killed(mode, reference, tmp_path):
+    def killing_collect(pool, config):
+        collect = MAKE_COLLECT[mode](pool, config)
 
-    killed = threading.Event()
-    killer = threading.Thread(target=kill_one, daemon=True)
-    killer.start()
-    summary = run(tmp_path / "run", config_of(mode, n_workers=2))
-    assert killed.wait(1)
-    assert summary["workers_restarted"] == 1
+        def wrapped(policy, specs):
+            if policy.policy_version in (1, 2):
+                pool._workers[policy.policy_version - 1].process.kill()
+            return collect(policy, specs)
+
+        return wrapped
+
+    summary = train(config_of(mode, n_workers=2), killing_collect, tmp_path / "run", quiet=True)
+    assert summary["workers_restarted"] == 2
     assert same_weights(tmp_path / "run", reference)
 
 
@@ -193,7 +185,7 @@ def test_killed_at_a_random_moment_and_resumed(mode, reference, tmp_path):
     path = tmp_path / "run"
     first = start(mode, *COMMAND_LINE, "--run-dir", str(path))
     wait_for_rows(path, 1)
-    time.sleep(random.Random(os.getpid()).uniform(0, 0.1))
+    time.sleep(random.Random(0).uniform(0, 0.1))
     first.kill()
     first.wait(10)
     second = start(mode, "--resume", str(path), "--quiet")
@@ -221,21 +213,64 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, tmp_path)
 
 
 def test_a_second_signal_stops_at_once(tmp_path):
+    """While it learns, the run cannot stop for the first signal; the second does not wait."""
     path = tmp_path / "run"
-    options = [*COMMAND_LINE, "--total-episodes", "100000", "--episodes-per-update", "50000"]
-    process = start("async", *options, "--run-dir", str(path))
-    deadline = time.monotonic() + 30
+    endless = ["--total-episodes", "4", "--episodes-per-update", "4", "--epochs", "10000000"]
+    process = start("async", *COMMAND_LINE, *endless, "--run-dir", str(path))
+    deadline = time.monotonic() + 60
     while not (path / "checkpoint.pt").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(1.0)
+    time.sleep(2.0)
     children = psutil.Process(process.pid).children(recursive=True)
+    before = (path / "checkpoint.pt").read_bytes()
     process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
-    assert process.returncode != 0
+    assert process.returncode == 1
+    assert (path / "checkpoint.pt").read_bytes() == before
     _, alive = psutil.wait_procs(children, timeout=5)
     assert not alive
+
+
+@pytest.mark.parametrize("cause", ["signal", "failures"])
+def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_path):
+    config = config_of(eval_every=2, eval_episodes=3, checkpoint_every=100)
+
+    def interrupting_collect(pool, config):
+        collect = collect_asynchronously(pool, config)
+
+        def wrapped(policy, specs):
+            if policy.greedy and cause == "signal":
+                os.kill(os.getpid(), signal.SIGTERM)
+            elif policy.greedy:
+                raise TooManyFailuresError
+            return collect(policy, specs)
+
+        return wrapped
+
+    with pytest.raises((StopRequested, TooManyFailuresError)):
+        train(config, interrupting_collect, tmp_path / "run", quiet=True)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.training.updates == 2
+    run(tmp_path / "run", config, checkpoint)
+    assert same_weights(tmp_path / "run", reference)
+    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3, 4]
+
+
+def test_a_run_killed_before_its_summary_can_be_completed(reference, tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    for name in ("config.json", "metrics.csv", "checkpoint.pt"):
+        (path / name).write_bytes((reference / name).read_bytes())
+    process = start("async", "--resume", str(path), "--quiet")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert same_weights(path, reference)
+    assert (path / "summary.json").exists()
+    assert (path / "best.pt").exists()
 
 
 def test_what_a_run_leaves(reference):
@@ -254,9 +289,9 @@ def test_what_a_run_leaves(reference):
         assert 0 < float(row["worker_utilisation_run"]) <= float(row["worker_utilisation"]) <= 1
         assert float(row["policy_lag_max"]) == 0
         assert float(row["episode_length_mean"]) == 8
-    # It falls linearly from 1e-3 with the episodes before each update: 0, 6, 12, 18 of 24.
-    rates = [float(row["learning_rate"]) for row in rows]
-    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
+    # It falls linearly with the episodes before each update: 0, 6, 12, 18 of 24.
+    rates = [float(row["learning_rate"]) / PPO.learning_rate for row in rows]
+    assert rates == pytest.approx([1, 0.75, 0.5, 0.25])
     summary = json.loads((reference / "summary.json").read_text())
     assert summary["episodes"] == 24
     assert summary["env_steps"] == 24 * 8

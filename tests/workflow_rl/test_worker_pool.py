@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -14,8 +15,15 @@ import psutil
 import pytest
 
 from tests.tiny_envs import CountingEnv
-from workflow_rl.worker import Command
-from workflow_rl.worker_pool import StopRequested, WorkerError, WorkerPool
+from workflow_rl import worker_pool
+from workflow_rl.episode import episode_spec
+from workflow_rl.worker import Command, Replay
+from workflow_rl.worker_pool import (
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+    WorkerPool,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,6 +101,42 @@ def test_factories_that_cannot_be_pickled_by_name_are_sent():
 
     with WorkerPool(lambda: LocalEnv(), 1) as pool:
         assert len(living(worker_pids(pool))) == 1
+
+
+def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
+    class HalfMessage:
+        def reset(self, **options):
+            frame = sys._getframe()
+            while frame.f_code.co_name != "worker_main":
+                frame = frame.f_back
+            pipe = frame.f_locals["pipe"]
+            os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
+            os._exit(9)
+
+    with WorkerPool(HalfMessage, 1) as pool:  # type: ignore[arg-type]
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"))])
+        with pytest.raises(WorkerError, match=r"ended during 'replay' \(exit code: 9\)"):
+            pool.receive(0)
+
+
+def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
+    def no_fork(process):
+        raise EOFError
+
+    with WorkerPool(CountingEnv, 1, max_failures=2) as pool:
+        monkeypatch.setattr(worker_pool._context.Process, "start", no_fork)
+        with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
+            pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
+
+
+def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
+    with WorkerPool(CountingEnv, 1, timeout=0.4) as pool:
+        pid = worker_pids(pool)[0]
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"))])
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGCONT)
+        assert len(pool.receive(0).result) == 1
 
 
 def run_script(code: str) -> subprocess.Popen[str]:

@@ -1,0 +1,219 @@
+"""What happens on a host: its processes, PIDs and ports. Follows CybORG's `Host` and `State`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.compiled.jit import compiled
+from workflow_rl.compiled.random import randbelow
+from workflow_rl.compiled.state import (
+    KIND,
+    MAX_PORTS,
+    MAX_PROCESSES,
+    NONE,
+    PRIVILEGED,
+    SHELL,
+    SSH,
+    TOO_MANY_PORTS,
+    TOO_MANY_PROCESSES,
+)
+from workflow_rl.compiled.tables import (
+    DECOY_PORT,
+    LISTENING_PORTS,
+    MAX_SESSIONS_AT_FIRST,
+    N_DECOYS,
+    N_EPHEMERAL,
+    N_HOSTS,
+    N_PIDS,
+    N_PIDS_OF_HOST,
+    OT_HOST,
+    OT_PID,
+    PIDS,
+    RED_HOST,
+    SSH_PORT,
+)
+
+# Of the hosts but Red's, six are listed from the left of `ports` and six from the right: so a port
+# and the host that uses it fit into 16 bits.
+_RANKS = np.cumsum(np.arange(N_HOSTS) != RED_HOST) - 1
+PORT_SIDE = _RANKS // 6
+FIRST_PORT = _RANKS % 6 * N_EPHEMERAL
+assert PORT_SIDE.max() == 1
+assert FIRST_PORT.max() + N_EPHEMERAL <= 2**16
+
+
+@compiled
+def has_pid(s: Any, host: int, pid: int) -> bool:
+    """Whether a process of the host has this PID."""
+    for i in range(N_PIDS_OF_HOST[host]):
+        if PIDS[host, i] == pid:
+            # Only the OT service ever stops.
+            return host != OT_HOST or pid != OT_PID or s.ot_running or has_added_pid(s, host, pid)
+    for i in range(MAX_SESSIONS_AT_FIRST):
+        if s.session_pid[host, i] == pid:
+            return True
+    return has_added_pid(s, host, pid)
+
+
+@compiled
+def has_added_pid(s: Any, host: int, pid: int) -> bool:
+    """Whether a process that was not there at the start has this PID."""
+    process = s.first_process[host]
+    while process != NONE:
+        if s.process_pid[process] == pid:
+            return True
+        process = s.process_next[process]
+    return False
+
+
+@compiled
+def draw_pid(s: Any, host: int) -> int:
+    """The PID that `Host.add_process` draws."""
+    pid = 0
+    while pid == 0 or has_pid(s, host, pid):
+        pid = randbelow(s, N_PIDS)
+    return pid
+
+
+@compiled
+def add_process(s: Any, host: int, kind: int) -> int:
+    """`Host.add_process`, at the end of the host's list; returns the PID."""
+    pid = draw_pid(s, host)
+    process = int(s.free_process)
+    if process != NONE:
+        s.free_process = s.process_next[process]
+    elif s.n_processes < MAX_PROCESSES:
+        process = int(s.n_processes)
+        s.n_processes = process + 1
+    else:
+        s.error = TOO_MANY_PROCESSES
+        return pid
+    s.process_pid[process] = pid
+    s.process_kind[process] = kind
+    s.process_next[process] = NONE
+    if s.first_process[host] == NONE:
+        s.first_process[host] = process
+    else:
+        s.process_next[s.last_process[host]] = process
+    s.last_process[host] = process
+    return pid
+
+
+@compiled
+def remove_process(s: Any, host: int, process: int, previous: int) -> None:
+    """Take a process, which `previous` comes before (or NONE), from the host's list."""
+    following = s.process_next[process]
+    if previous == NONE:
+        s.first_process[host] = following
+    else:
+        s.process_next[previous] = following
+    if following == NONE:
+        s.last_process[host] = previous
+    s.process_next[process] = s.free_process
+    s.free_process = process
+
+
+@compiled
+def remove_all_processes(s: Any, host: int) -> None:
+    """Take all that was added since the start."""
+    if s.first_process[host] != NONE:
+        s.process_next[s.last_process[host]] = s.free_process
+        s.free_process = s.first_process[host]
+        s.first_process[host] = NONE
+        s.last_process[host] = NONE
+
+
+@compiled
+def is_using_port(s: Any, host: int, port: int) -> bool:
+    """`_is_host_using_port`; `port` is a number in `tables.PORTS`."""
+    if LISTENING_PORTS[host] >> port & 1:
+        return True
+    process = s.first_process[host]
+    while process != NONE:
+        kind = s.process_kind[process] & KIND
+        if kind < N_DECOYS:
+            if DECOY_PORT[kind] == port:
+                return True
+        elif kind == SSH and port == SSH_PORT:
+            return True
+        process = s.process_next[process]
+    return False
+
+
+@compiled
+def first_decoy_on_port(s: Any, host: int, port: int) -> int:
+    """The first decoy in the host's list that listens on a port, or NONE."""
+    process = s.first_process[host]
+    while process != NONE:
+        kind = s.process_kind[process] & KIND
+        if kind < N_DECOYS and DECOY_PORT[kind] == port:
+            return process
+        process = s.process_next[process]
+    return NONE
+
+
+@compiled
+def red_session(s: Any, host: int, index: int) -> int:
+    """The process of Red's session on a host, counted from 0 in the order of `State.sessions`."""
+    process = s.first_process[host]
+    while process != NONE:
+        if s.process_kind[process] & KIND >= SHELL:
+            if index == 0:
+                return process
+            index -= 1
+        process = s.process_next[process]
+    return NONE
+
+
+@compiled
+def is_privileged(s: Any, process: int) -> bool:
+    """Whether a process runs as root or SYSTEM."""
+    return s.process_kind[process] & PRIVILEGED != 0
+
+
+@compiled
+def use_ephemeral_port(s: Any, host: int) -> None:
+    """`Host.get_ephemeral_port`: one that is in use is drawn again, but only once."""
+    port = randbelow(s, N_EPHEMERAL)
+    if host == RED_HOST:
+        if s.reds_ports[port >> 5] >> (port & 31) & 1:
+            port = randbelow(s, N_EPHEMERAL)
+        s.reds_ports[port >> 5] |= 1 << (port & 31)
+        return
+    side, first = PORT_SIDE[host], FIRST_PORT[host]
+    n = int(s.n_ports[side])
+    in_use = False
+    if side == 0:
+        for i in range(n):
+            in_use |= s.ports[i] == first + port
+    else:
+        for i in range(MAX_PORTS - n, MAX_PORTS):
+            in_use |= s.ports[i] == first + port
+    if in_use:
+        port = randbelow(s, N_EPHEMERAL)
+    if s.n_ports[0] + s.n_ports[1] == MAX_PORTS:
+        s.error = TOO_MANY_PORTS
+        return
+    s.ports[n if side == 0 else MAX_PORTS - 1 - n] = first + port
+    s.n_ports[side] = n + 1
+
+
+@compiled
+def free_ephemeral_ports(s: Any, host: int) -> None:
+    """What `Host.restore` does to the ports in use."""
+    if host == RED_HOST:
+        s.reds_ports[:] = 0
+        return
+    side, first = PORT_SIDE[host], FIRST_PORT[host]
+    n = int(s.n_ports[side])
+    i = 0
+    while i < n:
+        at = i if side == 0 else MAX_PORTS - 1 - i
+        if first <= s.ports[at] < first + N_EPHEMERAL:
+            n -= 1
+            s.ports[at] = s.ports[n if side == 0 else MAX_PORTS - 1 - n]
+        else:
+            i += 1
+    s.n_ports[side] = n

@@ -16,11 +16,11 @@ class PPOConfig:
     learning_rate: float = 1e-3
     learning_rate_final: float = 0.0
     discount: float = 0.99
-    gae_lambda: float = 0.95
+    gae_lambda: float = 0.9
     clip_range: float = 0.2
     epochs: int = 6
     minibatch_size: int = 800
-    entropy_coef: float = 0.01
+    entropy_coef: float = 0.003
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
     normalise_advantage: bool = True

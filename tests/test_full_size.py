@@ -52,7 +52,13 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     ]
 
 
-SIZE = ["--total-episodes", 400, "--episodes-per-update", 40, "--n-envs", 14, "--seed", 11]
+def wait_for_update(path: Path, update: int) -> None:
+    metrics = path / "metrics.csv"
+    while not metrics.exists() or len(metrics.read_text().splitlines()) <= update:
+        time.sleep(0.02)
+
+
+SIZE = ["--total-episodes", 600, "--episodes-per-update", 20, "--n-envs", 14, "--seed", 11]
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +77,7 @@ def test_workers_make_no_difference(n_workers, reference, tmp_path):
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_killed_worker_makes_no_difference(mode, reference, tmp_path):
     process = start(mode, *SIZE, "--n-workers", 2, "--run-dir", tmp_path / "run")
-    while not (tmp_path / "run" / "metrics.csv").exists():
-        time.sleep(0.05)
-    time.sleep(2.0)
+    wait_for_update(tmp_path / "run", 3)
     random.choice(workers_of(process)).kill()
     assert process.wait(1800) == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -85,16 +89,14 @@ def test_a_killed_worker_makes_no_difference(mode, reference, tmp_path):
 def test_killed_three_times_and_resumed(mode, reference, tmp_path):
     path = tmp_path / "run"
     options: list[object] = [*SIZE, "--n-workers", 2, "--run-dir", path, "--checkpoint-every", 2]
-    for _ in range(3):
+    for update in sorted(random.sample(range(2, 25), 3)):
         process = start(mode, *options)
-        while not (path / "checkpoint.pt").exists():
-            time.sleep(0.05)
-        time.sleep(random.uniform(2.0, 5.0))
+        wait_for_update(path, update)
+        time.sleep(random.uniform(0, 0.3))
         process.kill()
         process.wait()
-        print(
-            f"{mode}: killed at update {load_checkpoint(path / 'checkpoint.pt').training.updates}"
-        )
+        checkpoint = load_checkpoint(path / "checkpoint.pt")
+        print(f"{mode}: killed after update {update}, saved at {checkpoint.training.updates}")
         options = ["--resume", path]
     finish(mode, *options)
     assert same_weights(path, reference)

@@ -1,17 +1,38 @@
-"""The command `workflow-rl`: its subcommands are the scripts' commands."""
+"""The command `workflow-rl`: training, evaluation, benchmark and plots."""
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
-from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.parallel_train_workflow_rl import train_sync
+MODULES = {
+    "train-sync": "workflow_rl.parallel_train_workflow_rl",
+    "train-async": "workflow_rl.async_train_workflow_rl",
+    "evaluate": "workflow_rl.evaluation",
+    "benchmark": "workflow_rl.benchmark",
+    "plot": "workflow_rl.plotting",
+}
 
 
-@click.group()
+class LazyGroup(click.Group):
+    """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(MODULES[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+
+@click.group(cls=LazyGroup)
 def main() -> None:
     """Train and score blue agents for CybORG's CAGE Challenge 2."""
 
 
-for command in (train_sync, train_async):
-    main.add_command(command)
+if __name__ == "__main__":
+    main()

@@ -140,10 +140,10 @@ def workers_for(
     if envs_per_worker is None:
         envs_per_worker = math.ceil(n_envs / n_workers)
     _require_at_least(1, "envs_per_worker", envs_per_worker)
-    if not (n_workers - 1) * envs_per_worker < n_envs <= n_workers * envs_per_worker:
+    if n_workers * envs_per_worker < n_envs:
         raise ConfigError(
             "envs_per_worker",
-            f"{n_workers} workers of {envs_per_worker} do not make {n_envs} envs: give "
-            f"{math.ceil(n_envs / n_workers)} for {n_workers} workers, or leave one of them out",
+            f"{n_workers} workers of {envs_per_worker} have no room for {n_envs} envs: it must be "
+            f"{math.ceil(n_envs / n_workers)} or greater, or left out",
         )
     return n_workers, envs_per_worker

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from agents.numpy_policy import Actor
 from agents.scripted import SCRIPTED_AGENTS
 from agents.trajectory import Trajectory
+from workflow_rl.config import usable_cores
 from workflow_rl.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.leaderboard import LEADERBOARD_NOTE
@@ -56,8 +57,6 @@ def evaluate_actor(
     actor: a policy, or the name of a scripted agent. An episode depends on the seed, its cell and
     its number there, not on the workers nor on the other cells. Raises TooManyFailuresError.
     """
-    from workflow_rl.config import usable_cores
-
     n_workers = n_workers or usable_cores()
     blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
     horizons = sorted(set(horizons))
@@ -156,82 +155,42 @@ def load_policy(path: Path, greedy: bool = True) -> NumpyPolicy:
     return NumpyPolicy(network.policy_parameters(), policy_version, greedy)
 
 
-@click.command()
-@click.argument("run_or_checkpoint", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--agent",
-    type=click.Choice(SCRIPTED_AGENTS),
-    help="Evaluate this scripted agent instead of a checkpoint.",
-)
-@click.option(
-    "--which",
-    type=click.Choice(["best", "latest"]),
-    help="Checkpoint of a run folder.  [default: best if there is one]",
-)
-@click.option(
-    "--stochastic",
-    is_flag=True,
-    help="Sample the policy's actions, as in training, instead of its likeliest.",
-)
-@click.option(
-    "--episodes",
-    type=click.IntRange(1, MAXIMUM_EPISODES),
-    default=100,
-    show_default=True,
-    help="Episodes in each cell.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="The same seed gives the same scores, whatever the number of workers.",
-)
-@click.option(
-    "--red-agent",
-    "red_agents",
-    type=click.Choice(RED_AGENTS),
-    multiple=True,
-    default=RED_AGENTS,
-    help="Only this one; may be given again.  [default: all three]",
-)
-@click.option(
-    "--max-steps",
-    "horizons",
-    type=click.IntRange(min=1),
-    multiple=True,
-    default=HORIZONS,
-    help="Only so many steps; may be given again.  [default: 30, 50 and 100]",
-)
-@click.option(
-    "--simulator",
-    type=click.Choice(["cyborg", "cyborg-upstream"]),
-    default="cyborg",
-    show_default=True,
-    help="cyborg is the csle-cyborg package, sped up without changing "
-    "a bit; cyborg-upstream is the official CybORG package, if "
-    "installed.",
-)
-@click.option("--stock-simulator", is_flag=True, help="csle-cyborg without the speed-ups.")
-@click.option(
-    "--n-workers", type=click.IntRange(min=1), help="Worker processes.  [default: one a core]"
-)
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to write the scores.  [default: evaluation.json in the run folder]",
-)
-@click.option(
-    "--output-dir",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where to write a result file in the challenge's format.",
-)
-@click.option("--author", default="anonymous", show_default=True, help="For that file.")
-@click.option("--team", default="none", show_default=True, help="For that file.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")  # fmt: skip
+_OPTIONS: list[click.Parameter] = [
+    click.Argument(["run_or_checkpoint"], type=click.Path(path_type=Path), required=False),
+    click.Option(["--agent"], type=click.Choice(SCRIPTED_AGENTS),
+                 help="Evaluate this scripted agent instead of a checkpoint."),
+    click.Option(["--which"], type=click.Choice(["best", "latest"]),
+                 help="Checkpoint of a run folder.  [default: best if there is one]"),
+    click.Option(["--stochastic"], is_flag=True,
+                 help="Sample the policy's actions, as in training, instead of its likeliest."),
+    click.Option(["--episodes"], type=click.IntRange(1, MAXIMUM_EPISODES), default=100,
+                 show_default=True, metavar="N", help="Episodes in each cell."),
+    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+                 help="The same seed gives the same scores, whatever the number of workers."),
+    click.Option(["--red-agent", "red_agents"], type=click.Choice(RED_AGENTS), multiple=True,
+                 default=RED_AGENTS, help="Only this one; may be given again.  "
+                                          "[default: all three]"),
+    click.Option(["--max-steps", "horizons"], type=click.IntRange(min=1), multiple=True,
+                 default=HORIZONS, metavar="N", help="Only so many steps; may be given again.  "
+                                                     "[default: 30, 50 and 100]"),
+    click.Option(["--simulator"], type=click.Choice(["cyborg", "cyborg-upstream"]),
+                 default="cyborg", show_default=True,
+                 help="cyborg is the csle-cyborg package, sped up without changing a bit; "
+                      "cyborg-upstream is the official CybORG package, if installed."),
+    click.Option(["--stock-simulator"], is_flag=True, help="csle-cyborg without the speed-ups."),
+    click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
+                 help="Worker processes.  [default: one a core]"),
+    click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
+                 help="Where to write the scores.  [default: evaluation.json in the run folder]"),
+    click.Option(["--output-dir"], type=click.Path(path_type=Path), metavar="FOLDER",
+                 help="Where to write a result file in the challenge's format."),
+    click.Option(["--author"], default="anonymous", show_default=True, help="For that file."),
+    click.Option(["--team"], default="none", show_default=True, help="For that file."),
+    click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+]  # fmt: skip
+
+
+@click.command(params=_OPTIONS)
 def evaluate(**options: Any) -> None:
     """Score an agent by the challenge's protocol, beside the leaderboard.
 

@@ -18,8 +18,9 @@ from workflow_rl.worker_pool import WorkerError, WorkerPool
 
 
 class ParallelEnv:
-    """`n_envs` environments on a pool's workers, `pool.envs_per_worker` each (the last may have
-    fewer). Every call waits for all the workers it involves: the per-step barrier.
+    """`n_envs` environments on a pool's workers: env `i` is worker `i % n_workers`'s.
+
+    Every call waits for all the workers it involves: the per-step barrier.
     """
 
     def __init__(self, pool: WorkerPool, n_envs: int) -> None:
@@ -44,7 +45,7 @@ class ParallelEnv:
         )
 
     def _local(self, env: int) -> int:
-        return env % self.pool.envs_per_worker
+        return env // self.pool.n_workers
 
     def _replay(self, env: int) -> Replay:
         spec, actions = self._episodes[env]
@@ -55,7 +56,7 @@ class ParallelEnv:
     ) -> dict[int, Transition]:
         groups: dict[int, list[int]] = {}
         for env in envs:
-            groups.setdefault(env // self.pool.envs_per_worker, []).append(env)
+            groups.setdefault(env % self.pool.n_workers, []).append(env)
         failed: dict[int, WorkerError] = {}
         for worker, group in groups.items():
             try:
@@ -82,10 +83,7 @@ class ParallelEnv:
     ) -> dict[int, Transition]:
         """Replace a worker and bring its envs back to where they were: an episode follows from
         its spec and its actions. Returns the group's last transitions."""
-        first = worker * self.pool.envs_per_worker
-        envs = [
-            env for env in range(first, first + self.pool.envs_per_worker) if env in self._episodes
-        ]
+        envs = [env for env in self._episodes if env % self.pool.n_workers == worker]
         while True:
             self.pool.replace(worker, error)
             try:

@@ -1,11 +1,15 @@
-"""Plots of runs, as PNG files."""
+"""Plots of runs, as PNG files, and the command that draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
 from matplotlib.figure import Figure
+
+from workflow_rl.output_files import require_writable
+from workflow_rl.run_dir import RunDirError, read_metrics
 
 RECENT_EPISODES = 300
 
@@ -55,3 +59,29 @@ def running_mean(metrics: Sequence[Mapping[str, float]]) -> list[float]:
             weight += count
         means.append(total / weight)
     return means
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one]",
+)
+def plot(runs: tuple[Path, ...], output: Path | None) -> None:
+    """Draw the learning curves of one or more RUNS, the folders of training runs.
+
+    Returns are drawn against episodes and against wall time.
+
+    Example: plot runs/first runs/second --output both.png
+    """
+    if output is None:
+        output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
+    require_writable(output, "--output")
+    try:
+        curves = {str(run): read_metrics(run) for run in runs}
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+    learning_curve_figure(curves).savefig(output, dpi=120, format="png")
+    click.echo(f"learning curves: {output}")

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
+from workflow_rl.config import usable_cores
 from workflow_rl.cyborg_env import UPSTREAM_COMMIT
 
 
@@ -53,7 +54,6 @@ def package_version(name: str) -> str:
 
 def environment() -> dict[str, str | int]:
     """Cores this process may use, Python's version and those of the packages that matter."""
-    from workflow_rl.config import usable_cores
 
     packages = ("csle-cyborg", "numpy", "torch")
     return {

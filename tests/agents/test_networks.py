@@ -74,8 +74,8 @@ def test_the_seed_alone_determines_the_weights() -> None:
     again = network(seed=1)
     for a, b in zip(first.parameters(), again.parameters(), strict=True):
         assert torch.equal(a, b)
-    for a, b in zip(linears(first), linears(other), strict=True):
-        assert not torch.equal(a.weight, b.weight)
+    for layer, other_layer in zip(linears(first), linears(other), strict=True):
+        assert not torch.equal(layer.weight, other_layer.weight)
 
 
 def test_construction_leaves_torchs_global_generator_alone() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,13 +14,29 @@ import torch
 from torch import Tensor, nn
 
 from agents.numpy_policy import NumpyPolicy
-from agents.ppo import PPOAgent, PPOConfig, UpdateMetrics
+from agents.ppo import PPOAgent, UpdateMetrics
+from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
 from workflow_rl.episode import episode_spec, play_episode
 
-CONFIG = PPOConfig(hidden_sizes=(16,), epochs=2, minibatch_size=16)
+# Every number that an expected value below follows from.
+CONFIG = PPOConfig(
+    hidden_sizes=(16,),
+    learning_rate=1e-3,
+    learning_rate_final=0.0,
+    discount=0.99,
+    gae_lambda=0.95,
+    clip_range=0.2,
+    epochs=2,
+    minibatch_size=16,
+    entropy_coef=0.01,
+    value_coef=0.5,
+    max_grad_norm=0.5,
+    normalise_advantage=True,
+    reward_scale=1.0,
+)
 ONE_STEP = dataclasses.replace(CONFIG, epochs=1, minibatch_size=1000)
 NO_CLIPPING = 1e9
 
@@ -102,11 +119,9 @@ def test_the_same_trajectories_and_seed_give_the_same_bits() -> None:
 
 
 def test_an_update_leaves_the_trajectories_as_they_were() -> None:
-    before = [[np.copy(field) for field in t] for t in TRAJECTORIES]
+    before = pickle.dumps(TRAJECTORIES)
     example_agent().update(TRAJECTORIES, 0.0)
-    for trajectory, copies in zip(TRAJECTORIES, before, strict=True):
-        for field, copied in zip(trajectory, copies, strict=True):
-            assert np.array_equal(field, copied)
+    assert pickle.dumps(TRAJECTORIES) == before
 
 
 def orders_of_update(
@@ -236,7 +251,7 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
         explained_variance=math.nan,
         learning_rate=1e-3,
     )
-    assert metrics == pytest.approx(expected, rel=1e-3, nan_ok=True)
+    assert tuple(metrics) == pytest.approx(tuple(expected), rel=1e-3, nan_ok=True)
 
 
 def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
@@ -433,60 +448,12 @@ def test_a_state_of_another_shape_is_refused(other: PPOAgent) -> None:
         example_agent().load_state_dict(other.state_dict())
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("learning_rate", 0.0),
-        ("learning_rate", -1e-3),
-        ("learning_rate", math.nan),
-        ("clip_range", 0.0),
-        ("max_grad_norm", 0.0),
-        ("reward_scale", 0.0),
-        ("learning_rate_final", -1e-9),
-        ("entropy_coef", -0.01),
-        ("value_coef", -0.5),
-        ("discount", 1.01),
-        ("discount", -0.01),
-        ("discount", math.nan),
-        ("gae_lambda", 1.01),
-        ("gae_lambda", -0.01),
-        ("epochs", 0),
-        ("minibatch_size", 0),
-        ("hidden_sizes", (64, 0)),
-        ("hidden_sizes", (-1,)),
-        ("activation", "sigmoid"),
-        ("target_kl", 0.0),
-        ("target_kl", -0.01),
-    ],
-)
-def test_a_bad_hyperparameter_is_named(name: str, value: object) -> None:
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is compared below
-        PPOConfig(**{name: value})  # type: ignore[arg-type]
-    assert str(error.value).startswith(f"{name} is {value}, but must be ")
-
-
-def test_hyperparameters_at_the_bounds_are_accepted() -> None:
-    config = PPOConfig(
-        hidden_sizes=(),
-        learning_rate_final=0.0,
-        discount=1.0,
-        gae_lambda=0.0,
-        epochs=1,
-        minibatch_size=1,
-        entropy_coef=0.0,
-        value_coef=0.0,
-        target_kl=1e-9,
-    )
-    assert config.discount == 1.0
-    assert PPOConfig(discount=0.0, gae_lambda=1.0).target_kl is None
-
-
 @pytest.mark.parametrize(("match_reward", "best"), [(1.0, 16.0), (-1.0, 0.0)])
 def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
     match_reward: float, best: float
 ) -> None:
     env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
-    config = PPOConfig(hidden_sizes=(16,), learning_rate=0.01, minibatch_size=64, epochs=4)
+    config = dataclasses.replace(CONFIG, learning_rate=0.01, minibatch_size=64, epochs=4)
     agent = PPOAgent(config, obs_dim=4, n_actions=4, seed=0)
     n_updates, episodes = 30, 16
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from agents.trajectory import Batch, Trajectory, generalized_advantages, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
+
+REPOSITORY = Path(__file__).parents[2]
 
 REWARD = np.array([1.0, 2.0, 3.0])
 VALUE = np.array([4.0, 2.0, 8.0])
@@ -31,7 +34,7 @@ def episodes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
 def batch_of(trajectories: list[Trajectory], **changes: Any) -> Batch:
     """A batch whose values differ from step to step; discount 0.9 and lambda 0.8."""
     obs, last_obs = stack_obs(trajectories)
-    arguments = {
+    arguments: dict[str, Any] = {
         "value": np.sin(np.arange(len(obs), dtype=np.float64)),
         "last_value": np.cos(np.arange(len(last_obs), dtype=np.float64)),
         "discount": 0.9,
@@ -210,7 +213,10 @@ def test_values_that_do_not_fit_the_steps_are_refused() -> None:
         batch_of([example_trajectory([1, 2, 3])], value=np.zeros(4))
 
 
-@pytest.mark.parametrize("module", ["agents.trajectory", "agents.numpy_policy", "tests.tiny_envs"])
+@pytest.mark.parametrize(
+    "module", ["agents.trajectory", "agents.numpy_policy", "agents.ppo_config", "tests.tiny_envs"]
+)
 def test_what_a_worker_needs_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, cwd=REPOSITORY, timeout=60, check=False).returncode == 0

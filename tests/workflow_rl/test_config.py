@@ -35,16 +35,18 @@ def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, epis
     envs_per_worker=st.none() | st.integers(1, 200),
     mode=st.sampled_from(["sync", "async"]),
 )
-def test_every_worker_has_an_env_and_every_env_a_worker(n_envs, n_workers, envs_per_worker, mode):
-    try:
+def test_every_env_has_a_worker_or_the_option_is_named(n_envs, n_workers, envs_per_worker, mode):
+    n_given, per_given = n_workers or n_envs, envs_per_worker or n_envs
+    if n_workers and (n_workers > n_envs or n_workers * per_given < n_envs):
+        with pytest.raises(ConfigError) as caught:
+            workers_for(mode, n_envs, n_workers, envs_per_worker)
+        assert caught.value.field_name == ("n_workers" if n_workers > n_envs else "envs_per_worker")
+    else:
         workers, envs = workers_for(mode, n_envs, n_workers, envs_per_worker)
-    except ConfigError as error:
-        assert error.field_name in ("n_workers", "envs_per_worker")
-        assert n_workers is not None
-        return
-    assert (workers - 1) * envs < n_envs <= workers * envs
-    assert n_workers in (None, workers)
-    assert envs_per_worker in (None, envs)
+        assert workers <= n_given
+        assert workers * envs >= n_envs
+        assert n_workers in (None, workers)
+        assert envs_per_worker in (None, envs)
 
 
 @pytest.mark.parametrize(

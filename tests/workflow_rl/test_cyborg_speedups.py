@@ -205,6 +205,7 @@ def test_the_published_package_is_untouched() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_two_hundred_episodes_are_identical(

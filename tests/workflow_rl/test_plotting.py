@@ -1,6 +1,11 @@
-import pytest
+from pathlib import Path
 
-from workflow_rl.plotting import learning_curve_figure, plot_learning_curve, running_mean
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.config import TrainConfig
+from workflow_rl.plotting import learning_curve_figure, plot, plot_learning_curve, running_mean
+from workflow_rl.run_dir import METRICS, RunDir
 
 
 def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:
@@ -33,3 +38,40 @@ def test_curve_is_drawn_against_episodes_and_wall_time():
 def test_plot_is_a_png(tmp_path, metrics):
     plot_learning_curve(metrics, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def a_run(path: Path) -> str:
+    with RunDir(path, TrainConfig("async")) as run:
+        for update in (1, 2):
+            run.log({**dict.fromkeys(METRICS, 1.0), "update": update, "episodes": 24 * update})
+    return str(path)
+
+
+def test_command_draws_one_run_in_its_folder(tmp_path):
+    result = CliRunner().invoke(plot, [a_run(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "run" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_command_compares_runs(tmp_path):
+    runs = [a_run(tmp_path / name) for name in ("first", "second")]
+    result = CliRunner().invoke(plot, [*runs, "--output", str(tmp_path / "both.png")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "first" / "learning_curve.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["nothing", "--output", "a.png"], "nothing is not a run folder"),
+        (["nothing", "--output", "no/such/folder.png"], "--output"),
+        ([], "RUNS"),
+    ],
+)
+def test_mistakes(arguments, part, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(plot, arguments)
+    assert result.exit_code == 2
+    assert part in result.output.strip().splitlines()[-1]
+    assert not list(tmp_path.iterdir())

@@ -34,9 +34,10 @@ PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
 
 
 def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
-    defaults: dict[str, Any] = dict(
-        n_envs=4, max_steps=8, total_episodes=24, episodes_per_update=6, red_agent="mixed", seed=3
-    )
+    defaults: dict[str, Any] = {
+        **{"n_envs": 4, "max_steps": 8, "total_episodes": 24, "episodes_per_update": 6},
+        **{"red_agent": "mixed", "seed": 3},
+    }
     return TrainConfig(mode=mode, ppo=PPO, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
@@ -196,7 +197,7 @@ def test_killed_at_a_random_moment_and_resumed(mode, reference, tmp_path):
     first.kill()
     first.wait(10)
     second = start(mode, "--resume", str(path), "--quiet")
-    output, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=60)
     if second.returncode == 2:  # It was quicker than the kill.
         assert "finished" in errors
     else:

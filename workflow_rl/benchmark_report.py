@@ -1,0 +1,99 @@
+"""A benchmark's rows as a table and as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from prettytable import PrettyTable, TableStyle
+
+Row = Mapping[str, Any]
+
+COLOURS = {
+    "sync": "C1",
+    "sync-packed": "C3",
+    "async": "C0",
+    "sync-training": "C8",
+    "async-training": "C9",
+}
+
+
+def benchmark_table(rows: Sequence[Row]) -> PrettyTable:
+    """A line for each variant, simulator by simulator."""
+    table = PrettyTable(
+        [
+            "simulator",
+            "mode",
+            "envs",
+            "workers",
+            "episodes/s",
+            "steps/s",
+            "utilisation",
+            "of ceiling",
+            "x sync",
+        ],
+        align="r",
+    )
+    table.set_style(TableStyle.SINGLE_BORDER)
+    table.align["simulator"] = table.align["mode"] = "l"
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        is_ceiling = row["variant"] == "ceiling"
+        speedup = row["speedup_over_sync"]
+        table.add_row(
+            [
+                row["simulator"],
+                row["variant"],
+                "" if is_ceiling else row["n_envs"],
+                row["n_workers"],
+                f"{row['episodes_per_second']:.1f}",
+                f"{row['env_steps_per_second']:.0f}",
+                f"{row['worker_utilisation']:.1%}",
+                f"{row['ratio_to_ceiling']:.1%}",
+                "" if speedup is None else f"{speedup:.2f}",
+            ],
+            divider=after is not None
+            and (is_ceiling or _group(after) != _group(row) or after["variant"] == "ceiling"),
+        )
+    return table
+
+
+def _group(row: Row) -> tuple[str, int]:
+    return row["simulator"], row["n_envs"]
+
+
+def benchmark_figure(rows: Sequence[Row]) -> Figure:
+    """Episodes per second of every variant below its simulator's ceiling; a panel a simulator."""
+    simulators = list(dict.fromkeys(row["simulator"] for row in rows))
+    n_bars = max(sum(row["simulator"] == name for row in rows) - 1 for name in simulators)
+    figure = Figure(figsize=(len(simulators) * max(4.0, 1.1 * n_bars), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(simulators), squeeze=False)[0]
+    for axes, simulator in zip(panels, simulators, strict=True):
+        (ceiling,) = (
+            row for row in rows if row["simulator"] == simulator and row["variant"] == "ceiling"
+        )
+        bars = [row for row in rows if row["simulator"] == simulator and row is not ceiling]
+        heights = [row["episodes_per_second"] for row in bars]
+        axes.bar(range(len(bars)), heights, color=[COLOURS[row["variant"]] for row in bars])
+        axes.set_xticks(
+            range(len(bars)),
+            [f"{row['variant'].replace('-', chr(10))}\n{row['n_envs']} envs" for row in bars],
+        )
+        for index, row in enumerate(bars):
+            axes.annotate(
+                f"{row['episodes_per_second']:.1f}/s\n{row['ratio_to_ceiling']:.0%} of ceiling\n"
+                f"utilisation {row['worker_utilisation']:.0%}",
+                (index, heights[index]),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                fontsize=7,
+                bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
+            )
+        limit = ceiling["episodes_per_second"]
+        axes.axhline(limit, color="black", linestyle="--", label=f"ceiling {limit:.1f}/s", zorder=0)
+        axes.legend(loc="upper left")
+        axes.set_ylim(top=1.35 * max(*heights, limit))
+        axes.set(title=f"simulator: {simulator}", ylabel="episodes per second")
+    return figure

@@ -161,10 +161,10 @@ BOUND_SUBNET, BOUND_ADDRESS = divmod(_BOUND_ADDRESS, 16)
 # --- Sessions at the start -----------------------------------------------------------------------
 
 
-def _starting_sessions() -> list[tuple[str, int]]:
-    """Agent and host of each session in the order in which `State` starts them."""
+def _starting_sessions() -> list[tuple[str, int, str]]:
+    """Agent, host and user of each session in the order in which `State` starts them."""
     return [
-        (agent, _index(session["hostname"]))
+        (agent, _index(session["hostname"]), session["username"])
         for agent, row in SCENARIO["Agents"].items()
         for is_child in (False, True)
         for session in row["starting_sessions"]
@@ -172,27 +172,23 @@ def _starting_sessions() -> list[tuple[str, int]]:
     ]
 
 
-STARTING_HOSTS = np.array([host for _, host in _starting_sessions()])
+STARTING_HOSTS = np.array([host for _, host, _ in _starting_sessions()])
+STARTING_USERS = tuple(user for *_, user in _starting_sessions())
 N_STARTING_SESSIONS = len(STARTING_HOSTS)
 # How many sessions were started on the same host before.
 STARTING_SLOTS = np.array(
     [list(STARTING_HOSTS[:i]).count(host) for i, host in enumerate(STARTING_HOSTS)]
 )
 assert STARTING_SLOTS.max() < MAX_SESSIONS_AT_FIRST
-N_BLUE_SESSIONS = np.array(
-    [_starting_sessions().count(("Blue", host)) for host in range(N_HOSTS)]
-)
+_BLUES_USERS = [
+    [user for agent, at, user in _starting_sessions() if (agent, at) == ("Blue", host)]
+    for host in range(N_HOSTS)
+]
+N_BLUE_SESSIONS = np.array([len(users) for users in _BLUES_USERS])
 # What Blue's processes on a host run as.
-BLUE_IS_PRIVILEGED = np.array(
-    [
-        any(
-            session["hostname"] == name and session["username"] in PRIVILEGED_USERS
-            for session in SCENARIO["Agents"]["Blue"]["starting_sessions"]
-        )
-        for name in HOSTS
-    ]
-)
-((_REDS_SESSION),) = SCENARIO["Agents"]["Red"]["starting_sessions"]
+BLUE_IS_PRIVILEGED = np.array([users[0] in PRIVILEGED_USERS for users in _BLUES_USERS])
+assert all(len(set(users)) == 1 for users in _BLUES_USERS)
+(_REDS_SESSION,) = SCENARIO["Agents"]["Red"]["starting_sessions"]
 RED_HOST = _index(_REDS_SESSION["hostname"])
 assert _REDS_SESSION["username"] in PRIVILEGED_USERS
 

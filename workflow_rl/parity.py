@@ -50,7 +50,7 @@ class Difference(NamedTuple):
         lines = [
             f"{self.red_agent}, blue {self.blue}, seed {self.seed}: first difference in step "
             f"{self.step}",
-            *_side_by_side({name: pair for name, pair in self.what.items()}),
+            *_side_by_side(self.what),
             "the networks after that step (* differs)",
             *_side_by_side(_paired(*self.networks)),
         ]

@@ -15,6 +15,7 @@ from workflow_rl.compiled.jit import compiled
 from workflow_rl.compiled.random import randbelow
 from workflow_rl.compiled.state import CYBORG_FAILS, KIND, NONE, PRIVILEGED, SHELL
 from workflow_rl.compiled.tables import (
+    ANALYSE,
     BLUE_IS_PRIVILEGED,
     DECOY_FREE_PORT,
     DECOY_IS_PRIVILEGED,
@@ -36,8 +37,9 @@ from workflow_rl.compiled.tables import (
 
 @compiled
 def act_as_blue(s: Any, kind: int, host: int) -> None:
-    """`Action.sim_execute`; of `Analyse` only its draw, `observe` does the rest."""
+    """`Action.sim_execute`."""
     s.blue_success = TRUE
+    s.malware_found = False
     if kind == SLEEP:
         s.blue_success = UNKNOWN
         return
@@ -46,7 +48,10 @@ def act_as_blue(s: Any, kind: int, host: int) -> None:
         return
     # The choice of one of Blue's sessions on the host.
     randbelow(s, N_BLUE_SESSIONS[host])
-    if kind == REMOVE:
+    if kind == ANALYSE:
+        # `DensityScout`: only Red's files have a high density.
+        s.malware_found = s.has_malware >> host & 1 != 0
+    elif kind == REMOVE:
         remove(s, host)
     elif kind == RESTORE:
         restore(s, host)
@@ -68,11 +73,11 @@ def stop_process(s: Any, host: int, pid: int) -> None:
     if host == OT_HOST and pid == OT_PID and s.ot_running:
         return
     previous, process = NONE, int(s.first_process[host])
-    while process != NONE and s.process_pid[process] != pid:
-        previous, process = process, int(s.process_next[process])
-    if process == NONE or s.process_kind[process] & PRIVILEGED:
+    while process != NONE and s.processes[process].pid != pid:
+        previous, process = process, int(s.processes[process].next)
+    if process == NONE or s.processes[process].kind & PRIVILEGED:
         return
-    kind = int(s.process_kind[process])
+    kind = int(s.processes[process].kind)
     remove_process(s, host, process, previous)
     is_service = host == OT_HOST and s.ot_listed_with_pid and pid == OT_PID
     for decoy in range(N_DECOYS):

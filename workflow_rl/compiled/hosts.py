@@ -13,7 +13,6 @@ from workflow_rl.compiled.state import (
     MAX_PORTS,
     MAX_PROCESSES,
     NONE,
-    PRIVILEGED,
     SHELL,
     SSH,
     TOO_MANY_PORTS,
@@ -62,9 +61,9 @@ def has_added_pid(s: Any, host: int, pid: int) -> bool:
     """Whether a process that was not there at the start has this PID."""
     process = s.first_process[host]
     while process != NONE:
-        if s.process_pid[process] == pid:
+        if s.processes[process].pid == pid:
             return True
-        process = s.process_next[process]
+        process = s.processes[process].next
     return False
 
 
@@ -83,20 +82,20 @@ def add_process(s: Any, host: int, kind: int) -> int:
     pid = draw_pid(s, host)
     process = int(s.free_process)
     if process != NONE:
-        s.free_process = s.process_next[process]
+        s.free_process = s.processes[process].next
     elif s.n_processes < MAX_PROCESSES:
         process = int(s.n_processes)
         s.n_processes = process + 1
     else:
         s.error = TOO_MANY_PROCESSES
         return pid
-    s.process_pid[process] = pid
-    s.process_kind[process] = kind
-    s.process_next[process] = NONE
+    s.processes[process].pid = pid
+    s.processes[process].kind = kind
+    s.processes[process].next = NONE
     if s.first_process[host] == NONE:
         s.first_process[host] = process
     else:
-        s.process_next[s.last_process[host]] = process
+        s.processes[s.last_process[host]].next = process
     s.last_process[host] = process
     return pid
 
@@ -104,14 +103,14 @@ def add_process(s: Any, host: int, kind: int) -> int:
 @compiled
 def remove_process(s: Any, host: int, process: int, previous: int) -> None:
     """Take a process, which `previous` comes before (or NONE), from the host's list."""
-    following = s.process_next[process]
+    following = s.processes[process].next
     if previous == NONE:
         s.first_process[host] = following
     else:
-        s.process_next[previous] = following
+        s.processes[previous].next = following
     if following == NONE:
         s.last_process[host] = previous
-    s.process_next[process] = s.free_process
+    s.processes[process].next = s.free_process
     s.free_process = process
 
 
@@ -119,7 +118,7 @@ def remove_process(s: Any, host: int, process: int, previous: int) -> None:
 def remove_all_processes(s: Any, host: int) -> None:
     """Take all that was added since the start."""
     if s.first_process[host] != NONE:
-        s.process_next[s.last_process[host]] = s.free_process
+        s.processes[s.last_process[host]].next = s.free_process
         s.free_process = s.first_process[host]
         s.first_process[host] = NONE
         s.last_process[host] = NONE
@@ -132,13 +131,13 @@ def is_using_port(s: Any, host: int, port: int) -> bool:
         return True
     process = s.first_process[host]
     while process != NONE:
-        kind = s.process_kind[process] & KIND
+        kind = s.processes[process].kind & KIND
         if kind < N_DECOYS:
             if DECOY_PORT[kind] == port:
                 return True
         elif kind == SSH and port == SSH_PORT:
             return True
-        process = s.process_next[process]
+        process = s.processes[process].next
     return False
 
 
@@ -147,10 +146,10 @@ def first_decoy_on_port(s: Any, host: int, port: int) -> int:
     """The first decoy in the host's list that listens on a port, or NONE."""
     process = s.first_process[host]
     while process != NONE:
-        kind = s.process_kind[process] & KIND
+        kind = s.processes[process].kind & KIND
         if kind < N_DECOYS and DECOY_PORT[kind] == port:
             return process
-        process = s.process_next[process]
+        process = s.processes[process].next
     return NONE
 
 
@@ -159,18 +158,12 @@ def red_session(s: Any, host: int, index: int) -> int:
     """The process of Red's session on a host, counted from 0 in the order of `State.sessions`."""
     process = s.first_process[host]
     while process != NONE:
-        if s.process_kind[process] & KIND >= SHELL:
+        if s.processes[process].kind & KIND >= SHELL:
             if index == 0:
                 return process
             index -= 1
-        process = s.process_next[process]
+        process = s.processes[process].next
     return NONE
-
-
-@compiled
-def is_privileged(s: Any, process: int) -> bool:
-    """Whether a process runs as root or SYSTEM."""
-    return s.process_kind[process] & PRIVILEGED != 0
 
 
 @compiled

@@ -72,8 +72,10 @@ def _added(state: Any, host: int) -> list[tuple[int, int]]:
     """PID and kind of the processes that were not there at the start."""
     added, process = [], int(state["first_process"][host])
     while process != NONE:
-        added.append((int(state["process_pid"][process]), int(state["process_kind"][process])))
-        process = int(state["process_next"][process])
+        added.append(
+            (int(state["processes"][process]["pid"]), int(state["processes"][process]["kind"]))
+        )
+        process = int(state["processes"][process]["next"])
     return added
 
 
@@ -138,5 +140,3 @@ def _known_ports(state: Any, host: int) -> list[int] | None:
     if not state["scanned_by_session"] >> host & 1:
         return None
     return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)
-
-

@@ -9,7 +9,6 @@ import numpy as np
 from workflow_rl.compiled.jit import compiled
 from workflow_rl.compiled.state import NONE
 from workflow_rl.compiled.tables import (
-    ANALYSE,
     FIRST_DECOY,
     LAST_DECOY,
     N_HOSTS,
@@ -47,7 +46,7 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
         activity = interpret_connections(s, decoy_host == s.event_host)
         if activity == EXPLOITED:
             set_compromise(s, int(s.event_host), USER)
-    if kind == ANALYSE and s.has_malware >> host & 1:
+    if s.malware_found:
         set_compromise(s, host, OWNED)
     compromise = int(s.compromise)
     for i in range(N_HOSTS):

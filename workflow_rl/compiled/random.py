@@ -41,13 +41,11 @@ def seed(g: Any, value: int) -> None:
     n_keys = 1 if high == 0 else 2
     previous = np.int64(INITIAL_WORDS[0])
     i, key = 1, 0
-    for _ in range(N):
+    for n_renewed in range(N):
         mixed = (previous ^ (previous >> 30)) * 1664525
-        chunk = low if key == 0 else high
-        previous = ((np.int64(INITIAL_WORDS[i]) ^ mixed) + chunk + key) & WORD
-        # The last round meets the first word again, by then a renewed one.
-        if i == 1 and _ == N - 1:
-            previous = ((np.int64(mt[1]) ^ mixed) + chunk + key) & WORD
+        # The last round comes back to the first word that was renewed.
+        word = np.int64(INITIAL_WORDS[i] if n_renewed < N - 1 else mt[i])
+        previous = ((word ^ mixed) + (low if key == 0 else high) + key) & WORD
         mt[i] = previous
         key = key + 1 if key + 1 < n_keys else 0
         i += 1
@@ -67,7 +65,7 @@ def seed(g: Any, value: int) -> None:
 
 
 @compiled
-def word(g: Any) -> int:
+def next_word(g: Any) -> Any:
     """The next 32 random bits."""
     mt = g.mt
     i = np.int64(g.mt_index)
@@ -86,14 +84,14 @@ def word(g: Any) -> int:
 @compiled
 def getrandbits(g: Any, k: int) -> int:
     """`getrandbits(k)` for 1 <= k <= 32."""
-    return word(g) >> (32 - k)
+    return next_word(g) >> (32 - k)
 
 
 @compiled
 def random(g: Any) -> float:
     """`random()`: 53 random bits in [0, 1)."""
-    high = word(g) >> 5
-    low = word(g) >> 6
+    high = next_word(g) >> 5
+    low = next_word(g) >> 6
     return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
 
 
@@ -111,16 +109,16 @@ def bit_length(n: int) -> int:
 def randbelow(g: Any, n: int) -> int:
     """`_randbelow_with_getrandbits`, and so `randrange(n)` and the index of `choice`."""
     shift = 32 - bit_length(n)
-    r = word(g) >> shift
+    r = next_word(g) >> shift
     while r >= n:
-        r = word(g) >> shift
+        r = next_word(g) >> shift
     return r
 
 
 @compiled
 def choices_index(g: Any, n: int) -> int:
     """The index that `choices(population)` of n elements picks."""
-    return int(math.floor(random(g) * n))
+    return math.floor(random(g) * n)
 
 
 @compiled

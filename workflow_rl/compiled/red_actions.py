@@ -7,7 +7,6 @@ from typing import Any
 from workflow_rl.compiled.hosts import (
     add_process,
     first_decoy_on_port,
-    is_privileged,
     red_session,
     use_ephemeral_port,
 )
@@ -94,10 +93,10 @@ def is_reachable(s: Any, subnet: int) -> bool:
     """`ConcreteAction.check_routable` from User0, where Red's session 0 is."""
     if not GUARDED[subnet]:
         return True
+    n_sessions = 0
     for host in range(N_HOSTS):
-        if ENTERPRISE >> host & 1 and s.n_red_sessions[host]:
-            return True
-    return False
+        n_sessions += (ENTERPRISE >> host & 1) * s.n_red_sessions[host]
+    return n_sessions > 0
 
 
 @compiled
@@ -131,13 +130,13 @@ def discover_network_services(s: Any, host: int) -> bool:
         show_connection(s, host, port)
     process = s.first_process[host]
     while process != NONE:
-        kind = s.process_kind[process] & KIND
+        kind = s.processes[process].kind & KIND
         if kind < N_DECOYS:
             port = int(DECOY_PORT[kind])
             ports |= 1 << port
             use_ephemeral_port(s, host)
             show_connection(s, host, port)
-        process = s.process_next[process]
+        process = s.processes[process].next
     # Every host listens on some port.
     s.scanned_by_session |= 1 << host
     s.known_ports[host] = ports & ((1 << N_EXPLOITS) - 1)
@@ -255,7 +254,7 @@ def privilege_escalate(s: Any, host: int) -> bool:
         if s.n_red_sessions[host] == 0:
             return False
         session = red_session(s, host, randbelow(s, s.n_red_sessions[host]))
-        s.process_kind[session] |= PRIVILEGED
+        s.processes[session].kind |= PRIVILEGED
         s.is_owned |= 1 << host
         s.has_malware |= 1 << host
     s.known_addresses |= EXPLORED_ADDRESSES[host]

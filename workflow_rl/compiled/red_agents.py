@@ -23,7 +23,6 @@ from workflow_rl.compiled.tables import (
     N_SUBNET_HOSTS,
     N_SUBNETS,
     OT_HOST,
-    RED_HOST,
     RED_SLEEP,
     SUBNET_HOSTS,
     SUBNETS_BY_HOST,
@@ -32,9 +31,7 @@ from workflow_rl.compiled.tables import (
 )
 from workflow_rl.scenario2 import HOSTS, RED_AGENTS
 
-B_LINE, MEANDER, SLEEP = map(
-    RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
-)
+B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
 # B_lineAgent's fifteen actions, and where it goes on from each that fails. Its targets: a subnet, a
 # fixed host, the first host that it attacks or the one in Enterprise that this leads to.
@@ -87,10 +84,7 @@ def b_line(s: Any) -> None:
     action = int(s.b_line_action)
     succeeded = s.red_success == TRUE
     while True:
-        if succeeded:
-            action = min(action + 1, LAST)
-        else:
-            action = int(AFTER_FAILURE[action])
+        action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
         if s.b_line_made >> action & 1:
             break
         if action == EXPLOITS_OT_HOST and s.n_events == 0:

@@ -123,7 +123,8 @@ GROUPS_OF_MEANDER = (_mask("Op"), _mask("Ent"))
 # --- Subnets -------------------------------------------------------------------------------------
 
 SUBNET_HOSTS = _table(
-    [[_index(name) for name in subnet["Hosts"]] for subnet in SCENARIO["Subnets"].values()], np.int64
+    [[_index(name) for name in subnet["Hosts"]] for subnet in SCENARIO["Subnets"].values()],
+    np.int64,
 )
 N_SUBNET_HOSTS = np.array([len(subnet["Hosts"]) for subnet in SCENARIO["Subnets"].values()])
 SUBNET_MASK = np.array(
@@ -207,13 +208,18 @@ def _explored(host: dict[str, Any], facts: str | None) -> int:
 EXPLORED_ADDRESSES = np.array([_explored(row, None) for row in _HOST_ROWS])
 EXPLORED_SUBNETS = np.array(
     [
-        sum(1 << int(s) for s in {SUBNET[i] for i in range(N_HOSTS) if _explored(row, "All") >> i & 1})
+        sum(
+            1 << int(s)
+            for s in {SUBNET[i] for i in range(N_HOSTS) if _explored(row, "All") >> i & 1}
+        )
         for row in _HOST_ROWS
     ]
 )
 SHOWS_OT_SERVICE = np.array(
-    ["OTService" in row.get("info", {}).get(name, {}).get("Services", ())
-     for name, row in zip(HOSTS, _HOST_ROWS, strict=True)]
+    [
+        "OTService" in row.get("info", {}).get(name, {}).get("Services", ())
+        for name, row in zip(HOSTS, _HOST_ROWS, strict=True)
+    ]
 )
 # The host in Enterprise that a host in User leads to.
 LEADS_TO_ENTERPRISE = np.array(

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -18,3 +21,25 @@ def compiled(function: Function) -> Function:
 def entry_point(function: Function) -> Function:
     """Compile on first use and keep the result on disk, with all that it calls."""
     return cast(Function, numba.njit(nogil=True, cache=True)(function))
+
+
+def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:
+    """Have the processor fetch the byte `offset` of `records[index]`, and do not wait for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(array.strides, 0)
+        at = builder.add(builder.mul(arguments[1], stride), arguments[2])
+        pointer = ir.IntType(8).as_pointer()
+        address = builder.gep(builder.bitcast(array.data, pointer), [at])
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        write, keep, of_memory = flag(1), flag(3), flag(1)
+        builder.call(function, [address, write, keep, of_memory])
+        return context.get_dummy_value()
+
+    return types.none(records, types.int64, types.int64), generate
+
+
+prefetch: Any = intrinsic(_prefetch)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.compiled.blue_actions import act_as_blue
 from workflow_rl.compiled.hosts import draw_pid
-from workflow_rl.compiled.jit import compiled, entry_point
+from workflow_rl.compiled.jit import compiled, entry_point, prefetch
 from workflow_rl.compiled.observe import observe
-from workflow_rl.compiled.random import randbelow, sample, seed
+from workflow_rl.compiled.random import M, N, randbelow, sample, seed
 from workflow_rl.compiled.red_actions import act_as_red
 from workflow_rl.compiled.red_agents import choose_as_red
 from workflow_rl.compiled.reward import reward
@@ -24,6 +24,7 @@ from workflow_rl.compiled.tables import (
     BOUND_SUBNET,
     DISCOVER_SYSTEMS,
     MAX_SESSIONS_AT_FIRST,
+    N_ACTIONS,
     N_ADDRESSES,
     N_DECOYS,
     N_HOSTS,
@@ -44,6 +45,9 @@ from workflow_rl.compiled.tables import (
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 HOST_WORDS = N_HOSTS
+# How many envs ahead to fetch, and how many cache lines of each that every step reads.
+AHEAD, FIRST_LINES, LINE = 4, 4, 64
+FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
 
 
 @compiled
@@ -154,11 +158,29 @@ def step_envs(states: Any, actions: Any, obs: Any, rewards: Any) -> int:
     Returns the index of an env that cannot go on, or -1.
     """
     failed = -1
-    for i in range(len(states)):
-        rewards[i] = step_env(states[i], actions[i], obs[i])
+    n_envs = len(states)
+    for i in range(n_envs):
+        # While this env steps, what the next ones will read is on its way.
+        if i + 2 * AHEAD < n_envs:
+            for line in range(FIRST_LINES):
+                prefetch(states, i + 2 * AHEAD, LINE * line)
+        if i + AHEAD < n_envs:
+            prefetch_words(states, i + AHEAD)
+        if states[i].error == NO_ERROR:
+            rewards[i] = step_env(states[i], actions[i], obs[i])
         if states[i].error != NO_ERROR:
             failed = i
     return failed
+
+
+@compiled
+def prefetch_words(states: Any, i: int) -> None:
+    """The words of the generator that its next draws read."""
+    following = np.int64(states[i].mt_index)
+    middle = following + M if following + M < N else following + M - N
+    for word in (following, middle):
+        prefetch(states, i, FIRST_WORD + 4 * word)
+        prefetch(states, i, FIRST_WORD + 4 * word + LINE)
 
 
 class Simulator:
@@ -180,31 +202,45 @@ class Simulator:
         self.obs = self._words.view(np.uint8)
 
     def reset(
-        self,
-        seeds: NDArray[np.int64],
-        red_agents: NDArray[np.int64],
-        chosen: NDArray[np.bool_] | None = None,
+        self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
     ) -> NDArray[np.uint8]:
         """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
 
-        Red agents are indices into `RED_AGENTS`. All arrays have shape `[N]`.
+        Red agents are indices into `RED_AGENTS`, `chosen` are booleans; all have shape `[N]`, or
+        are one for all. Returns obs.
+
+        Raises:
+            ValueError: a seed or a red agent is out of range.
         """
-        if chosen is None:
-            chosen = np.ones(len(self.states), np.bool_)
-        reset_envs(self.states, chosen, seeds, red_agents, self._words)
+        seeds = self._checked("seeds", seeds, 2**63)
+        red_agents = self._checked("red_agents", red_agents, len(RED_AGENTS))
+        all_envs = np.broadcast_to(np.asarray(True if chosen is None else chosen), seeds.shape)
+        reset_envs(self.states, np.array(all_envs, np.bool_), seeds, red_agents, self._words)
         return self.obs
 
-    def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    def step(self, actions: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
         """Play one step: actions `[N]` from 0 to 144; obs uint8 `[N, 52]` and rewards `[N]`.
 
         Raises:
+            ValueError: an action is out of range.
             RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
-                CybORG itself would fail.
+                CybORG itself would fail. Reset it.
         """
+        actions = self._checked("actions", actions, N_ACTIONS)
         failed = step_envs(self.states, actions, self._words, self.rewards)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {ERRORS[self.states[failed]['error']]}")
         return self.obs, self.rewards
+
+    def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
+        """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"{name}: integers are needed, not {array.dtype}")
+        if array.size and not 0 <= array.min() <= array.max() < stop:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
+        return np.ascontiguousarray(np.broadcast_to(array, len(self.states)), np.int64)
 
 
 class CompiledSimulator:
@@ -217,12 +253,11 @@ class CompiledSimulator:
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        red_agents = np.array([RED_AGENTS.index(red_agent)])
-        return self._simulator.reset(np.array([abs(seed)]), red_agents)[0].copy()
+        return self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0].copy()
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step: observation (52 bits) and reward."""
-        obs, rewards = self._simulator.step(np.array([action]))
+        obs, rewards = self._simulator.step(action)
         self._blue_action = ACTION_NAMES[action]
         return obs[0].copy(), float(rewards[0])
 

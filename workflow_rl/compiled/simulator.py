@@ -23,6 +23,8 @@ from workflow_rl.compiled.tables import (
     BOUND_HOST,
     BOUND_SUBNET,
     DISCOVER_SYSTEMS,
+    ESCALATE,
+    IMPACT,
     MAX_SESSIONS_AT_FIRST,
     N_ACTIONS,
     N_ADDRESSES,
@@ -35,6 +37,7 @@ from workflow_rl.compiled.tables import (
     NETWORK,
     RED_HOST,
     RED_KINDS,
+    RED_SLEEP,
     STARTING_HOSTS,
     STARTING_SLOTS,
     SUBNET,
@@ -152,8 +155,8 @@ def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any) 
 
 
 @entry_point
-def step_envs(states: Any, actions: Any, obs: Any, rewards: Any) -> int:
-    """Play one step in all envs: arrays `[N]`, but obs uint32 `[N, 13]`.
+def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any) -> int:
+    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]`.
 
     Returns the index of an env that cannot go on, or -1.
     """
@@ -166,10 +169,11 @@ def step_envs(states: Any, actions: Any, obs: Any, rewards: Any) -> int:
                 prefetch(states, i + 2 * AHEAD, LINE * line)
         if i + AHEAD < n_envs:
             prefetch_words(states, i + AHEAD)
-        if states[i].error == NO_ERROR:
-            rewards[i] = step_env(states[i], actions[i], obs[i])
-        if states[i].error != NO_ERROR:
-            failed = i
+        if chosen[i]:
+            if states[i].error == NO_ERROR:
+                rewards[i] = step_env(states[i], actions[i], obs[i])
+            if states[i].error != NO_ERROR:
+                failed = i
     return failed
 
 
@@ -200,6 +204,7 @@ class Simulator:
         self.rewards = np.zeros(n_envs)
         self._words = np.zeros((n_envs, HOST_WORDS), np.uint32)
         self.obs = self._words.view(np.uint8)
+        self._all = np.ones(n_envs, np.bool_)
 
     def reset(
         self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
@@ -214,12 +219,15 @@ class Simulator:
         """
         seeds = self._checked("seeds", seeds, 2**63)
         red_agents = self._checked("red_agents", red_agents, len(RED_AGENTS))
-        all_envs = np.broadcast_to(np.asarray(True if chosen is None else chosen), seeds.shape)
-        reset_envs(self.states, np.array(all_envs, np.bool_), seeds, red_agents, self._words)
+        reset_envs(self.states, self._mask(chosen), seeds, red_agents, self._words)
         return self.obs
 
-    def step(self, actions: ArrayLike) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-        """Play one step: actions `[N]` from 0 to 144; obs uint8 `[N, 52]` and rewards `[N]`.
+    def step(
+        self, actions: ArrayLike, chosen: ArrayLike | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+        """Play one step in the chosen envs or in all; `obs` and `rewards` of others stay.
+
+        actions: from 0 to 144, `[N]`. chosen: booleans `[N]`. Returns obs and rewards.
 
         Raises:
             ValueError: an action is out of range.
@@ -227,10 +235,16 @@ class Simulator:
                 CybORG itself would fail. Reset it.
         """
         actions = self._checked("actions", actions, N_ACTIONS)
-        failed = step_envs(self.states, actions, self._words, self.rewards)
+        chosen = self._mask(chosen)
+        failed = step_envs(self.states, chosen, actions, self._words, self.rewards)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {ERRORS[self.states[failed]['error']]}")
         return self.obs, self.rewards
+
+    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
+        if chosen is None:
+            return self._all
+        return np.ascontiguousarray(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
         """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
@@ -275,20 +289,25 @@ class CompiledSimulator:
 
     @property
     def red_action(self) -> str:
-        kind, target = int(self.state["red_kind"]), int(self.state["red_target"])
-        name = RED_KINDS[kind]
-        if name == "Sleep":
-            return name
-        if kind == DISCOVER_SYSTEMS:
-            return f"{name} {subnet_of(self.state, target)}"
-        if name in ("PrivilegeEscalate", "Impact"):
-            return f"{name} {HOSTS[target]}"
-        return f"{name} {address_of(self.state, target)}"
+        return red_action_of(self.state)
 
     @property
     def suspicious_hosts(self) -> tuple[int, ...]:
         host = int(self.state["caught_host"])
         return () if host == NONE else (host,)
+
+
+def red_action_of(state: Any) -> str:
+    """Red's last action, as CybORG prints it."""
+    kind, target = int(state["red_kind"]), int(state["red_target"])
+    name = RED_KINDS[kind]
+    if kind == RED_SLEEP:
+        return name
+    if kind == DISCOVER_SYSTEMS:
+        return f"{name} {subnet_of(state, target)}"
+    if kind in (ESCALATE, IMPACT):
+        return f"{name} {HOSTS[target]}"
+    return f"{name} {address_of(state, target)}"
 
 
 def subnet_of(state: Any, subnet: int) -> str:

@@ -49,7 +49,7 @@ from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 HOST_WORDS = N_HOSTS
 # How many envs ahead to fetch, and how many cache lines of each that every step reads.
-AHEAD, FIRST_LINES, LINE = 4, 4, 64
+AHEAD, FIRST_LINES, LINE = 6, 5, 64
 FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
 
 

@@ -94,8 +94,8 @@ STATE = np.dtype(
         ("n_processes", np.uint8),
         ("n_suspicious", np.uint8),
         ("n_ports", np.int16, 2),
-        ("processes", PROCESS, MAX_PROCESSES),
         ("session_pid", np.uint16, (N_HOSTS, MAX_SESSIONS_AT_FIRST)),
+        ("processes", PROCESS, MAX_PROCESSES),
         # The PID that a decoy's service is listed with; 0: no such service.
         ("service_pid", np.uint16, (N_HOSTS, N_DECOYS)),
         # What monitoring has caught so far: `VelociraptorServer.sus_pids`.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -13,6 +15,18 @@ from numba.extending import intrinsic
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def digest(files: Iterable[Path]) -> str:
+    """What changes whenever one of these files does."""
+    content = hashlib.sha256()
+    for path in sorted(files):
+        content.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return content.hexdigest()
+
+
+_HERE = Path(__file__).parent
+SOURCES = digest([*_HERE.glob("*.py"), _HERE.parent / "scenario2.py"])
+
+
 def compiled(function: Function) -> Function:
     """Compile on first use; part of the entry point that calls it."""
     return cast(Function, numba.njit(nogil=True)(function))
@@ -20,7 +34,17 @@ def compiled(function: Function) -> Function:
 
 def entry_point(function: Function) -> Function:
     """Compile on first use and keep the result on disk, with all that it calls."""
-    return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
+    # numba compiles again after a change in this function's file, but not after one in the files of
+    # what it calls: the old simulator would go on playing.
+    dispatcher._cache._cache_file._source_stamp = SOURCES
+    return cast(Function, dispatcher)
+
+
+def is_on_disk(function: Callable[..., Any]) -> bool:
+    """Whether an entry point has been compiled before, so that its first call takes no time."""
+    cache_file = cast(Any, function)._cache._cache_file
+    return bool(cache_file._load_index())
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:

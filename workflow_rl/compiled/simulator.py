@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workflow_rl.compiled.blue_actions import act_as_blue
 from workflow_rl.compiled.hosts import draw_pid
-from workflow_rl.compiled.jit import compiled, entry_point, prefetch
+from workflow_rl.compiled.jit import compiled, entry_point, is_on_disk, prefetch
 from workflow_rl.compiled.observe import observe
 from workflow_rl.compiled.random import M, N, randbelow, sample, seed
 from workflow_rl.compiled.red_actions import act_as_red
@@ -46,6 +47,8 @@ from workflow_rl.compiled.tables import (
     UNKNOWN,
 )
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+
+logger = logging.getLogger(__name__)
 
 HOST_WORDS = N_HOSTS
 # How many envs ahead to fetch, and how many cache lines of each that every step reads.
@@ -197,6 +200,8 @@ class Simulator:
     """
 
     def __init__(self, n_envs: int) -> None:
+        if not (is_on_disk(reset_envs) and is_on_disk(step_envs)):
+            logger.warning("Compiling the simulator: about 20 seconds, only this once.")
         # Not `zeros`: of memory from `empty`, NumPy asks for huge pages, and that of thousands of
         # envs is reached twice as fast in them.
         self.states = np.empty(n_envs, STATE)

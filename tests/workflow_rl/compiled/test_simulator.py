@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from workflow_rl.compiled.simulator import Simulator
+from workflow_rl.compiled import jit
+from workflow_rl.compiled.simulator import Simulator, reset_envs, step_envs
 from workflow_rl.compiled.state import MAX_PORTS, STATE
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
@@ -125,3 +127,30 @@ def test_actions_out_of_range_are_named(action: int) -> None:
 def test_numba_is_not_imported_elsewhere(module: str) -> None:
     code = f"import sys, {module}; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1")
+    before = jit.digest(tmp_path.glob("*.py"))
+    assert before == jit.digest(tmp_path.glob("*.py"))
+    (tmp_path / "b.py").write_text("x = 2")
+    assert before != jit.digest(tmp_path.glob("*.py"))
+    for function in (reset_envs, step_envs):
+        assert function._cache._cache_file._source_stamp == jit.SOURCES
+
+
+def test_the_second_process_does_not_compile() -> None:
+    code = (
+        "from workflow_rl.compiled.simulator import Simulator, reset_envs, step_envs\n"
+        "s = Simulator(2); s.reset(0, 0); s.step(0)\n"
+        "print(*(f.stats.cache_hits.total() for f in (reset_envs, step_envs)))"
+    )
+    simulator = Simulator(2)
+    simulator.reset(0, 0)
+    simulator.step(SLEEP)
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert result.stdout.split() == ["1", "1"]
+    assert "Compiling" not in result.stderr

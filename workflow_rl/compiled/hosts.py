@@ -12,6 +12,7 @@ from workflow_rl.compiled.state import (
     KIND,
     MAX_PORTS,
     MAX_PROCESSES,
+    NO_ERROR,
     NONE,
     SHELL,
     SSH,
@@ -170,43 +171,76 @@ def red_session(s: Any, host: int, index: int) -> int:
 def use_ephemeral_port(s: Any, host: int) -> None:
     """`Host.get_ephemeral_port`: one that is in use is drawn again, but only once."""
     port = randbelow(s, N_EPHEMERAL)
-    if host == RED_HOST:
-        if s.reds_ports[port >> 5] >> (port & 31) & 1:
+    if host == RED_HOST or host == s.busy_host:
+        row = 0 if host == RED_HOST else 1
+        if s.port_bits[row, port >> 5] >> (port & 31) & 1:
             port = randbelow(s, N_EPHEMERAL)
-        s.reds_ports[port >> 5] |= 1 << (port & 31)
+        s.port_bits[row, port >> 5] |= 1 << (port & 31)
         return
     side, first = PORT_SIDE[host], FIRST_PORT[host]
     n = int(s.n_ports[side])
     in_use = False
-    if side == 0:
-        for i in range(n):
-            in_use |= s.ports[i] == first + port
-    else:
-        for i in range(MAX_PORTS - n, MAX_PORTS):
-            in_use |= s.ports[i] == first + port
+    for i in range(n):
+        in_use |= s.ports[at(side, i)] == first + port
     if in_use:
         port = randbelow(s, N_EPHEMERAL)
+    if s.error != NO_ERROR:
+        return
+    s.ports[at(side, n)] = first + port
+    s.n_ports[side] = n + 1
     if s.n_ports[0] + s.n_ports[1] == MAX_PORTS:
+        make_room_for_ports(s)
+
+
+@compiled
+def at(side: int, i: int) -> int:
+    """Where the i-th port listed from a side of `ports` is."""
+    return i if side == 0 else MAX_PORTS - 1 - i
+
+
+@compiled
+def take_listed_ports(s: Any, host: int, keep: bool) -> None:
+    """Remove a host's ports from the list; with `keep`, its bits remember them."""
+    side, first = PORT_SIDE[host], FIRST_PORT[host]
+    n = int(s.n_ports[side])
+    i = 0
+    while i < n:
+        port = int(s.ports[at(side, i)]) - first
+        if 0 <= port < N_EPHEMERAL:
+            if keep:
+                s.port_bits[1, port >> 5] |= 1 << (port & 31)
+            n -= 1
+            s.ports[at(side, i)] = s.ports[at(side, n)]
+        else:
+            i += 1
+    s.n_ports[side] = n
+
+
+@compiled
+def make_room_for_ports(s: Any) -> None:
+    """Turn the list of the host with most ports into bits, once an episode."""
+    if s.busy_host != NONE:
         s.error = TOO_MANY_PORTS
         return
-    s.ports[n if side == 0 else MAX_PORTS - 1 - n] = first + port
-    s.n_ports[side] = n + 1
+    busiest, most = 0, 0
+    for host in range(N_HOSTS):
+        if host != RED_HOST:
+            n_listed = 0
+            for i in range(s.n_ports[PORT_SIDE[host]]):
+                port = int(s.ports[at(PORT_SIDE[host], i)]) - FIRST_PORT[host]
+                n_listed += 0 <= port < N_EPHEMERAL
+            if n_listed > most:
+                busiest, most = host, n_listed
+    s.busy_host = busiest
+    take_listed_ports(s, busiest, True)
 
 
 @compiled
 def free_ephemeral_ports(s: Any, host: int) -> None:
     """What `Host.restore` does to the ports in use."""
     if host == RED_HOST:
-        s.reds_ports[:] = 0
-        return
-    side, first = PORT_SIDE[host], FIRST_PORT[host]
-    n = int(s.n_ports[side])
-    i = 0
-    while i < n:
-        at = i if side == 0 else MAX_PORTS - 1 - i
-        if first <= s.ports[at] < first + N_EPHEMERAL:
-            n -= 1
-            s.ports[at] = s.ports[n if side == 0 else MAX_PORTS - 1 - n]
-        else:
-            i += 1
-    s.n_ports[side] = n
+        s.port_bits[0, :] = 0
+    elif host == s.busy_host:
+        s.port_bits[1, :] = 0
+    else:
+        take_listed_ports(s, host, False)

@@ -125,8 +125,9 @@ def _services(state: Any, host: int) -> dict[str, Any]:
 
 
 def _ephemeral_ports(state: Any, host: int) -> list[int]:
-    if host == RED_HOST:
-        bits = np.unpackbits(state["reds_ports"].view(np.uint8), bitorder="little")
+    if host == RED_HOST or host == state["busy_host"]:
+        words = state["port_bits"][0 if host == RED_HOST else 1]
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         return [FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
     n = int(state["n_ports"][PORT_SIDE[host]])
     side = state["ports"][:n] if PORT_SIDE[host] == 0 else state["ports"][MAX_PORTS - n :]

@@ -101,7 +101,11 @@ def forget(s: Any) -> None:
     s.ot_running = True
     s.ot_active = True
     s.ot_listed_with_pid = True
-    s.reds_ports[:] = 0
+    s.port_bits[0, :] = 0
+    # Of an episode before; seldom any.
+    if s.busy_host != NONE:
+        s.port_bits[1, :] = 0
+    s.busy_host = NONE
     s.n_ports[:] = 0
     s.n_suspicious = 0
     s.has_malware = 0

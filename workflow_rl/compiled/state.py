@@ -15,7 +15,7 @@ from workflow_rl.compiled.tables import (
 
 MAX_PROCESSES = 224
 MAX_SUSPICIOUS_PIDS = 128
-MAX_PORTS = 1024
+MAX_PORTS = 600
 NONE = 255
 
 # A process that was not there at the start: a decoy (numbered as in `tables.DECOYS`), or what Red
@@ -93,6 +93,7 @@ STATE = np.dtype(
         ("free_process", np.uint8),
         ("n_processes", np.uint8),
         ("n_suspicious", np.uint8),
+        ("busy_host", np.uint8),
         ("n_ports", np.int16, 2),
         ("session_pid", np.uint16, (N_HOSTS, MAX_SESSIONS_AT_FIRST)),
         ("processes", PROCESS, MAX_PROCESSES),
@@ -101,10 +102,11 @@ STATE = np.dtype(
         # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
         ("suspicious_pid", np.uint16, MAX_SUSPICIOUS_PIDS),
         ("suspicious_host", np.uint8, MAX_SUSPICIOUS_PIDS),
-        # Ephemeral ports in use. On Red's host a bit each; of the other hosts, the first half of
-        # them is listed from the left of `ports`, the rest from the right.
+        # Ephemeral ports in use: on Red's host and on one other with many, a bit each; of the
+        # rest, the first half of the hosts is listed from the left of `ports`, the others from the
+        # right.
         ("ports", np.uint16, MAX_PORTS),
-        ("reds_ports", np.uint32, (N_EPHEMERAL + 31) // 32),
+        ("port_bits", np.uint32, (2, (N_EPHEMERAL + 31) // 32)),
         ("mt", np.uint32, N),
         # The addresses: each subnet's index among the possible ones, each host's within its subnet.
         ("subnet_index", np.uint16, N_SUBNETS),

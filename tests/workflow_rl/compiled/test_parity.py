@@ -100,6 +100,25 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
     assert not any(ports == [80] for *_, ports in cyborg_network(env)["Op_Host1: processes"])
 
 
+class SetsUpDecoysOnEnterprise0:
+    """More and more decoys on a host that B_line scans again and again; restores it at the end."""
+
+    def reset(self, seed: int) -> None:
+        self.step = 0
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        self.step += 1
+        kind = "DecoyVsftpd" if self.step < 95 else "Restore"
+        return ACTION_NAMES.index(f"{kind} Enterprise0")
+
+
+@pytest.mark.parametrize("seed", [87, 413, 1946])
+def test_a_host_with_hundreds_of_ports_in_use(lock_step: LockStep, seed: int) -> None:
+    difference = lock_step.play(SetsUpDecoysOnEnterprise0(), "B_lineAgent", seed)
+    assert difference is None, str(difference)
+    assert lock_step._compiled.state["busy_host"] == HOSTS.index("Enterprise0")
+
+
 # --- Faults are found ----------------------------------------------------------------------------
 
 

@@ -87,19 +87,20 @@ def test_too_many_ports_are_an_error_and_no_overflow() -> None:
     simulator = Simulator(1)
     simulator.reset(0, RED_AGENTS.index("B_lineAgent"))
     simulator.states["n_ports"] = MAX_PORTS // 2, MAX_PORTS // 2 - 3
+    simulator.states["busy_host"] = HOSTS.index("Op_Host2")
     with pytest.raises(RuntimeError, match=f"env 0: more than {MAX_PORTS} ephemeral ports"):
         play(simulator, SLEEP, 100)
-    assert simulator.states["n_ports"].sum() == MAX_PORTS
+    assert simulator.states["n_ports"].sum() <= MAX_PORTS
 
 
 def test_hundred_steps_always_fit() -> None:
     """At most a decoy, a red session and a caught process a step."""
     for host in range(len(HOSTS)):
-        simulator = Simulator(2)
-        simulator.reset(host, [0, 1])
+        simulator = Simulator(300)
+        simulator.reset(np.arange(300) + 300 * host, np.arange(300) % 3)
         action = ACTION_NAMES.index(f"DecoyVsftpd {HOSTS[host]}")
         play(simulator, action, 100)
-        assert simulator.states["error"].tolist() == [0, 0]
+        assert not simulator.states["error"].any()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,6 @@ from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 logger = logging.getLogger(__name__)
 
-HOST_WORDS = N_HOSTS
 # How many envs ahead to fetch, and how many cache lines of each that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
 FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
@@ -206,12 +205,9 @@ class Simulator:
     def __init__(self, n_envs: int) -> None:
         if not (is_on_disk(reset_envs) and is_on_disk(step_envs)):
             logger.warning("Compiling the simulator: about 20 seconds, only this once.")
-        # Not `zeros`: of memory from `empty`, NumPy asks for huge pages, and that of thousands of
-        # envs is reached twice as fast in them.
-        self.states = np.empty(n_envs, STATE)
-        self.states.view(np.uint8)[:] = 0
+        self.states = np.zeros(n_envs, STATE)
         self.rewards = np.zeros(n_envs)
-        self._words = np.zeros((n_envs, HOST_WORDS), np.uint32)
+        self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
         self.obs = self._words.view(np.uint8)
         self._all = np.ones(n_envs, np.bool_)
 
@@ -253,7 +249,7 @@ class Simulator:
     def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
         if chosen is None:
             return self._all
-        return np.ascontiguousarray(np.broadcast_to(chosen, len(self.states)), np.bool_)
+        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
         """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
@@ -263,7 +259,8 @@ class Simulator:
         if array.size and not 0 <= array.min() <= array.max() < stop:
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
-        return np.ascontiguousarray(np.broadcast_to(array, len(self.states)), np.int64)
+        # A copy: the simulator would be compiled once more for read-only arrays.
+        return np.array(np.broadcast_to(array, len(self.states)), np.int64)
 
 
 class CompiledSimulator:

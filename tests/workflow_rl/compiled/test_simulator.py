@@ -143,9 +143,13 @@ def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
 
 def test_the_second_process_does_not_compile() -> None:
     code = (
+        "import numpy as np\n"
         "from workflow_rl.compiled.simulator import Simulator, reset_envs, step_envs\n"
         "s = Simulator(2); s.reset(0, 0); s.step(0)\n"
-        "print(*(f.stats.cache_hits.total() for f in (reset_envs, step_envs)))"
+        "s.reset(np.array([1, 2]), [0, 1], chosen=[True, False])\n"
+        "s.step(np.zeros(2, np.int64)); s.step(np.zeros(2, np.int32), np.ones(2, bool))\n"
+        "for f in (reset_envs, step_envs):\n"
+        "    print(f.stats.cache_hits.total(), f.stats.cache_misses.total())"
     )
     simulator = Simulator(2)
     simulator.reset(0, 0)
@@ -153,5 +157,5 @@ def test_the_second_process_does_not_compile() -> None:
     result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
-    assert result.stdout.split() == ["1", "1"]
+    assert result.stdout.split() == ["1", "0", "1", "0"]
     assert "Compiling" not in result.stderr

@@ -19,8 +19,8 @@ class PPOConfig:
     gae_lambda: float = 0.9
     clip_range: float = 0.2
     epochs: int = 6
-    minibatch_size: int = 800
-    entropy_coef: float = 0.003
+    minibatch_size: int = 1000
+    entropy_coef: float = 0.01
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
     normalise_advantage: bool = True

@@ -91,6 +91,18 @@ def stack_obs(
     return obs, last_obs
 
 
+def distinct_rows(
+    rows: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The rows [U, D] that occur in `rows` [B, D], bit for bit, and for each of the B which it is.
+
+    `distinct[index]` equals `rows`. The order of the distinct ones follows from their content.
+    """
+    whole_rows = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+    _, first, index = np.unique(whole_rows.ravel(), return_index=True, return_inverse=True)
+    return rows[first], index
+
+
 def make_batch(
     trajectories: Sequence[Trajectory],
     obs: NDArray[np.float32],

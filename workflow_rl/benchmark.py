@@ -117,31 +117,42 @@ def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
 
 def episodes_in(seconds: float, simulator: str, **settings: Any) -> int:
     """How many episodes the machine can play in that time: about what a turn should have."""
-    variant = _ceiling(simulator, MINIMUM_EPISODES_PER_UPDATE, **settings)
-    ((rate,),) = measure([variant], 1, seconds)
+    with ExitStack() as stack:
+        variant = _ceiling(simulator, MINIMUM_EPISODES_PER_UPDATE, **settings)
+        rate = _prepare(variant, seconds, stack)(0)
     return math.ceil(rate.episodes_per_second * seconds)
 
 
 def measure(
-    variants: Sequence[Variant], rounds: int, ceiling_seconds: float, quiet: bool = True
+    variants: Sequence[Variant], rounds: int, seconds: float, quiet: bool = True
 ) -> list[list[Rate]]:
     """Each variant's rates, one a round. Raises TooManyFailuresError, StopRequested.
 
+    seconds: length of a turn of the ceiling. It has one of half that length before every other
+    variant's, and its rate in a round is their mean: the machine's speed throughout the round.
     Workers are started and warmed up before the first round and idle between their turns; only
     training runs start their own, unmeasured.
     """
+    ceilings = {v.simulator: index for index, v in enumerate(variants) if v.name == CEILING}
+    others = [index for index, v in enumerate(variants) if v.name != CEILING]
+    rates: list[list[Rate]] = [[] for _ in variants]
     with ExitStack() as stack:
-        turns = [_prepare(variant, ceiling_seconds, stack) for variant in variants]
+        turns = [_prepare(variant, seconds / 2, stack) for variant in variants]
         progress_bar = stack.enter_context(
-            tqdm(total=rounds * len(variants), unit="turn", disable=quiet)
+            tqdm(total=rounds * len(others), unit="turn", disable=quiet)
         )
-        rates: list[list[Rate]] = [[] for _ in variants]
         for number in range(rounds):
+            ceiling_rates: dict[int, list[Rate]] = {index: [] for index in ceilings.values()}
             # Every other round backwards: a machine that slows down steadily favours nobody.
-            for index in range(len(variants))[:: 1 if number % 2 == 0 else -1]:
-                progress_bar.set_description(f"{variants[index].simulator} {variants[index].name}")
+            for index in others[:: 1 if number % 2 == 0 else -1]:
+                variant = variants[index]
+                progress_bar.set_description(f"{variant.simulator} {variant.name}")
+                ceiling = ceilings[variant.simulator]
+                ceiling_rates[ceiling].append(turns[ceiling](number))
                 rates[index].append(turns[index](number))
                 progress_bar.update()
+            for ceiling, measured in ceiling_rates.items():
+                rates[ceiling].append(Rate(*map(statistics.mean, zip(*measured, strict=True))))
     return rates
 
 
@@ -159,9 +170,8 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     collect = make_collect(pool, config)
     collect(policy, _specs(config, 0)[: config.n_envs])
     if variant.name == CEILING:
-        return functools.partial(
-            _run_freely, config, AsyncParallelEnv(pool), policy, ceiling_seconds
-        )
+        env = AsyncParallelEnv(pool)
+        return functools.partial(_run_freely, config, env, policy, ceiling_seconds)
     return functools.partial(_collect, config, collect, policy)
 
 
@@ -281,7 +291,7 @@ _OPTIONS: list[click.Parameter] = [
                  metavar="N", help="Steps of an episode."),
     click.Option(["--rounds"], type=click.IntRange(min=1), default=3, show_default=True,
                  metavar="N", help="Turns of every variant; medians are reported."),
-    click.Option(["--seconds"], type=click.FloatRange(min=0, max=30, min_open=True), default=4.0,
+    click.Option(["--seconds"], type=click.FloatRange(min=0, max=30, min_open=True), default=3.0,
                  show_default=True, metavar="X",
                  help="Length of a turn, at the speed of the ceiling."),
     click.Option(["--episodes"], type=click.IntRange(min=1), metavar="N",

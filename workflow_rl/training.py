@@ -41,6 +41,7 @@ def make_agent(config: TrainConfig) -> PPOAgent:
     """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # Nothing here reads any.
     # Sums are split by the number of threads: part of what makes two runs equal.
     torch.set_num_threads(config.learner_threads)
     return PPOAgent(config.ppo, OBS_SIZE, len(ACTION_NAMES), config.seed, _usable(config.device))

@@ -133,9 +133,9 @@ def orders_of_update(
     orders: list[list[int]] = []
     run_epoch = agent._run_epoch
 
-    def record(batch: Any, order: np.ndarray, history: Any) -> bool:
+    def record(distinct_obs: Any, batch: Any, order: np.ndarray, history: Any) -> bool:
         orders.append(order.tolist())
-        return run_epoch(batch, order, history)
+        return run_epoch(distinct_obs, batch, order, history)
 
     monkeypatch.setattr(agent, "_run_epoch", record)
     agent.update(TRAJECTORIES, 0.0)
@@ -468,3 +468,21 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
         agent.update(collect(agent, env, numbers), update / n_updates)
     trained = mean_return(collect(agent, env, range(10_000, 10_100)))
     assert trained == pytest.approx(best, abs=0.5)
+
+
+def test_repeated_observations_learn_as_if_each_were_computed_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Against the networks run over every step's row: equal to rounding."""
+    trajectories = [example_trajectory(np.sin(np.arange(20.0) + n), seed=n) for n in range(3)]
+    repeated = [t._replace(obs=t.obs[np.arange(t.length) % 4]) for t in trajectories]
+    agent, plain = example_agent(), example_agent()
+    metrics = agent.update(repeated, 0.0)
+
+    def every_row(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return rows, np.arange(len(rows))
+
+    monkeypatch.setattr("agents.ppo.distinct_rows", every_row)
+    assert plain.update(repeated, 0.0) == pytest.approx(metrics, rel=1e-4, abs=1e-5)
+    for ours, theirs in zip(agent.network.parameters(), plain.network.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)

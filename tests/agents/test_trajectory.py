@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.trajectory import Batch, Trajectory, generalized_advantages, make_batch, stack_obs
+from agents.trajectory import (
+    Batch,
+    Trajectory,
+    distinct_rows,
+    generalized_advantages,
+    make_batch,
+    stack_obs,
+)
 from tests.agents.examples import example_trajectory
 
 REPOSITORY = Path(__file__).parents[2]
@@ -220,3 +227,21 @@ def test_what_a_worker_needs_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, cwd=REPOSITORY, timeout=60, check=False).returncode == 0
+
+
+@given(n_rows=st.integers(1, 40), n_kinds=st.integers(1, 6), seed=st.integers(0, 99))
+def test_distinct_rows_are_the_rows_each_once(n_rows: int, n_kinds: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n_kinds, 3)).astype(np.float32)[
+        random.integers(n_kinds, size=n_rows)
+    ]
+    distinct, index = distinct_rows(rows)
+    assert np.array_equal(distinct[index], rows)
+    assert len(distinct) == len({row.tobytes() for row in rows})
+
+
+def test_the_order_of_distinct_rows_follows_from_their_content() -> None:
+    rows = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
+    forward, _ = distinct_rows(rows)
+    backward, _ = distinct_rows(rows[::-1])
+    assert np.array_equal(forward, backward)

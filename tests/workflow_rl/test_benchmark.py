@@ -135,12 +135,43 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
 
 
 def test_a_turn_is_as_long_as_asked_for(monkeypatch):
-    def at_30_a_second(variants, rounds, seconds):
-        assert [variant.name for variant in variants] == ["ceiling"]
-        return [[Rate(30.0, 3000.0, 1.0)]]
+    def at_30_a_second(variant, ceiling_seconds, stack):
+        assert (variant.name, ceiling_seconds) == ("ceiling", 2.5)
+        return lambda number: Rate(30.0, 3000.0, 1.0)
 
-    monkeypatch.setattr(benchmark_module, "measure", at_30_a_second)
+    monkeypatch.setattr(benchmark_module, "_prepare", at_30_a_second)
     assert benchmark_module.episodes_in(2.5, "cyborg") == 75
+
+
+def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(monkeypatch):
+    order = []
+
+    def prepare(variant, ceiling_seconds, stack):
+        def turn(number):
+            order.append((number, variant.name))
+            # Free-running workers become faster with every turn.
+            return Rate(len(order) if variant.name == "ceiling" else 7.0, 1.0, 1.0)
+
+        return turn
+
+    monkeypatch.setattr(benchmark_module, "_prepare", prepare)
+    variants = make_variants(["cyborg"], [4], ["sync", "async"], {"cyborg": 10})
+    ceiling, sync, asynchronous = benchmark_module.measure(variants, 2, 1.0)
+    assert [name for number, name in order if number == 0] == [
+        "ceiling",
+        "sync",
+        "ceiling",
+        "async",
+    ]
+    assert [name for number, name in order if number == 1] == [
+        "ceiling",
+        "async",
+        "ceiling",
+        "sync",
+    ]
+    # Its turns were the 1st and 3rd, then the 5th and 7th.
+    assert [rate.episodes_per_second for rate in ceiling] == [2.0, 6.0]
+    assert [rate.episodes_per_second for rate in sync + asynchronous] == [7.0] * 4
 
 
 @pytest.mark.parametrize("option", ["--json", "--png"])

@@ -11,6 +11,7 @@ MODULES = {
     "train-async": "workflow_rl.async_train_workflow_rl",
     "evaluate": "workflow_rl.evaluation",
     "benchmark": "workflow_rl.benchmark",
+    "parity": "workflow_rl.parity",
     "plot": "workflow_rl.plotting",
 }
 

@@ -20,7 +20,7 @@ from workflow_rl.cyborg_speedups import SpedUpSimulator
 from workflow_rl.private_cyborg import no_stable_baselines3
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 
-SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream")
+SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 OBS_SIZE = 4 * len(HOSTS)
 UPSTREAM_COMMIT = "26ce1c1"
 
@@ -77,7 +77,8 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
         max_steps: length of an episode in steps.
         simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
             "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
-            `CybORG` package, which has to be installed separately.
+            `CybORG` package, which has to be installed separately; "compiled" is this package's
+            own, which plays the same episodes without CybORG.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -232,6 +233,10 @@ def _make_simulator(name: str) -> Simulator:
         return _upstream_simulator()
     if name == "cyborg-stock":
         return _stock_simulator()
+    if name == "compiled":
+        compiled = importlib.import_module("workflow_rl.compiled.simulator")
+        simulator: Simulator = compiled.CompiledSimulator()
+        return simulator
     return SpedUpSimulator()
 
 

@@ -1,0 +1,69 @@
+"""How the simulator is compiled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def digest(files: Iterable[Path]) -> str:
+    """What changes whenever one of these files does."""
+    content = hashlib.sha256()
+    for path in sorted(files):
+        content.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return content.hexdigest()
+
+
+_HERE = Path(__file__).parent
+SOURCES = digest([*_HERE.glob("*.py"), _HERE.parent / "scenario2.py"])
+
+
+def compiled(function: Function) -> Function:
+    """Compile on first use; part of the entry point that calls it."""
+    return cast(Function, numba.njit(nogil=True)(function))
+
+
+def entry_point(function: Function) -> Function:
+    """Compile on first use and keep the result on disk, with all that it calls."""
+    dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
+    # numba compiles again after a change in this function's file, but not after one in the files of
+    # what it calls: the old simulator would go on playing.
+    dispatcher._cache._cache_file._source_stamp = SOURCES
+    return cast(Function, dispatcher)
+
+
+def is_on_disk(function: Callable[..., Any]) -> bool:
+    """Whether an entry point has been compiled before, so that its first call takes no time."""
+    cache_file = cast(Any, function)._cache._cache_file
+    return bool(cache_file._load_index())
+
+
+def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:
+    """Have the processor fetch the byte `offset` of `records[index]`, and do not wait for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = builder.extract_value(array.strides, 0)
+        at = builder.add(builder.mul(arguments[1], stride), arguments[2])
+        pointer = ir.IntType(8).as_pointer()
+        address = builder.gep(builder.bitcast(array.data, pointer), [at])
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        write, keep, of_memory = flag(1), flag(3), flag(1)
+        builder.call(function, [address, write, keep, of_memory])
+        return context.get_dummy_value()
+
+    return types.none(records, types.int64, types.int64), generate
+
+
+prefetch: Any = intrinsic(_prefetch)

@@ -1,0 +1,25 @@
+"""Registers the environment with Gymnasium.
+
+After `import workflow_rl.registration`, `gymnasium.make("workflow_rl/CAGE2-v0")` makes a
+`CyborgEnv`, and `gymnasium.make_vec` a `CompiledVectorEnv`.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+ENV_ID = "workflow_rl/CAGE2-v0"
+
+
+def register_envs() -> None:
+    """Register ENV_ID, unless it is."""
+    if ENV_ID not in gymnasium.registry:
+        gymnasium.register(
+            ENV_ID,
+            entry_point="workflow_rl.cyborg_env:CyborgEnv",
+            vector_entry_point="workflow_rl.compiled.vector_env:CompiledVectorEnv",
+            kwargs={},
+        )
+
+
+register_envs()

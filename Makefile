@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long
+.PHONY: setup test lint bench long parity
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -17,3 +17,6 @@ lint: setup
 bench: setup
 	.venv/bin/python scripts/benchmark_simulator.py
 	.venv/bin/python -m workflow_rl.cli benchmark
+
+parity: setup
+	.venv/bin/python -m workflow_rl.cli parity --episodes 100

@@ -84,12 +84,15 @@ def chosen_simulator(options: dict[str, Any]) -> str:
 
 
 def require_simulator(simulator: str) -> None:
-    """Raises click.UsageError if the simulator is one that is not installed, or not as needed."""
+    """Raises click.UsageError if the simulator is one that is not installed, or not as needed.
+
+    Compiles the compiled one, so that the workers find it on disk.
+    """
     from workflow_rl.cyborg_env import CyborgEnv
 
-    if simulator == "cyborg-upstream":
+    if simulator in ("cyborg-upstream", "compiled"):
         try:
-            CyborgEnv(simulator=simulator)
+            CyborgEnv(max_steps=1, simulator=simulator).reset(seed=0)
         except (ImportError, RuntimeError) as error:
             raise click.UsageError(str(error)) from None
 
@@ -206,7 +209,7 @@ def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> N
     arguments = [str(run_path), "--episodes", str(options["final_evaluation"])]
     if config.simulator == "cyborg-stock":
         arguments.append("--stock-simulator")
-    else:
+    elif config.simulator == "cyborg-upstream":
         arguments += ["--simulator", config.simulator]
     if options["quiet"]:
         arguments.append("--quiet")

@@ -89,9 +89,10 @@ def _episode_options(option: Callable[..., Any]) -> list[Any]:
                help="Who attacks. mixed draws one of the three for every episode."),
         option("--max-steps", type=COUNT,
                help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
-        option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream"]),
+        option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream", "compiled"]),
                help="cyborg is the csle-cyborg package, sped up without changing a bit; "
-                    "cyborg-upstream is the official CybORG package, if installed."),
+                    "cyborg-upstream is the official CybORG package, if installed; compiled is "
+                    "this package's own, which plays the same episodes."),
         option("--stock-simulator", is_flag=True,
                help="csle-cyborg without the speed-ups."),
     ]  # fmt: skip

@@ -6,46 +6,19 @@ import enum
 import ipaddress
 import random
 import sys
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
-from agents.scripted import ScriptedAgent, make_scripted_agent
+from agents.scripted import ScriptedAgent
 from workflow_rl.cyborg_env import CyborgEnv
 from workflow_rl.cyborg_speedups import CYBORG
-from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS, scenario2
+from workflow_rl.parity import make_blue_agent
+from workflow_rl.scenario2 import RED_AGENTS, scenario2
 
 POLICIES = ("random", "sleep", "react-remove", "react-restore", "decoys", "all-kinds")
 # An address of the network that a process of Defender is bound to in the scenario.
 BOUND_ADDRESS = ipaddress.IPv4Address("10.0.11.88")
-
-
-class MixedAgent:
-    """Draws the kind of action first, by weight, then its host."""
-
-    def __init__(self, weights: Mapping[str, float]) -> None:
-        self._groups = [
-            [i for i, name in enumerate(ACTION_NAMES) if name.startswith(kind)] for kind in weights
-        ]
-        self._weights = list(weights.values())
-
-    def reset(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        group = self._generator.choice(len(self._groups), p=self._weights)
-        return int(self._generator.choice(self._groups[group]))
-
-
-def make_policy(name: str) -> ScriptedAgent:
-    if name == "decoys":
-        return MixedAgent({"Decoy": 0.8, "Monitor": 0.1, "Restore": 0.1})
-    if name == "all-kinds":
-        weights = {"Sleep": 0.2, "Monitor": 0.2, "Analyse": 0.2, "Remove": 0.15}
-        return MixedAgent(weights | {"Decoy": 0.15, "Restore": 0.1})
-    return make_scripted_agent(name)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +91,7 @@ def test_episodes_are_identical(
     stock: CyborgEnv, sped_up: CyborgEnv, red_agent: str, policy: str
 ) -> None:
     for seed in range(4):
-        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed)
+        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed)
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
@@ -126,7 +99,7 @@ def test_the_network_itself_is_identical(
     stock: CyborgEnv, sped_up: CyborgEnv, red_agent: str
 ) -> None:
     for seed, policy in enumerate(("all-kinds", "react-remove", "decoys", "random"), start=100):
-        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed, True)
+        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed, True)
 
 
 # In these episodes a host has that address: another host, or Defender itself.
@@ -134,7 +107,7 @@ def test_the_network_itself_is_identical(
 def test_an_address_that_a_process_is_bound_to_is_listed_first(
     stock: CyborgEnv, sped_up: CyborgEnv, seed: int
 ) -> None:
-    assert_same_episode(stock, sped_up, make_policy("sleep"), "RedMeanderAgent", seed, True)
+    assert_same_episode(stock, sped_up, make_blue_agent("sleep"), "RedMeanderAgent", seed, True)
     simulator: Any = sped_up._simulator
     assert next(iter(simulator._red_knows["ip_address"])) == BOUND_ADDRESS
 
@@ -155,7 +128,7 @@ def test_pids_are_drawn_again_when_cyborg_does(
     n_sessions = sum(len(agent["starting_sessions"]) for agent in scenario2()["Agents"].values())
     assert len(drawn) > n_sessions
     monkeypatch.undo()
-    assert_same_episode(stock, sped_up, make_policy("all-kinds"), "RedMeanderAgent", seed, True)
+    assert_same_episode(stock, sped_up, make_blue_agent("all-kinds"), "RedMeanderAgent", seed, True)
 
 
 def test_what_red_may_not_do_is_turned_down(
@@ -189,7 +162,7 @@ def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: CyborgEnv) -> 
     for seed in range(12):
         red_agent = RED_AGENTS[seed % 3]
         fresh = CyborgEnv(simulator="cyborg")
-        assert_same_episode(fresh, sped_up, make_policy("all-kinds"), red_agent, seed, True)
+        assert_same_episode(fresh, sped_up, make_blue_agent("all-kinds"), red_agent, seed, True)
 
 
 def test_the_published_package_is_untouched() -> None:
@@ -213,4 +186,4 @@ def test_two_hundred_episodes_are_identical(
 ) -> None:
     for seed in range(1000, 1200):
         look = seed % 20 == 0
-        assert_same_episode(stock, sped_up, make_policy(policy), red_agent, seed, look)
+        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed, look)

@@ -95,6 +95,11 @@ def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
     return read_metrics(path) if (path / "metrics.csv").exists() else []
 
 
+def test_same_weights_on_the_compiled_simulator(reference, tmp_path):
+    run(tmp_path / "run", config_of(simulator="compiled"))
+    assert same_weights(tmp_path / "run", reference)
+
+
 def test_another_seed_gives_other_weights(reference, tmp_path):
     run(tmp_path / "run", config_of(seed=4))
     assert not same_weights(tmp_path / "run", reference)

@@ -37,7 +37,9 @@ def train_async(**options: Any) -> None:
     return them; nobody waits for anybody's step. The run is kept in a folder of its own, with its
     config, metrics, checkpoints, TensorBoard events and learning curve.
 
-    Example: train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+    \b
+    Example:
+      train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
     run_command("async", collect_asynchronously, options)
 

@@ -38,7 +38,9 @@ def train_sync(**options: Any) -> None:
     own, as in SubprocVecEnv. The run is kept in a folder of its own, with its config, metrics,
     checkpoints, TensorBoard events and learning curve.
 
-    Example: train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+    \b
+    Example:
+      train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
     run_command("sync", collect_synchronously, options)
 

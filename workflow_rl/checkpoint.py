@@ -97,14 +97,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         training = TrainingState.from_dict(content["training"])
         return Checkpoint(content["config"], content["agent"], training)
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or not a checkpoint: {_first_line(error)}"
-        ) from None
+        raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200] or type(error).__name__

@@ -242,7 +242,7 @@ def evaluate(**options: Any) -> None:
 def _check_combinations(options: dict[str, Any]) -> None:
     source, agent = options["run_or_checkpoint"], options["agent"]
     if (source is None) == (agent is None):
-        raise click.UsageError("give either a run folder or checkpoint, or --agent, and not both")
+        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
     if agent is not None and options["stochastic"]:
         raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
     if options["which"] is not None and not (source and source.is_dir()):

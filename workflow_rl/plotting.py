@@ -82,10 +82,10 @@ def plot(runs: tuple[Path, ...], output: Path | None) -> None:
     """
     if output is None:
         output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
-    require_writable(output, "--output")
     try:
         curves = {str(run): read_metrics(run) for run in runs}
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
+    require_writable(output, "--output")
     learning_curve_figure(curves).savefig(output, dpi=120, format="png")
     click.echo(f"learning curves: {output}")

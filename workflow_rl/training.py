@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -280,6 +281,7 @@ def _progress_bar(config: TrainConfig, state: TrainingState, quiet: bool) -> tqd
         unit="ep",
         disable=quiet,
         dynamic_ncols=True,
+        mininterval=0.1 if sys.stderr.isatty() else 10.0,  # Seconds: a log file wants few lines.
     )
 
 

@@ -92,7 +92,9 @@ def require_simulator(simulator: str) -> None:
 
     if simulator in ("cyborg-upstream", "compiled"):
         try:
-            CyborgEnv(max_steps=1, simulator=simulator).reset(seed=0)
+            env = CyborgEnv(max_steps=1, simulator=simulator)
+            env.reset(seed=0)
+            env.step(0)
         except (ImportError, RuntimeError) as error:
             raise click.UsageError(str(error)) from None
 
@@ -182,7 +184,7 @@ def _report(run_path: Path, summary: dict[str, Any]) -> None:
     table.add_row(["worker utilisation", *(f"{share:.1%}" for share in utilisations)])
     click.echo(table)
     click.echo(
-        f"{summary['episodes']} episodes in {summary['updates']} updates; mean return of the last "
+        f"{summary['episodes']} episodes, updates: {summary['updates']}; mean return of the last "
         f"{min(summary['episodes'], 300)}: {summary['return_mean_last_300']:.1f}"
     )
     if summary["workers_restarted"]:
@@ -192,15 +194,18 @@ def _report(run_path: Path, summary: dict[str, Any]) -> None:
     click.echo(f"best agent:      {run_path / 'best.pt'}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
-    command = "workflow-rl" if shutil.which("workflow-rl") else f"{_python()} -m workflow_rl.cli"
-    click.echo(f"evaluate it:     {command} evaluate {run_path}")
+    click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")
 
 
-def _python() -> str:
-    try:
-        return str(Path(sys.executable).relative_to(Path.cwd()))
-    except ValueError:
-        return sys.executable
+def _own_command() -> str:
+    """How to call `workflow-rl` from here: installed or not, on the path or not."""
+    if shutil.which("workflow-rl"):
+        return "workflow-rl"
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    installed = python.with_name("workflow-rl")
+    return str(installed) if installed.exists() else f"{python} -m workflow_rl.cli"
 
 
 def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> None:

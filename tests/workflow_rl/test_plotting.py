@@ -65,7 +65,6 @@ def test_command_compares_runs(tmp_path):
     ("arguments", "part"),
     [
         (["nothing", "--output", "a.png"], "nothing is not a run folder"),
-        (["nothing", "--output", "no/such/folder.png"], "--output"),
         ([], "RUNS"),
     ],
 )
@@ -75,3 +74,10 @@ def test_mistakes(arguments, part, tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert part in result.output.strip().splitlines()[-1]
     assert not list(tmp_path.iterdir())
+
+
+def test_an_output_that_cannot_be_written(tmp_path):
+    output = tmp_path / "no" / "folder.png"
+    result = CliRunner().invoke(plot, [a_run(tmp_path / "run"), "--output", str(output)])
+    assert result.exit_code == 2
+    assert "--output" in result.output

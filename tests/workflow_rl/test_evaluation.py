@@ -277,7 +277,7 @@ def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):
-    assert "either" in error_line(run())
+    assert "or else --agent" in error_line(run())
     assert "or else --agent" in error_line(run(tmp_path, "--agent", "sleep"))
 
 

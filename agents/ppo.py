@@ -41,7 +41,8 @@ class UpdateMetrics(NamedTuple):
 class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
-    obs_index: int64 [B], which of the rollout's distinct observations each step's is.
+    obs_index: int64 [B], which of the rollout's distinct observations each step's is. action: int64
+    [B]; log_prob, value, advantage, return_: float32 [B].
     """
 
     obs_index: Tensor

@@ -72,7 +72,8 @@ def step_env(env: Env, action: int) -> Transition:
 
 
 class EpisodeRecorder:
-    """Gathers one episode step by step. Holds the observation to act on next as `obs`."""
+    """Gathers one episode step by step. `last` is what the env answered last: its
+    `obs` [D] is the one to act on next."""
 
     def __init__(self, spec: EpisodeSpec, first: Transition) -> None:
         self.spec = spec

@@ -18,8 +18,6 @@ class Trajectory(NamedTuple):
     policy that chose it; reward: float64 [T].
     last_obs: [D], seen after the last action. If the episode was `truncated`, its value stands for
     the rewards that were cut off; if it was `terminated`, there are none.
-    busy_seconds: wall time the episode's worker spent resetting, acting and stepping; 0 where envs
-    step together, and only the rollout knows their workers' time.
     """
 
     episode: int
@@ -32,7 +30,6 @@ class Trajectory(NamedTuple):
     last_obs: NDArray[np.generic]
     terminated: bool
     truncated: bool
-    busy_seconds: float
 
     @property
     def length(self) -> int:

@@ -18,6 +18,7 @@ from agents.numpy_policy import Actor
 from agents.scripted import SCRIPTED_AGENTS
 from agents.trajectory import Trajectory
 from workflow_rl.config import usable_cores
+from workflow_rl.env_batch import SerialEnvs
 from workflow_rl.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.leaderboard import LEADERBOARD_NOTE
@@ -74,7 +75,8 @@ def evaluate_actor(
                 for number in range(episodes)
             ]
             make_env = functools.partial(EvaluationEnv, max_steps, simulator)
-            with WorkerPool(make_env, min(n_workers, len(specs))) as pool:
+            make_envs = functools.partial(SerialEnvs, make_env)
+            with WorkerPool(make_envs, min(n_workers, len(specs))) as pool:
                 trajectories = _collect(pool, blue, specs, progress_bar)
             cells += [
                 CellScore(

@@ -7,6 +7,7 @@ actions that the official result file lists. Imports no torch: workers use it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.numpy_policy import Actor
-from agents.scripted import make_scripted_agent
+from agents.scripted import ScriptedAgent, make_scripted_agent
 from agents.trajectory import Trajectory
 from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.scenario2 import HOSTS
@@ -67,13 +68,15 @@ class PolicyBlue:
         self.actor = actor
         self.policy_version = actor.policy_version
 
-    def reset(self, seed: int) -> None:
-        """Begin an episode whose random choices follow from `seed`."""
-        self.actor.reset(seed)
+    def reset(self, seed: int, env: int = 0) -> None:
+        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+        self.actor.reset(seed, env)
 
-    def act(self, obs: NDArray[np.generic]) -> tuple[int, float]:
-        """Action for one record, and its log-probability."""
-        return self.actor.act(obs["obs"])  # type: ignore[call-overload]
+    def act(
+        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Actions for records [M], and their log-probabilities."""
+        return self.actor.act(obs["obs"], envs)
 
 
 class ScriptedBlue:
@@ -82,16 +85,26 @@ class ScriptedBlue:
     policy_version = 0
 
     def __init__(self, name: str) -> None:
-        self.agent = make_scripted_agent(name)
+        self.name = name
+        self._agents: dict[int, ScriptedAgent] = {}
 
-    def reset(self, seed: int) -> None:
-        """Begin an episode whose random choices follow from `seed`."""
-        self.agent.reset(seed)
+    def reset(self, seed: int, env: int = 0) -> None:
+        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+        self._agents[env] = make_scripted_agent(self.name)
+        self._agents[env].reset(seed)
 
-    def act(self, obs: NDArray[np.generic]) -> tuple[int, float]:
-        """Action for one record, and NaN."""
-        suspicious = tuple(np.flatnonzero(obs["suspicious"]).tolist())  # type: ignore[call-overload]
-        return self.agent.act(obs["obs"], {"suspicious_hosts": suspicious}), float("nan")  # type: ignore[call-overload]
+    def act(
+        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Actions for records [M], and NaN."""
+        actions = [
+            self._agents[env].act(
+                record["obs"],
+                {"suspicious_hosts": tuple(np.flatnonzero(record["suspicious"]).tolist())},
+            )
+            for env, record in zip(envs, obs, strict=True)
+        ]
+        return np.array(actions), np.full(len(actions), np.nan, np.float32)
 
 
 def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from agents.numpy_policy import NumpyPolicy
-from agents.trajectory import Trajectory
-from workflow_rl.episode import EpisodeRecorder, EpisodeSpec, Transition
+from agents.numpy_policy import Actor
+from workflow_rl.env_batch import Obs, Transitions
+from workflow_rl.episode import EpisodeSpec
+from workflow_rl.play import play_episodes
 from workflow_rl.rollout import Rollout
 from workflow_rl.worker import Command, Replay
 from workflow_rl.worker_pool import WorkerError, WorkerPool
@@ -28,75 +28,85 @@ class ParallelEnv:
         self.pool = pool
         self.n_envs = n_envs
         self.busy_seconds = 0.0
-        self._episodes: dict[int, tuple[EpisodeSpec, list[int]]] = {}
+        # What brings an env back to where it is: an episode follows from its spec and its actions.
+        self._episodes: dict[int, Replay] = {}
 
-    def reset(self, specs: dict[int, EpisodeSpec]) -> dict[int, Transition]:
-        """Begin an episode in each of the envs named, by index."""
-        for env, spec in specs.items():
-            self._episodes[env] = (spec, [])
-        return self._barrier(list(specs), Command.REPLAY, self._replay)
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        for env, spec in zip(envs, specs, strict=True):
+            self._episodes[env] = Replay(env // self.pool.n_workers, spec, [])
+        return self._barrier(envs, Command.REPLAY, self._replays).obs
 
-    def step(self, actions: dict[int, int]) -> dict[int, Transition]:
-        """Step each of the envs named once; the others rest."""
-        for env, action in actions.items():
-            self._episodes[env][1].append(action)
+    def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+        """Step each of M envs once."""
+        action_of = dict(zip(envs, actions, strict=True))
+        for env, action in action_of.items():
+            self._episodes[env].actions.append(action)
         return self._barrier(
-            list(actions), Command.STEP, lambda env: (self._local(env), actions[env])
+            envs,
+            Command.STEP,
+            lambda group: (
+                [env // self.pool.n_workers for env in group],
+                [action_of[env] for env in group],
+            ),
         )
 
-    def _local(self, env: int) -> int:
-        return env // self.pool.n_workers
+    def close(self) -> None:
+        """Close the pool."""
+        self.pool.close()
 
-    def _replay(self, env: int) -> Replay:
-        spec, actions = self._episodes[env]
-        return Replay(self._local(env), spec, actions)
+    def _replays(self, envs: Sequence[int]) -> list[Replay]:
+        return [self._episodes[env] for env in envs]
 
     def _barrier(
-        self, envs: Sequence[int], command: Command, payload_for: Callable[[int], Any]
-    ) -> dict[int, Transition]:
+        self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
+    ) -> Transitions:
+        """Ask every worker that has some of the envs, and wait for all answers."""
         groups: dict[int, list[int]] = {}
         for env in envs:
             groups.setdefault(env % self.pool.n_workers, []).append(env)
         failed: dict[int, WorkerError] = {}
         for worker, group in groups.items():
             try:
-                self.pool.send(worker, command, [payload_for(env) for env in group])
+                self.pool.send(worker, command, payload_for(group))
             except WorkerError as error:
                 failed[worker] = error
-        transitions: dict[int, Transition] = {}
+        answers: list[Transitions] = []
         for worker, group in groups.items():
-            answer = None
             if worker not in failed:
                 try:
-                    answer = self.pool.receive(worker)
+                    answers.append(self._receive(worker))
                 except WorkerError as error:
                     failed[worker] = error
             if worker in failed:
-                transitions.update(self._recover(worker, failed[worker], group))
-            elif answer is not None:
-                self.busy_seconds += answer.busy_seconds
-                transitions.update(zip(group, answer.result, strict=True))
+                answers.append(self._recover(worker, failed[worker], group))
+        # From the order of the workers to that of `envs`.
+        asked = [env for group in groups.values() for env in group]
+        row_of = {env: row for row, env in enumerate(asked)}
+        rows = [row_of[env] for env in envs]
+        return Transitions._make(np.concatenate(part)[rows] for part in zip(*answers, strict=True))
+
+    def _receive(self, worker: int) -> Transitions:
+        transitions, busy_seconds = self.pool.receive(worker)
+        self.busy_seconds += busy_seconds
+        assert isinstance(transitions, Transitions)
         return transitions
 
-    def _recover(
-        self, worker: int, error: WorkerError, group: Sequence[int]
-    ) -> dict[int, Transition]:
-        """Replace a worker and bring its envs back to where they were: an episode follows from
-        its spec and its actions. Returns the group's last transitions."""
+    def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> Transitions:
+        """Replace a worker and bring all its envs back. Returns the group's last transitions."""
         envs = [env for env in self._episodes if env % self.pool.n_workers == worker]
         while True:
             self.pool.replace(worker, error)
             try:
-                self.pool.send(worker, Command.REPLAY, [self._replay(env) for env in envs])
-                answer = self.pool.receive(worker)
+                self.pool.send(worker, Command.REPLAY, self._replays(envs))
+                last = self._receive(worker)
             except WorkerError as next_error:
                 error = next_error
             else:
-                self.busy_seconds += answer.busy_seconds
-                last = dict(zip(envs, answer.result, strict=True))
-                return {env: last[env] for env in group}
+                rows = [envs.index(env) for env in group]
+                return Transitions._make(column[rows] for column in last)
 
-    def collect(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+    def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play every spec, with one batched forward pass for all envs at each step.
 
         Gives bit for bit what asynchronous collection gives.
@@ -104,26 +114,8 @@ class ParallelEnv:
         """
         start = time.perf_counter()
         failures_before, busy_before = self.pool.failures, self.busy_seconds
-        waiting = deque(specs)
-        playing: dict[int, EpisodeRecorder] = {}
-        randoms: dict[int, np.random.Generator] = {}
-        done: list[Trajectory] = []
-        while len(done) < len(specs):
-            idle = [env for env in range(self.n_envs) if env not in playing]
-            starting = {env: waiting.popleft() for env in idle[: len(waiting)]}
-            for env, first in self.reset(starting).items():
-                playing[env] = EpisodeRecorder(starting[env], first)
-                randoms[env] = np.random.default_rng(starting[env].action_seed)
-            envs = list(playing)
-            obs = np.stack([playing[env].last.obs for env in envs])
-            actions, log_probs = policy.act_batch(obs, [randoms[env] for env in envs])
-            chosen = {env: int(action) for env, action in zip(envs, actions, strict=True)}
-            transitions = self.step(chosen)
-            for env, log_prob in zip(envs, log_probs, strict=True):
-                playing[env].record(chosen[env], float(log_prob), transitions[env])
-                if playing[env].finished:
-                    done.append(playing.pop(env).trajectory(policy.policy_version))
-                    del self._episodes[env]
+        self._episodes.clear()
+        done = [t for finished in play_episodes(self, actor, specs) for t in finished]
         return Rollout(
             trajectories=sorted(done, key=lambda trajectory: trajectory.episode),
             collect_seconds=time.perf_counter() - start,

@@ -38,6 +38,7 @@ class AsyncParallelEnv:
         needs_actor = [True] * self.pool.n_workers
         pickled_actor = cloudpickle.dumps(actor)
         done: list[Trajectory] = []
+        busy_seconds = 0.0
         while len(done) < len(specs):
             for index, held in enumerate(playing):
                 if waiting and not held:
@@ -53,25 +54,29 @@ class AsyncParallelEnv:
             busy = [index for index, held in enumerate(playing) if held]
             for index in self.pool.ready(busy):
                 try:
-                    trajectory: Trajectory = self.pool.receive(index).result
+                    finished, seconds = self.pool.receive(index)
                 except WorkerError as error:
                     self._replace(index, error, playing[index], waiting, needs_actor)
                 else:
-                    del playing[index][trajectory.episode]
-                    done.append(trajectory)
+                    for trajectory in finished:
+                        del playing[index][trajectory.episode]
+                    done += finished
+                    busy_seconds += seconds
         return Rollout(
             trajectories=sorted(done, key=lambda trajectory: trajectory.episode),
             collect_seconds=time.perf_counter() - start,
-            busy_seconds=sum(trajectory.busy_seconds for trajectory in done),
+            busy_seconds=busy_seconds,
             n_workers=self.pool.n_workers,
             workers_restarted=self.pool.failures - failures_before,
         )
 
     def _block_size(self, n_waiting: int) -> int:
         # Guided self-scheduling (Polychronopoulos and Kuck 1987): large blocks while there is much
-        # to do, single episodes at the end, so that all workers finish at about the same time.
+        # to do, small ones at the end, so that all workers finish at about the same time. But never
+        # fewer episodes than a worker plays at once.
         share = math.ceil(n_waiting / (2 * self.pool.n_workers))
-        return max(1, min(share, self.episodes_per_request))
+        block = max(self.pool.envs_per_worker, min(share, self.episodes_per_request))
+        return min(block, n_waiting)
 
     def _replace(
         self,

@@ -23,7 +23,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
 from workflow_rl.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.config import ConfigError, TrainConfig
-from workflow_rl.cyborg_env import OBS_SIZE, CyborgEnv
+from workflow_rl.cyborg_env import OBS_SIZE, make_envs
 from workflow_rl.episode import SeedStream, episode_spec
 from workflow_rl.plotting import plot_learning_curve
 from workflow_rl.rollout import Collect, Rollout, utilisation
@@ -72,13 +72,12 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
 
 def make_pool(config: TrainConfig) -> WorkerPool:
     """The workers of a run of this config, not started yet."""
-    make_env = functools.partial(CyborgEnv, max_steps=config.max_steps, simulator=config.simulator)
-    # Asynchronous workers play one episode at a time, so one simulator each serves all their envs.
-    envs_per_worker = config.envs_per_worker if config.mode == "sync" else 1
+    # Asynchronous workers play one episode of CybORG at a time, so one simulator each will do.
+    one_env = config.mode == "async" and config.simulator != "compiled"
     return WorkerPool(
-        make_env,
+        functools.partial(make_envs, config.max_steps, config.simulator),
         config.n_workers,
-        envs_per_worker,
+        1 if one_env else config.envs_per_worker,
         config.worker_timeout,
         config.max_worker_failures,
     )

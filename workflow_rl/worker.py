@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import cloudpickle
+import numpy as np
 
 from agents.numpy_policy import Actor
-from workflow_rl.episode import (
-    Env,
-    EpisodeSpec,
-    Transition,
-    play_episode,
-    reset_env,
-    step_env,
-)
-
-EnvFactory: TypeAlias = Callable[[], Env]
+from workflow_rl.env_batch import EnvBatch, EnvBatchFactory, Transitions
+from workflow_rl.episode import EpisodeSpec
+from workflow_rl.play import play_episodes
 
 
 class Command(Enum):
@@ -34,9 +29,9 @@ class Command(Enum):
 
     START = "start"  # not sent: a worker answers it once its envs are made
     LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
-    PLAY = "play episodes"  # payload: list[EpisodeSpec]. One Reply an episode: Trajectory
-    REPLAY = "replay"  # payload: list[Replay]. Reply: list[Transition], each env's last
-    STEP = "step"  # payload: list[(env index, action)]. Reply: list[Transition]
+    PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
+    REPLAY = "replay"  # payload: list[Replay]. Reply: Transitions, each env's last
+    STEP = "step"  # payload: (envs, actions). Reply: Transitions
     FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
     CLOSE = "close"  # no answer
 
@@ -63,11 +58,11 @@ class Failure(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """Reset one of the worker's envs and step it through the actions, none for a new episode."""
+    """Reset one of the worker's envs and step it through the actions: none, for a new episode."""
 
-    env_index: int
+    env: int
     spec: EpisodeSpec
-    actions: Sequence[int] = ()
+    actions: list[int]
 
 
 class FreeRun(NamedTuple):
@@ -85,7 +80,7 @@ class FreeRunCount(NamedTuple):
     seconds: float
 
 
-def worker_main(pipe: Connection, pickled_make_env: bytes, n_envs: int) -> None:
+def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int) -> None:
     """The life of a worker: make `n_envs` envs, answer requests until told to close.
 
     Ends at once when the main process is gone, however that came about.
@@ -96,8 +91,8 @@ def worker_main(pipe: Connection, pickled_make_env: bytes, n_envs: int) -> None:
     gc.freeze()
     command = Command.START
     try:
-        make_env: EnvFactory = cloudpickle.loads(pickled_make_env)
-        worker = _Worker(pipe, [make_env() for _ in range(n_envs)])
+        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
+        worker = _Worker(pipe, make_envs(n_envs))
         pipe.send(Reply(None))
         while command is not Command.CLOSE:
             command, payload = pipe.recv()
@@ -112,7 +107,7 @@ def worker_main(pipe: Connection, pickled_make_env: bytes, n_envs: int) -> None:
 class _Worker:
     """A worker's envs and actor, and one method for each command."""
 
-    def __init__(self, pipe: Connection, envs: list[Env]) -> None:
+    def __init__(self, pipe: Connection, envs: EnvBatch) -> None:
         self.pipe = pipe
         self.envs = envs
         self.actor: Actor | None = None
@@ -125,41 +120,46 @@ class _Worker:
             case Command.PLAY:
                 self._play(payload)
             case Command.REPLAY:
-                result = [self._replay(replay) for replay in payload]
-                self.pipe.send(Reply(result, time.perf_counter() - start))
+                last = self._replay(payload)
+                self.pipe.send(Reply(last, time.perf_counter() - start))
             case Command.STEP:
-                result = [step_env(self.envs[index], action) for index, action in payload]
-                self.pipe.send(Reply(result, time.perf_counter() - start))
+                transitions = self.envs.step(*payload)
+                self.pipe.send(Reply(transitions, time.perf_counter() - start))
             case Command.FREE_RUN:
                 self.pipe.send(Reply(self._free_run(payload)))
             case Command.CLOSE:
-                for env in self.envs:
-                    env.close()
+                self.envs.close()
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> None:
-        # One env serves a whole block: a reset determines the episode, and episodes that took
-        # turns on one core would only all end late.
         assert self.actor is not None
-        for spec in specs:
-            trajectory = play_episode(self.envs[0], self.actor, spec)
-            self.pipe.send(Reply(trajectory, trajectory.busy_seconds))
+        start = time.perf_counter()
+        for finished in play_episodes(self.envs, self.actor, specs):
+            self.pipe.send(Reply(finished, time.perf_counter() - start))
+            start = time.perf_counter()
 
-    def _replay(self, replay: Replay) -> Transition:
-        env = self.envs[replay.env_index]
-        transition = reset_env(env, replay.spec)
-        for action in replay.actions:
-            transition = step_env(env, action)
-        return transition
+    def _replay(self, replays: Sequence[Replay]) -> Transitions:
+        envs = [replay.env for replay in replays]
+        obs = self.envs.reset(envs, [replay.spec for replay in replays])
+        nothing = np.zeros(len(replays))
+        last = Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
+        for row, replay in enumerate(replays):
+            for action in replay.actions:
+                for column, answer in zip(
+                    last, self.envs.step([replay.env], [action]), strict=True
+                ):
+                    column[row] = answer[0]
+        return last
 
     def _free_run(self, free_run: FreeRun) -> FreeRunCount:
         assert self.actor is not None
         start = time.perf_counter()
         episodes = env_steps = 0
-        while (seconds := time.perf_counter() - start) < free_run.seconds:
-            spec = free_run.specs[episodes % len(free_run.specs)]
-            env_steps += play_episode(self.envs[0], self.actor, spec).length
-            episodes += 1
-        return FreeRunCount(episodes, env_steps, seconds)
+        for finished in play_episodes(self.envs, self.actor, itertools.cycle(free_run.specs)):
+            episodes += len(finished)
+            env_steps += sum(trajectory.length for trajectory in finished)
+            if (seconds := time.perf_counter() - start) >= free_run.seconds:
+                return FreeRunCount(episodes, env_steps, seconds)
+        raise AssertionError("there is always another episode")
 
 
 def _die_with_main_process() -> None:

@@ -22,7 +22,8 @@ from typing import Any
 
 import cloudpickle
 
-from workflow_rl.worker import Command, EnvFactory, Failure, Reply, Request, worker_main
+from workflow_rl.env_batch import EnvBatchFactory
+from workflow_rl.worker import Command, Failure, Reply, Request, worker_main
 
 CLOSE_SECONDS = 2.0
 GRACE_SECONDS = 0.5
@@ -75,14 +76,14 @@ def _describe(exitcode: int | None) -> str:
 class _WorkerProcess:
     """One worker: its process, its pipe, and what it was last asked."""
 
-    def __init__(self, index: int, make_env: bytes, n_envs: int, timeout: float) -> None:
+    def __init__(self, index: int, make_envs: bytes, n_envs: int, timeout: float) -> None:
         self.name = f"worker-{index}"
         self.timeout = timeout
         self.command = Command.START
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, timeout)
         self.process = _context.Process(
-            target=worker_main, args=(child_pipe, make_env, n_envs), name=self.name, daemon=True
+            target=worker_main, args=(child_pipe, make_envs, n_envs), name=self.name, daemon=True
         )
         self.fork_error: Exception | None = None
         _ensure_fork_server()
@@ -149,15 +150,15 @@ class _WorkerProcess:
 class WorkerPool:
     """`n_workers` processes of `envs_per_worker` envs each; a context manager.
 
-    make_env: called in the workers (sent by cloudpickle), once for each env.
+    make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
     timeout: seconds within which every answer must come. A worker that plays episodes answers
-    after each of them.
+    whenever some end.
     max_failures: how many workers may fail and be replaced before TooManyFailuresError.
     """
 
     def __init__(
         self,
-        make_env: EnvFactory,
+        make_envs: EnvBatchFactory,
         n_workers: int,
         envs_per_worker: int = 1,
         timeout: float = 60.0,
@@ -169,7 +170,7 @@ class WorkerPool:
         self.max_failures = max_failures
         self.failures = 0
         self.stop_signal: int | None = None
-        self._make_env = cloudpickle.dumps(make_env)
+        self._make_envs = cloudpickle.dumps(make_envs)
         self._workers: list[_WorkerProcess] = []
 
     def __enter__(self) -> WorkerPool:
@@ -196,7 +197,7 @@ class WorkerPool:
         self.close()
 
     def _start(self, index: int) -> _WorkerProcess:
-        return _WorkerProcess(index, self._make_env, self.envs_per_worker, self.timeout)
+        return _WorkerProcess(index, self._make_envs, self.envs_per_worker, self.timeout)
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
         """Ask one worker. Raises WorkerError."""

@@ -31,5 +31,4 @@ def example_trajectory(
         last_obs=random.integers(0, 2, obs_dim, np.uint8),
         terminated=terminated,
         truncated=not terminated,
-        busy_seconds=0.0,
     )

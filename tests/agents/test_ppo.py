@@ -19,7 +19,9 @@ from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
-from workflow_rl.episode import episode_spec, play_episode
+from workflow_rl.env_batch import SerialEnvs
+from workflow_rl.episode import episode_spec
+from workflow_rl.play import play_episode
 
 # Every number that an expected value below follows from.
 CONFIG = PPOConfig(
@@ -69,7 +71,8 @@ def collect(
 ) -> list[Trajectory]:
     """One episode for each number, played by the agent."""
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    return [play_episode(env, actor, episode_spec(0, number, "SleepAgent")) for number in numbers]
+    envs = SerialEnvs(lambda: env, 1)
+    return [play_episode(envs, actor, episode_spec(0, number, "SleepAgent")) for number in numbers]
 
 
 def weights(agent: PPOAgent) -> list[bytes]:

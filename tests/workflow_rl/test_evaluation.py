@@ -87,7 +87,14 @@ def test_a_scripted_agents_scores_equal_those_of_a_plain_loop(name):
 def test_a_policys_scores_equal_those_of_a_plain_loop(policy):
     evaluation = evaluate_actor(policy, episodes=2, horizons=(12,), red_agents=["RedMeanderAgent"])
     expected = [
-        play(12, "RedMeanderAgent", n, lambda obs, _: policy.act(obs)[0], policy.reset, seed=0)
+        play(
+            12,
+            "RedMeanderAgent",
+            n,
+            lambda obs, _: int(policy.act(obs[None])[0][0]),
+            policy.reset,
+            seed=0,
+        )
         for n in range(2)
     ]
     assert returns(evaluation) == {(12, "RedMeanderAgent"): pytest.approx(expected)}
@@ -136,7 +143,6 @@ def cell(*episode_returns: float, max_steps: int = 30, red_agent: str = "SleepAg
             last_obs=np.zeros(1),
             terminated=False,
             truncated=True,
-            busy_seconds=0.0,
         )
         for n, total in enumerate(episode_returns)
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +14,11 @@ from agents.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cyborg_env import CyborgEnv
-from workflow_rl.episode import EpisodeSpec, episode_spec, play_episode
+from workflow_rl.env_batch import SerialEnvs
+from workflow_rl.episode import EpisodeSpec, episode_spec
 from workflow_rl.parallel_env import ParallelEnv
 from workflow_rl.parallel_env_async import AsyncParallelEnv
+from workflow_rl.play import play_episode
 from workflow_rl.rollout import Rollout
 from workflow_rl.worker_pool import TooManyFailuresError, WorkerError, WorkerPool
 
@@ -24,12 +26,12 @@ Collector = Callable[..., Rollout]
 
 
 def collect_async(make_env, policy, specs, n_workers=2, per_request=3, **pool_options) -> Rollout:
-    with WorkerPool(make_env, n_workers, **pool_options) as pool:
+    with WorkerPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
         return AsyncParallelEnv(pool, per_request).collect(policy, specs)
 
 
 def collect_sync(make_env, policy, specs, n_workers=2, per_worker=2, **pool_options) -> Rollout:
-    with WorkerPool(make_env, n_workers, per_worker, **pool_options) as pool:
+    with WorkerPool(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
         return ParallelEnv(pool, n_workers * per_worker).collect(policy, specs)
 
 
@@ -38,7 +40,7 @@ COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync
 
 @pytest.fixture(scope="module")
 def expected(policy) -> list:
-    env = CountingEnv()
+    env = SerialEnvs(CountingEnv, 1)
     return [play_episode(env, policy, episode_spec(3, number, "mixed")) for number in range(11)]
 
 
@@ -70,7 +72,7 @@ def test_no_shape_changes_the_result(
 
 def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
     specs = [episode_spec(1, number, "mixed") for number in range(5)]
-    make_env = functools.partial(CyborgEnv, max_steps=12)
+    make_env = partial(CyborgEnv, max_steps=12)
     one = collect_async(make_env, policy, specs)
     other = collect_sync(make_env, policy, specs)
     same_trajectories(one.trajectories, other.trajectories)
@@ -78,7 +80,7 @@ def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajector
 
 
 def test_another_seed_is_another_episode(policy):
-    env = CountingEnv()
+    env = SerialEnvs(CountingEnv, 1)
     one = play_episode(env, policy, episode_spec(3, 0, "mixed"))
     other = play_episode(env, policy, episode_spec(4, 0, "mixed"))
     assert not np.array_equal(one.obs, other.obs)
@@ -90,7 +92,7 @@ def test_another_seed_is_another_episode(policy):
 def test_a_worker_that_fails_changes_nothing(
     collect: Collector, fault, method, policy, specs, expected, tmp_path, same_trajectories, caplog
 ):
-    make_env = functools.partial(
+    make_env = partial(
         FaultyEnv, CountingEnv, fault, method, 1 if method == "create" else 3, [tmp_path / "1"]
     )
     rollout = collect(make_env, policy, specs, timeout=3.0 if fault in ("hang", "stopped") else 20)
@@ -117,7 +119,7 @@ def test_several_workers_may_fail(
     collect: Collector, policy, specs, expected, tmp_path, same_trajectories
 ):
     tickets = [tmp_path / str(number) for number in range(3)]
-    make_env = functools.partial(FaultyEnv, CountingEnv, "killed", "step", 4, tickets)
+    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", 4, tickets)
     rollout = collect(make_env, policy, specs, 3)
     same_trajectories(rollout.trajectories, expected)
     assert rollout.workers_restarted == 3
@@ -129,7 +131,7 @@ def test_failures_without_end_stop_the_collection(
     collect: Collector, method, policy, specs, tmp_path
 ):
     tickets = [tmp_path / str(number) for number in range(100)]
-    make_env = functools.partial(FaultyEnv, CountingEnv, "exception", method, 1, tickets)
+    make_env = partial(FaultyEnv, CountingEnv, "exception", method, 1, tickets)
     with pytest.raises(TooManyFailuresError, match="at most 4 may") as caught:
         collect(make_env, policy, specs, max_failures=4)
     assert "ArithmeticError: the injected fault" in str(caught.value)
@@ -140,6 +142,7 @@ def test_failures_without_end_stop_the_collection(
 def test_blocks_shrink_so_that_workers_end_together():
     class PoolOfTwo:
         n_workers = 2
+        envs_per_worker = 1
 
     def handed_out(n_episodes: int, largest: int) -> Sequence[int]:
         env, waiting, sizes = AsyncParallelEnv(PoolOfTwo(), largest), n_episodes, []  # type: ignore[arg-type]
@@ -157,7 +160,7 @@ def test_blocks_shrink_so_that_workers_end_together():
 
 def test_free_run_counts_episodes(policy):
     specs: list[EpisodeSpec] = [episode_spec(0, number, "SleepAgent") for number in range(3)]
-    with WorkerPool(CountingEnv, 2) as pool:
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         counts = AsyncParallelEnv(pool).free_run(policy, specs, seconds=0.2)
     assert len(counts) == 2
     for count in counts:

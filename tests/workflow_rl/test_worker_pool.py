@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import pytest
 
 from tests.tiny_envs import CountingEnv
 from workflow_rl import worker_pool
+from workflow_rl.env_batch import SerialEnvs
 from workflow_rl.episode import episode_spec
 from workflow_rl.worker import Command, Replay
 from workflow_rl.worker_pool import (
@@ -26,6 +28,7 @@ from workflow_rl.worker_pool import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+COUNTING = partial(SerialEnvs, CountingEnv)
 
 
 def living(pids: list[int]) -> list[int]:
@@ -48,7 +51,7 @@ def worker_pids(pool: WorkerPool) -> list[int]:
 
 
 def test_close_ends_all_workers_and_may_be_called_again():
-    with WorkerPool(CountingEnv, 3) as pool:
+    with WorkerPool(COUNTING, 3) as pool:
         pids = worker_pids(pool)
         assert len(living(pids)) == 3
         pool.close()
@@ -57,7 +60,7 @@ def test_close_ends_all_workers_and_may_be_called_again():
 
 
 def test_close_is_bounded_when_workers_are_stopped_or_dead():
-    with WorkerPool(CountingEnv, 3) as pool:
+    with WorkerPool(COUNTING, 3) as pool:
         pids = worker_pids(pool)
         os.kill(pids[0], signal.SIGSTOP)
         os.kill(pids[1], signal.SIGKILL)
@@ -70,7 +73,7 @@ def test_an_exception_in_the_with_block_ends_the_workers():
     pids: list[int] = []
 
     def fail_while_workers_live() -> None:
-        with WorkerPool(CountingEnv, 2) as pool:
+        with WorkerPool(COUNTING, 2) as pool:
             pids.extend(worker_pids(pool))
             raise ZeroDivisionError
 
@@ -80,14 +83,14 @@ def test_an_exception_in_the_with_block_ends_the_workers():
 
 
 def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
-    with WorkerPool(CountingEnv, 1, timeout=1.0) as pool:
+    with WorkerPool(COUNTING, 1, timeout=1.0) as pool:
         os.kill(worker_pids(pool)[0], signal.SIGSTOP)
         with pytest.raises(WorkerError, match="took no message for 1 s during 'load actor'"):
             pool.send(0, Command.LOAD_ACTOR, bytes(10_000_000))
 
 
 def test_a_stop_is_noticed_while_waiting():
-    with WorkerPool(CountingEnv, 1) as pool:
+    with WorkerPool(COUNTING, 1) as pool:
         pool.stop_signal = signal.SIGTERM
         with pytest.raises(StopRequested, match="SIGTERM"):
             pool.ready([0])
@@ -99,7 +102,7 @@ def test_factories_that_cannot_be_pickled_by_name_are_sent():
     class LocalEnv(CountingEnv):
         captured = seed
 
-    with WorkerPool(lambda: LocalEnv(), 1) as pool:
+    with WorkerPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
         assert len(living(worker_pids(pool))) == 1
 
 
@@ -113,8 +116,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
             os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
             os._exit(9)
 
-    with WorkerPool(HalfMessage, 1) as pool:  # type: ignore[arg-type]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"))])
+    with WorkerPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
         with pytest.raises(WorkerError, match=r"ended during 'replay' \(exit code: 9\)"):
             pool.receive(0)
 
@@ -123,20 +126,20 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
     def no_fork(process):
         raise EOFError
 
-    with WorkerPool(CountingEnv, 1, max_failures=2) as pool:
+    with WorkerPool(COUNTING, 1, max_failures=2) as pool:
         monkeypatch.setattr(worker_pool._context.Process, "start", no_fork)
         with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
             pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
 
 
 def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
-    with WorkerPool(CountingEnv, 1, timeout=0.4) as pool:
+    with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"))])
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
         os.kill(pid, signal.SIGSTOP)
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
-        assert len(pool.receive(0).result) == 1
+        assert len(pool.receive(0).result.obs) == 1
 
 
 def run_script(code: str) -> subprocess.Popen[str]:
@@ -154,10 +157,12 @@ ENDLESS_RUN = """
     from workflow_rl.worker import Command, FreeRun
     from workflow_rl.cyborg_env import CyborgEnv
     from workflow_rl.episode import episode_spec
+    from workflow_rl.env_batch import SerialEnvs
+    from functools import partial
     import time
     from tests.tiny_envs import SleepyEnv
 
-    with WorkerPool({make_env}, 3) as pool:
+    with WorkerPool(partial(SerialEnvs, {make_env}), 3) as pool:
         {work}
         print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
         time.sleep(60)
@@ -193,10 +198,12 @@ def test_workers_import_no_torch_and_share_their_memory():
         """
         import torch  # the main process has it, and so has its script
         import psutil
+        from functools import partial
         from workflow_rl.worker_pool import WorkerPool
+        from workflow_rl.env_batch import SerialEnvs
         from workflow_rl.cyborg_env import CyborgEnv
 
-        with WorkerPool(CyborgEnv, 4) as pool:
+        with WorkerPool(partial(SerialEnvs, CyborgEnv), 4) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)
                 maps = {part.path for part in process.memory_maps()}

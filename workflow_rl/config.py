@@ -93,7 +93,10 @@ class TrainConfig:
         if self.worker_timeout <= 0:
             raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
         n_workers, envs_per_worker = workers_for(
-            self.mode, self.n_envs, self.n_workers, self.envs_per_worker
+            self.n_envs,
+            self.n_workers,
+            self.envs_per_worker,
+            one_env_each=self.mode == "sync" and self.simulator != "compiled",
         )
         object.__setattr__(self, "n_workers", n_workers)
         object.__setattr__(self, "envs_per_worker", envs_per_worker)
@@ -120,15 +123,15 @@ def _require_at_least(minimum: int, name: str, value: int) -> None:
 
 
 def workers_for(
-    mode: str, n_envs: int, n_workers: int | None, envs_per_worker: int | None
+    n_envs: int, n_workers: int | None, envs_per_worker: int | None, one_env_each: bool
 ) -> tuple[int, int]:
     """Workers and envs for each, where only some are given. Raises ConfigError.
 
-    By default synchronous training has one env a worker, as SubprocVecEnv has, and asynchronous
-    training one worker a core.
+    The default is one env a worker, as SubprocVecEnv has it, or else one worker a core: where
+    workers play episodes by themselves, and where one call steps all of a worker's envs.
     """
     if n_workers is None and envs_per_worker is None:
-        n_workers = n_envs if mode == "sync" else min(usable_cores(), n_envs)
+        n_workers = n_envs if one_env_each else min(usable_cores(), n_envs)
     if n_workers is None:
         assert envs_per_worker is not None
         _require_at_least(1, "envs_per_worker", envs_per_worker)

@@ -6,7 +6,6 @@ processes stay small.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import operator
 import random
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cyborg_speedups import SpedUpSimulator
-from workflow_rl.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.private_cyborg import no_stable_baselines3
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
 
@@ -141,17 +139,6 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
             "suspicious_hosts": simulator.suspicious_hosts,
         }
         return np.asarray(obs, dtype=np.uint8), reward, False, self._steps_left == 0, info
-
-
-def make_envs(max_steps: int, simulator: str, n_envs: int) -> EnvBatch:
-    """So many envs for one worker. The compiled ones step in one call."""
-    if simulator == "compiled":
-        from workflow_rl.compiled.env_batch import CompiledEnvs
-
-        return CompiledEnvs(max_steps, n_envs)
-    return SerialEnvs(
-        functools.partial(CyborgEnv, max_steps=max_steps, simulator=simulator), n_envs
-    )
 
 
 class ChallengeSimulator:

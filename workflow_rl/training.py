@@ -23,12 +23,13 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
 from workflow_rl.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.config import ConfigError, TrainConfig
-from workflow_rl.cyborg_env import OBS_SIZE, make_envs
+from workflow_rl.cyborg_env import OBS_SIZE
 from workflow_rl.episode import SeedStream, episode_spec
 from workflow_rl.plotting import plot_learning_curve
 from workflow_rl.rollout import Collect, Rollout, utilisation
 from workflow_rl.run_dir import RunDir
 from workflow_rl.scenario2 import ACTION_NAMES
+from workflow_rl.simulators import make_envs, worker_preload
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
 
 BEST_WINDOW = 100
@@ -80,6 +81,7 @@ def make_pool(config: TrainConfig) -> WorkerPool:
         1 if one_env else config.envs_per_worker,
         config.worker_timeout,
         config.max_worker_failures,
+        worker_preload(config.simulator),
     )
 
 

@@ -86,7 +86,6 @@ class _WorkerProcess:
             target=worker_main, args=(child_pipe, make_envs, n_envs), name=self.name, daemon=True
         )
         self.fork_error: Exception | None = None
-        _ensure_fork_server()
         try:
             with _main_module_hidden():
                 self.process.start()
@@ -154,6 +153,8 @@ class WorkerPool:
     timeout: seconds within which every answer must come. A worker that plays episodes answers
     whenever some end.
     max_failures: how many workers may fail and be replaced before TooManyFailuresError.
+    preload: module that the process imports that workers are forked from; of a main process's first
+    pool only. It saves memory and time, and changes nothing else.
     """
 
     def __init__(
@@ -163,12 +164,14 @@ class WorkerPool:
         envs_per_worker: int = 1,
         timeout: float = 60.0,
         max_failures: int = 10,
+        preload: str = "workflow_rl.worker_preload",
     ) -> None:
         self.n_workers = n_workers
         self.envs_per_worker = envs_per_worker
         self.timeout = timeout
         self.max_failures = max_failures
         self.failures = 0
+        self.preload = preload
         self.stop_signal: int | None = None
         self._make_envs = cloudpickle.dumps(make_envs)
         self._workers: list[_WorkerProcess] = []
@@ -197,6 +200,7 @@ class WorkerPool:
         self.close()
 
     def _start(self, index: int) -> _WorkerProcess:
+        ensure_fork_server(self.preload)
         return _WorkerProcess(index, self._make_envs, self.envs_per_worker, self.timeout)
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
@@ -295,13 +299,13 @@ def _main_module_hidden() -> Iterator[None]:
         main.__dict__.update(hidden)
 
 
-def _ensure_fork_server() -> None:
-    """Starts the process all workers are forked from, with the simulator imported already.
+def ensure_fork_server(preload: str) -> None:
+    """Starts the process all workers are forked from, which imports `preload`. Does not wait.
 
     A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
     minute and 6 GB. One thread a worker: they are as many as the cores.
     """
-    multiprocessing.forkserver.set_forkserver_preload(["workflow_rl.worker_preload"])
+    multiprocessing.forkserver.set_forkserver_preload([preload])
     package_root = str(Path(__file__).resolve().parent.parent)
     search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {

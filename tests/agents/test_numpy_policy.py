@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents import numpy_policy
 from agents.networks import ActorCritic
 from agents.numpy_policy import ACTIVATIONS, NumpyPolicy, PolicyParameters
 
@@ -240,3 +241,51 @@ def test_a_pickled_policy_is_small_and_acts_alike() -> None:
     assert restored.policy_version == 7
     assert restored.logits(obs).tobytes() == policy.logits(obs).tobytes()
     assert [restored.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]
+
+
+def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy, obs = random_policy(), random_obs(30)
+    first = policy.act_batch(obs, streams(30))
+
+    def no_forward_pass(_: object) -> None:
+        raise AssertionError("these observations are known")
+
+    monkeypatch.setattr(policy, "logits", no_forward_pass)
+    shuffled = np.random.default_rng(0).permutation(np.tile(np.arange(30), 3))
+    again = policy.act_batch(obs[shuffled], [streams(30)[n] for n in shuffled])
+    for before, now in zip(first, again, strict=True):
+        assert before[shuffled].tobytes() == now.tobytes()
+
+
+def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 20)
+    policy, obs = random_policy(), random_obs(300)
+    expected = random_policy().act_batch(obs, streams(300))
+    acted = [policy.act_batch(part, streams(300)[n : n + 7]) for n, part in _parts_of(obs, 7)]
+    for column, whole in enumerate(expected):
+        assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
+    assert len(policy._known._row_of) <= 20
+    assert len(policy._known.cumulative) <= 2 * 20
+
+
+def _parts_of(obs: np.ndarray, size: int) -> list[tuple[int, np.ndarray]]:
+    return [(n, obs[n : n + size]) for n in range(0, len(obs), size)]
+
+
+def test_a_used_policy_is_pickled_without_its_memory() -> None:
+    policy, fresh = random_policy(), random_policy()
+    policy.act_batch(random_obs(500), streams(500))
+    assert len(pickle.dumps(policy)) == len(pickle.dumps(fresh))
+
+
+def test_envs_have_random_streams_of_their_own() -> None:
+    policy, obs = random_policy(), random_obs(12)
+    for env, seed in ((3, 30), (7, 70)):
+        policy.reset(seed, env)
+    together = [policy.act(np.stack([row, row]), [3, 7])[0] for row in obs]
+    for column, seed in enumerate((30, 70)):
+        policy.reset(seed)
+        alone = [policy.act(row[None])[0][0] for row in obs]
+        assert [actions[column] for actions in together] == alone

@@ -22,6 +22,12 @@ def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch)
     assert TrainConfig("async", n_envs=1).n_workers == 1
 
 
+def test_compiled_envs_share_one_worker_a_core(monkeypatch):
+    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    config = TrainConfig("sync", n_envs=100, simulator="compiled")
+    assert (config.n_workers, config.envs_per_worker) == (2, 50)
+
+
 @pytest.mark.parametrize(
     ("n_envs", "episodes"), [(1, 24), (8, 24), (10, 30), (24, 24), (25, 25), (100, 100)]
 )
@@ -33,16 +39,18 @@ def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, epis
     n_envs=st.integers(1, 200),
     n_workers=st.none() | st.integers(1, 200),
     envs_per_worker=st.none() | st.integers(1, 200),
-    mode=st.sampled_from(["sync", "async"]),
+    one_env_each=st.booleans(),
 )
-def test_every_env_has_a_worker_or_the_option_is_named(n_envs, n_workers, envs_per_worker, mode):
+def test_every_env_has_a_worker_or_the_option_is_named(
+    n_envs, n_workers, envs_per_worker, one_env_each
+):
     n_given, per_given = n_workers or n_envs, envs_per_worker or n_envs
     if n_workers and (n_workers > n_envs or n_workers * per_given < n_envs):
         with pytest.raises(ConfigError) as caught:
-            workers_for(mode, n_envs, n_workers, envs_per_worker)
+            workers_for(n_envs, n_workers, envs_per_worker, one_env_each)
         assert caught.value.field_name == ("n_workers" if n_workers > n_envs else "envs_per_worker")
     else:
-        workers, envs = workers_for(mode, n_envs, n_workers, envs_per_worker)
+        workers, envs = workers_for(n_envs, n_workers, envs_per_worker, one_env_each)
         assert workers <= n_given
         assert workers * envs >= n_envs
         assert n_workers in (None, workers)

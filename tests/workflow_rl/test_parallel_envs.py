@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.numpy_policy import NumpyPolicy
-from tests.faulty_env import FAULTS, FaultyEnv
+from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.tiny_envs import CountingEnv
+from workflow_rl.compiled.env_batch import CompiledEnvs
 from workflow_rl.cyborg_env import CyborgEnv
-from workflow_rl.env_batch import SerialEnvs
+from workflow_rl.env_batch import SerialEnvs, Transitions
 from workflow_rl.episode import EpisodeSpec, episode_spec
 from workflow_rl.parallel_env import ParallelEnv
 from workflow_rl.parallel_env_async import AsyncParallelEnv
@@ -77,6 +79,36 @@ def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajector
     other = collect_sync(make_env, policy, specs)
     same_trajectories(one.trajectories, other.trajectories)
     assert len({t.red_agent for t in one.trajectories}) > 1
+
+
+class KilledOnce(CompiledEnvs):
+    """Compiled envs whose worker is killed at a step, once."""
+
+    def __init__(self, ticket: Path, at: int, n_envs: int) -> None:
+        super().__init__(25, n_envs)
+        self._ticket, self._steps_to_go = ticket, at
+
+    def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+        self._steps_to_go -= 1
+        if self._steps_to_go == 0 and not self._ticket.exists():
+            self._ticket.touch()
+            kill_process()
+        return super().step(envs, actions)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
+    mode, policy, same_trajectories, tmp_path
+):
+    specs = [episode_spec(1, number, "mixed") for number in range(13)]
+    envs = SerialEnvs(partial(CyborgEnv, max_steps=25), 1)
+    expected = [play_episode(envs, policy, spec) for spec in specs]
+    with WorkerPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
+        collector = ParallelEnv(pool, 6) if mode == "sync" else AsyncParallelEnv(pool, 5)
+        rollout = collector.collect(policy, specs)
+    same_trajectories(rollout.trajectories, expected)
+    assert rollout.workers_restarted == 1
+    assert 0 < rollout.utilisation <= 1
 
 
 def test_another_seed_is_another_episode(policy):
@@ -156,6 +188,9 @@ def test_blocks_shrink_so_that_workers_end_together():
     assert handed_out(100, 50)[-3:] == [1, 1, 1]
     assert handed_out(100, 10)[:2] == [10, 10]
     assert handed_out(5, 1) == [1] * 5
+    # Never fewer than a worker plays at once, if there are.
+    PoolOfTwo.envs_per_worker = 12
+    assert handed_out(30, 1) == [12, 12, 6]
 
 
 def test_free_run_counts_episodes(policy):

@@ -22,6 +22,8 @@ from workflow_rl import training
 from workflow_rl.async_train_workflow_rl import collect_asynchronously
 from workflow_rl.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.config import TrainConfig
+from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.env_batch import SerialEnvs
 from workflow_rl.parallel_train_workflow_rl import collect_synchronously
 from workflow_rl.run_dir import METRICS, read_metrics
 from workflow_rl.training import train
@@ -143,13 +145,16 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
 def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(reference, tmp_path, monkeypatch):
     from tests.faulty_env import FaultyEnv
 
-    healthy = training.CyborgEnv
+    def make_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+        def make_env() -> FaultyEnv:
+            tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
+            return FaultyEnv(
+                lambda: CyborgEnv("SleepAgent", max_steps), "exception", "step", 60, tickets
+            )
 
-    def make_env(**options: Any) -> FaultyEnv:
-        tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
-        return FaultyEnv(lambda: healthy(**options), "exception", "step", 60, tickets)
+        return SerialEnvs(make_env, n_envs)
 
-    monkeypatch.setattr(training, "CyborgEnv", make_env)
+    monkeypatch.setattr(training, "make_envs", make_envs)
     config = config_of(max_worker_failures=1)
     with pytest.raises(TooManyFailuresError, match="injected fault"):
         run(tmp_path / "run", config)

@@ -1,0 +1,18 @@
+"""Imported by the process that workers are forked from, if they play the compiled simulator.
+
+Compiles it, or loads it from disk, once, into memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.worker  # noqa: F401
+from workflow_rl.compiled.env_batch import CompiledEnvs
+from workflow_rl.episode import EpisodeSpec
+
+_envs = CompiledEnvs(max_steps=1, n_envs=1)
+_envs.reset([0], [EpisodeSpec(0, "B_lineAgent", env_seed=0, action_seed=0)])
+_envs.step([0], [0])
+
+gc.collect()

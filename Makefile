@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long parity
+.PHONY: setup test lint bench long parity transfer
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -18,5 +18,8 @@ bench: setup
 	.venv/bin/python scripts/benchmark_simulator.py
 	.venv/bin/python -m workflow_rl.cli benchmark
 
-parity: setup
-	.venv/bin/python -m workflow_rl.cli parity --episodes 100
+parity:
+	bash scripts/check_parity.sh
+
+transfer: setup
+	.venv/bin/python scripts/check_transfer.py

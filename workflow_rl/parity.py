@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import multiprocessing
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from agents.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
+from workflow_rl.config import usable_cores
 from workflow_rl.cyborg_env import CyborgEnv
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
@@ -34,6 +38,7 @@ MIXTURES = {
 }
 CHECKPOINT = "checkpoint"
 BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)
+EPISODES_OF_A_SHARE = 50
 
 
 class Difference(NamedTuple):
@@ -88,7 +93,8 @@ class PolicyAgent:
         self._policy.reset(seed)
 
     def act(self, obs: Any, info: Any = None) -> int:
-        return self._policy.act(obs)[0]
+        actions, _ = self._policy.act(obs[None])
+        return int(actions[0])
 
 
 def make_blue_agent(name: str) -> ScriptedAgent:
@@ -103,7 +109,8 @@ class LockStep:
         simulator: which CybORG, one of `cyborg_env.SIMULATORS`.
         max_steps: length of an episode.
         networks: also compare the two networks, and how many random words were drawn, at every
-            step. Differences that do not show yet are found too, at a tenth of the speed.
+            step. Differences that do not show yet are found too, at a tenth of the speed. May be
+            set between episodes.
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class LockStep:
         self._env = CyborgEnv(simulator=simulator, max_steps=max_steps)
         self._compiled = CompiledSimulator()
         self._compiled_network = compiled_network
-        self._networks = networks
+        self.networks = networks
 
     def play(
         self, blue_agent: ScriptedAgent, red_agent: str, seed: int, blue: str = ""
@@ -129,7 +136,7 @@ class LockStep:
         same_shown = {"observation": same.tolist(), "suspicious_hosts": compiled.suspicious_hosts}
         blue_agent.reset(seed)
         for step in itertools.count():
-            if self._networks:
+            if self.networks:
                 shown |= cyborg_network(env)
                 same_shown |= self._compiled_network(compiled.state)
             if repr(shown) != repr(same_shown):
@@ -144,7 +151,11 @@ class LockStep:
                 return None
             action = blue_agent.act(obs, info)
             obs, reward, *_, info = env.step(action)
-            same, same_reward = compiled.step(action)
+            try:
+                same, same_reward = compiled.step(action)
+            except RuntimeError as error:
+                same_shown = {"error": str(error)}
+                continue
             shown = {
                 "observation": obs.tolist(),
                 "reward": reward,
@@ -166,22 +177,26 @@ class LockStep:
 
 
 def cyborg_network(env: CyborgEnv) -> dict[str, Any]:
-    """What `compiled_network` describes, read from the objects of CybORG."""
+    """What `compiled_network` describes, read from CybORG's true state, not from observations.
+
+    Of the sessions of all agents by host: PID, and whether the user is root or SYSTEM.
+    """
     from workflow_rl.compiled.tables import DECOYS, N_EXPLOITS, OT_HOST, PORTS, PRIVILEGED_USERS
 
     state, known, n_drawn = _parts(env)
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
+    known_subnets, known_addresses, known_hosts = (
+        {str(key) for key, is_known in known[kind].items() if is_known}
+        for kind in ("subnet", "ip_address", "hostname")
+    )
     reds = state.sessions["Red"]
+    scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
     network: dict[str, Any] = {
         "random words drawn, modulo 624": n_drawn,
         "subnets": subnets,
-        "subnets Red knows": [
-            name for name, cidr in subnets.items() if _is_known(known["subnet"], cidr)
-        ],
-        "addresses Red knows": [
-            name for name in HOSTS if _is_known(known["ip_address"], _address(state, name))
-        ],
-        "hosts Red knows": [name for name in HOSTS if _is_known(known["hostname"], name)],
+        "subnets Red knows": [name for name, cidr in subnets.items() if cidr in known_subnets],
+        "addresses Red knows": [name for name in HOSTS if _address(state, name) in known_addresses],
+        "hosts Red knows": [name for name in HOSTS if name in known_hosts],
         "Red knows the OT service": reds[0].ot_service is not None,
     }
     services_of_decoys = dict(
@@ -193,7 +208,6 @@ def cyborg_network(env: CyborgEnv) -> dict[str, Any]:
     )
     for name in HOSTS:
         host, address = state.hosts[name], _address(state, name)
-        scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
         services: dict[str, Any] = {}
         if name == HOSTS[OT_HOST]:
             listed = host.services["OTService"]
@@ -214,6 +228,13 @@ def cyborg_network(env: CyborgEnv) -> dict[str, Any]:
             f"{name}: red sessions": [
                 (session.pid, session.username in PRIVILEGED_USERS)
                 for session in reds.values()
+                if session.host == name
+            ],
+            f"{name}: other sessions": [
+                (agent, session.pid, session.username in PRIVILEGED_USERS)
+                for agent, sessions in state.sessions.items()
+                if agent != "Red"
+                for session in sessions.values()
                 if session.host == name
             ],
             f"{name}: services": services,
@@ -243,10 +264,6 @@ def _parts(env: CyborgEnv) -> tuple[Any, dict[str, Any], int]:
 def _position(state: tuple[Any, ...]) -> int:
     assert state[0] == random.Random.VERSION
     return int(state[1][-1] % 624)
-
-
-def _is_known(known: dict[Any, bool], what: str) -> bool:
-    return any(is_known for key, is_known in known.items() if str(key) == what)
 
 
 def _address(state: Any, hostname: str) -> str:
@@ -279,6 +296,54 @@ def _chunks(text: str, width: int) -> list[str]:
 
 # --- The command ---------------------------------------------------------------------------------
 
+
+class Share(NamedTuple):
+    """Episodes of a pair of agents that one process plays one after another."""
+
+    red_agent: str
+    blue: str
+    agent: ScriptedAgent
+    seeds: range
+    networks: bool
+
+
+def _shares(
+    red_agents: Sequence[str], agents: dict[str, ScriptedAgent], seeds: range, n_networks: int
+) -> Iterator[Share]:
+    """Pair by pair, in the order of the seeds; networks are compared in the first `n_networks`."""
+    for red_agent, (blue, agent) in itertools.product(red_agents, agents.items()):
+        for part, networks in ((seeds[:n_networks], True), (seeds[n_networks:], False)):
+            for i in range(0, len(part), EPISODES_OF_A_SHARE):
+                yield Share(red_agent, blue, agent, part[i : i + EPISODES_OF_A_SHARE], networks)
+
+
+@functools.cache
+def _lock_step(simulator: str, max_steps: int) -> LockStep:
+    return LockStep(simulator, max_steps)
+
+
+def _first_difference(share: Share, simulator: str, max_steps: int) -> Difference | None:
+    lock_step = _lock_step(simulator, max_steps)
+    lock_step.networks = share.networks
+    for seed in share.seeds:
+        difference = lock_step.play(share.agent, share.red_agent, seed, share.blue)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _first_differences(
+    shares: Sequence[Share], simulator: str, max_steps: int, n_workers: int
+) -> Iterator[Difference | None]:
+    """Of each share, in their order."""
+    play = functools.partial(_first_difference, simulator=simulator, max_steps=max_steps)
+    if n_workers == 1:
+        yield from map(play, shares)
+        return
+    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(play, shares)
+
+
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--episodes"], type=click.IntRange(min=1), default=100, show_default=True,
                  metavar="N", help="Episodes of each red agent against each blue one."),
@@ -288,16 +353,21 @@ _OPTIONS: list[click.Parameter] = [
                  default=RED_AGENTS, help="Only this one; may be given again.  "
                                           "[default: all three]"),
     click.Option(["--blue", "blues"], type=click.Choice((*BLUE_AGENTS, CHECKPOINT)), multiple=True,
-                 default=BLUE_AGENTS, help="Only this one; may be given again.  "
-                                           "[default: all but checkpoint]"),
+                 help="Only this one; may be given again.  [default: all, checkpoint only if "
+                      "there is one]"),
     click.Option(["--checkpoint"], type=click.Path(path_type=Path),
                  help="Run folder or checkpoint file of --blue checkpoint; its policy samples."),
     click.Option(["--max-steps"], type=click.IntRange(min=1), default=100, show_default=True,
                  metavar="N", help="Length of an episode in steps."),
-    click.Option(["--networks"], is_flag=True,
-                 help="Also compare the simulated networks at every step; slower."),
+    click.Option(["--network-episodes"], type=click.IntRange(min=0), default=0, show_default=True,
+                 metavar="N",
+                 help="In the first N episodes of each pair, also compare the simulated networks "
+                      "at every step: sessions by host and privilege, processes, ports, what Red "
+                      "knows, random numbers drawn. A tenth of the speed."),
     click.Option(["--stock-simulator"], is_flag=True,
                  help="Against csle-cyborg without the speed-ups; slower."),
+    click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
+                 help="Processes.  [default: one a core]"),
     click.Option(["--quiet"], is_flag=True, help="No progress bar."),
 ]  # fmt: skip
 
@@ -311,40 +381,49 @@ def parity(**options: Any) -> None:
 
     Example: parity --episodes 2000 --red-agent B_lineAgent --blue random
     """
-    agents = {blue: _chosen_agent(blue, options["checkpoint"]) for blue in options["blues"]}
-    if options["checkpoint"] is not None and CHECKPOINT not in agents:
+    checkpoint: Path | None = options["checkpoint"]
+    blues = options["blues"] or BLUE_AGENTS + (CHECKPOINT,) * (checkpoint is not None)
+    if checkpoint is not None and CHECKPOINT not in blues:
         raise click.UsageError("--checkpoint goes with --blue checkpoint")
-    start = time.perf_counter()
+    agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
+    max_steps, n_episodes = options["max_steps"], options["episodes"]
+    n_networks = min(options["network_episodes"], n_episodes)
+    seeds = range(options["seed"], options["seed"] + n_episodes)
+    red_agents = tuple(dict.fromkeys(options["red_agents"]))
+    shares = list(_shares(red_agents, agents, seeds, n_networks))
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
-    lock_step = LockStep(simulator, options["max_steps"], options["networks"])
-    seeds = range(options["seed"], options["seed"] + options["episodes"])
-    n_different = 0
-    for red_agent, (blue, agent) in itertools.product(options["red_agents"], agents.items()):
-        difference = _first_difference(lock_step, agent, red_agent, seeds, blue, options["quiet"])
-        if difference is None:
-            click.echo(f"{red_agent}, blue {blue}: {len(seeds)} episodes, no difference")
-        else:
-            n_different += 1
-            click.echo(str(difference))
-    click.echo(f"{n_different} pairs of agents differ ({time.perf_counter() - start:.1f} s)")
+    n_workers = min(options["n_workers"] or usable_cores(), len(shares))
+    # Compiled here, once, the simulator is there for all processes.
+    _first_difference(shares[0]._replace(seeds=seeds[:1]), simulator, 1)
+    start = time.perf_counter()
+    first: dict[tuple[str, str], Difference | None] = {}
+    n_played = n_networks_played = 0
+    results = _first_differences(shares, simulator, max_steps, n_workers)
+    n_asked = sum(len(share.seeds) for share in shares)
+    with tqdm(total=n_asked, unit="ep", disable=options["quiet"]) as progress_bar:
+        for share, difference in zip(shares, results, strict=True):
+            pair = share.red_agent, share.blue
+            first[pair] = first.get(pair) or difference
+            played = (
+                share.seeds if difference is None else range(share.seeds[0], difference.seed + 1)
+            )
+            n_played += len(played)
+            n_networks_played += len(played) * share.networks
+            progress_bar.update(len(share.seeds))
+            if share.seeds[-1] == seeds[-1]:
+                result = first[pair] or (
+                    f"{share.red_agent}, blue {share.blue}: {n_episodes} episodes, networks "
+                    f"compared in {n_networks}: no difference"
+                )
+                progress_bar.write(str(result))
+    n_different = sum(difference is not None for difference in first.values())
+    click.echo(
+        f"{n_played} episodes of {max_steps} steps from seed {seeds[0]}, networks compared in "
+        f"{n_networks_played}: {n_different} of {len(first)} pairs of agents differ "
+        f"({time.perf_counter() - start:.1f} s)"
+    )
     if n_different:
         raise SystemExit(1)
-
-
-def _first_difference(
-    lock_step: LockStep,
-    agent: ScriptedAgent,
-    red_agent: str,
-    seeds: Sequence[int],
-    blue: str,
-    quiet: bool,
-) -> Difference | None:
-    label = f"{red_agent}, blue {blue}"
-    for seed in tqdm(seeds, label, unit="ep", disable=quiet, leave=False):
-        difference = lock_step.play(agent, red_agent, seed, blue)
-        if difference is not None:
-            return difference
-    return None
 
 
 def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:

@@ -23,6 +23,7 @@ from workflow_rl.compiled.tables import (
     PRIVILEGED_USERS,
     RED_HOST,
     SCENARIO,
+    STARTING_AGENTS,
     STARTING_HOSTS,
     STARTING_SLOTS,
     STARTING_USERS,
@@ -51,6 +52,7 @@ def compiled_network(state: Any) -> dict[str, Any]:
             f"{name}: address": address_of(state, host),
             f"{name}: processes": _processes(state, host),
             f"{name}: red sessions": _red_sessions(state, host),
+            f"{name}: other sessions": _other_sessions(state, host),
             f"{name}: services": _services(state, host),
             f"{name}: ephemeral ports": _ephemeral_ports(state, host),
             f"{name}: red files": bool(state["has_malware"] >> host & 1),
@@ -110,6 +112,17 @@ def _red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
     if host == RED_HOST:
         sessions.insert(0, (int(state["session_pid"][host, STARTING_SLOTS[-1]]), True))
     return sessions
+
+
+def _other_sessions(state: Any, host: int) -> list[tuple[str, int, bool]]:
+    """Agent, PID, and whether it is root's or SYSTEM's: nobody ever loses or wins one."""
+    return [
+        (agent, int(state["session_pid"][host, slot]), user in PRIVILEGED_USERS)
+        for agent, at, slot, user in zip(
+            STARTING_AGENTS, STARTING_HOSTS, STARTING_SLOTS, STARTING_USERS, strict=True
+        )
+        if agent != "Red" and at == host
+    ]
 
 
 def _services(state: Any, host: int) -> dict[str, Any]:

@@ -174,6 +174,7 @@ def _starting_sessions() -> list[tuple[str, int, str]]:
 
 
 STARTING_HOSTS = np.array([host for _, host, _ in _starting_sessions()])
+STARTING_AGENTS = tuple(agent for agent, *_ in _starting_sessions())
 STARTING_USERS = tuple(user for *_, user in _starting_sessions())
 N_STARTING_SESSIONS = len(STARTING_HOSTS)
 # How many sessions were started on the same host before.

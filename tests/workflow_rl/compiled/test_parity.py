@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
+from agents.ppo import PPOAgent
+from workflow_rl.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.compiled.simulator import CompiledSimulator
 from workflow_rl.compiled.state import NONE
-from workflow_rl.parity import BLUE_AGENTS, LockStep, cyborg_network, make_blue_agent, parity
+from workflow_rl.config import TrainConfig
+from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.parity import (
+    BLUE_AGENTS,
+    LockStep,
+    Share,
+    _first_differences,
+    _shares,
+    cyborg_network,
+    make_blue_agent,
+    parity,
+)
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 
@@ -33,6 +48,31 @@ def test_episodes_of_cyborg_as_published_are_identical() -> None:
     for seed, red_agent in enumerate(RED_AGENTS):
         difference = lock_step.play(make_blue_agent("all-kinds"), red_agent, seed, "all-kinds")
         assert difference is None, str(difference)
+
+
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
+    """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
+    env = CyborgEnv(red_agent, simulator="cyborg-stock")
+    controller = env._simulator._controller
+    agent = make_blue_agent("decoys")
+    agent.reset(0)
+    obs, info = env.reset(seed=4)
+    n_red_sessions = set()
+    for _ in range(60):
+        obs, _, _, _, info = env.step(agent.act(obs, info))
+        truth = controller.state.get_true_state({name: {"Sessions": "All"} for name in HOSTS})
+        network = cyborg_network(env)
+        for name in HOSTS:
+            shown = {("Red", *session) for session in network[f"{name}: red sessions"]}
+            shown |= set(network[f"{name}: other sessions"])
+            true = {
+                (session["Agent"], session["PID"], session["Username"] in ("root", "SYSTEM"))
+                for session in truth.data.get(name, {}).get("Sessions", ())
+            }
+            assert shown == true, name
+        n_red_sessions.add(sum(len(network[f"{name}: red sessions"]) for name in HOSTS))
+    assert len(n_red_sessions) > (0 if red_agent == "SleepAgent" else 2)
 
 
 # In these episodes a host has the address that a process of Defender is bound to.
@@ -164,30 +204,156 @@ def test_a_hidden_difference_is_found(
     assert any(what in name for name in difference.what)
 
 
-def test_the_command_reports_no_difference() -> None:
-    result = CliRunner().invoke(parity, ["--episodes", "1", "--blue", "decoys", "--quiet"])
-    assert result.exit_code == 0, result.output
-    assert result.output.count("1 episodes, no difference") == 3
+def test_a_compiled_simulator_that_cannot_go_on_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step_that_fails(self: CompiledSimulator, action: int) -> Any:
+        raise RuntimeError("too many processes")
+
+    monkeypatch.setattr(CompiledSimulator, "step", step_that_fails)
+    difference = LockStep().play(make_blue_agent("sleep"), "B_lineAgent", 3)
+    assert difference is not None
+    assert difference.step == 1
+    assert difference.what["error"] == (None, "too many processes")
 
 
-def test_the_command_shows_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+# --- The command ---------------------------------------------------------------------------------
+
+
+def run(*arguments: str | int | Path, n_workers: int = 1) -> Result:
+    """The command; with one worker it plays in this process, where a test can change things."""
+    return CliRunner().invoke(
+        parity, [*map(str, arguments), "--quiet", "--n-workers", str(n_workers)]
+    )
+
+
+def inject_fault(monkeypatch: pytest.MonkeyPatch, field: str | None = None) -> None:
+    """Into what the last step shows, or into a hidden field."""
     step = CompiledSimulator.step
 
     def step_with_fault(self: CompiledSimulator, action: int) -> Any:
         obs, reward = step(self, action)
-        return obs, reward - 0.1
+        if field is None:
+            return obs, reward - 0.1
+        self.state[field] = 1
+        return obs, reward
 
     monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
-    arguments = ["--episodes", "2", "--red-agent", "SleepAgent", "--blue", "sleep", "--quiet"]
-    result = CliRunner().invoke(parity, [*arguments, "--seed", "7"])
+
+
+def test_the_command_reports_no_difference() -> None:
+    result = run("--episodes", 1, "--blue", "decoys", "--blue", "random", "--max-steps", 20)
+    assert result.exit_code == 0, result.output
+    assert result.output.count(": 1 episodes, networks compared in 0: no difference") == 6
+    assert "6 episodes of 20 steps from seed 0, networks compared in 0: 0 of 6 pairs" in (
+        result.output
+    )
+
+
+def test_the_command_shows_the_first_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    inject_fault(monkeypatch)
+    result = run("--episodes", 2, "--red-agent", "SleepAgent", "--blue", "sleep", "--seed", 7)
     assert result.exit_code == 1
     assert "SleepAgent, blue sleep, seed 7: first difference in step 1" in result.output
     assert "* reward" in result.output
     assert "User4: processes" in result.output
+    assert "\n1 episodes of 100 steps from seed 7, networks compared in 0: 1 of 1 pairs" in (
+        result.output
+    )
+
+
+def test_a_difference_of_one_pair_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = CompiledSimulator.step
+
+    def step_with_fault(self: CompiledSimulator, action: int) -> Any:
+        obs, reward = step(self, action)
+        return obs, reward - 0.1 * (action != 0)
+
+    monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
+    arguments = ("--episodes", 3, "--red-agent", "SleepAgent", "--max-steps", 10)
+    result = run(*arguments, "--blue", "random", "--blue", "sleep")
+    assert result.exit_code == 1
+    assert "blue random, seed 0: first difference" in result.output
+    assert "blue sleep: 3 episodes, networks compared in 0: no difference" in result.output
+    assert "\n4 episodes of 10 steps from seed 0" in result.output
+
+
+@pytest.mark.parametrize(("n_networks", "exit_code"), [(0, 0), (1, 1)])
+def test_networks_are_compared_in_the_first_episodes(
+    monkeypatch: pytest.MonkeyPatch, n_networks: int, exit_code: int
+) -> None:
+    # Nothing that SleepAgent does shows it.
+    inject_fault(monkeypatch, "has_malware")
+    arguments = ("--episodes", 2, "--red-agent", "SleepAgent", "--blue", "sleep", "--max-steps", 5)
+    result = run(*arguments, "--network-episodes", n_networks)
+    assert result.exit_code == exit_code, result.output
+    assert ("* Defender: red files" in result.output) == bool(n_networks)
+
+
+def test_shares_hold_every_episode_once() -> None:
+    agents = {blue: make_blue_agent(blue) for blue in ("sleep", "random")}
+    shares = list(_shares(RED_AGENTS, agents, range(7, 237), 60))
+    for red_agent in RED_AGENTS:
+        for blue in agents:
+            mine = [share for share in shares if (share.red_agent, share.blue) == (red_agent, blue)]
+            assert [seed for share in mine for seed in share.seeds] == list(range(7, 237))
+            assert [seed for share in mine if share.networks for seed in share.seeds] == list(
+                range(7, 67)
+            )
+    assert max(len(share.seeds) for share in shares) == 50
+
+
+def test_more_workers_report_the_same() -> None:
+    arguments = ("--episodes", 60, "--network-episodes", 2, "--max-steps", 10, "--blue", "random")
+    one, two = (run(*arguments, n_workers=n_workers) for n_workers in (1, 2))
+    assert one.exit_code == two.exit_code == 0, two.output
+    seconds = one.output.rindex("(")
+    assert one.output[:seconds] == two.output[:seconds]
+    assert one.output.count("no difference") == 3
+
+
+class InjectsFaults:
+    """Sleeps; where it plays, hidden state is wrong from seed 51 on."""
+
+    def reset(self, seed: int) -> None:
+        step = CompiledSimulator.step
+
+        def step_with_fault(simulator: CompiledSimulator, action: int) -> Any:
+            result = step(simulator, action)
+            simulator.state["has_malware"] = seed >= 51
+            return result
+
+        CompiledSimulator.step = step_with_fault
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        return 0
+
+
+def test_differences_in_other_processes_are_reported() -> None:
+    agents = {"faulty": InjectsFaults()}
+    shares: Sequence[Share] = list(_shares(["SleepAgent"], agents, range(49, 53), 4))
+    shares = [share._replace(seeds=share.seeds[i : i + 2]) for share in shares for i in (0, 2)]
+    first, second = _first_differences(shares, "cyborg", 3, 2)
+    assert first is None
+    assert second is not None
+    assert (second.seed, second.step) == (51, 1)
+    assert second.what == {"Defender: red files": (False, True)}
+
+
+def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
+    config = TrainConfig("async", n_envs=2)
+    agent = PPOAgent(config.ppo, 52, len(ACTION_NAMES), seed=3)
+    checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
+    save_checkpoint(tmp_path / "checkpoint.pt", checkpoint)
+    options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)
+    result = run("--checkpoint", tmp_path, "--red-agent", "B_lineAgent", *options)
+    assert result.exit_code == 0, result.output
+    assert "0 of 7 pairs of agents differ" in result.output
+    alone = run("--blue", "checkpoint", "--checkpoint", tmp_path / "checkpoint.pt", *options)
+    assert alone.exit_code == 0, alone.output
+    assert alone.output.count("blue checkpoint: 1 episodes") == 3
 
 
 def test_a_checkpoint_has_to_be_named() -> None:
-    result = CliRunner().invoke(parity, ["--blue", "checkpoint"])
+    result = run("--blue", "checkpoint")
     assert result.exit_code == 2
     assert "--checkpoint" in result.output
 

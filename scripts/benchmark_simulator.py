@@ -1,105 +1,74 @@
 """Steps per second of csle-cyborg, as published and sped up, and of the compiled simulator.
 
-On one core and in one run: they take turns, round by round, so that a noisy machine slows all.
-Blue acts at random, resets are part of the time, and the median over the rounds is reported.
+They take turns, round by round, so that a noisy machine slows all. Blue acts at random (actions
+drawn 10,000 at a time) or as an untrained network of the default size says. Resets are part of
+the time: episodes have 100 steps, and a tenth of the envs begins one every tenth step.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import statistics
+import os
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import click
-import numpy as np
-from prettytable import PrettyTable, TableStyle
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# A core is a core: none of numpy's own threads beside the workers.
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from workflow_rl.compiled.simulator import Simulator
-from workflow_rl.cyborg_env import CyborgEnv
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.scenario2 import RED_AGENTS
+from workflow_rl.simulator_speed import POLICIES, cores, make_rows, make_variants, measure
+from workflow_rl.simulator_speed_report import best_batches, speed_figure, speed_table
 
-SIMULATORS = {"stock": "cyborg-stock", "cyborg": "cyborg"}
-MAX_STEPS = 100
-
-Play: TypeAlias = Callable[[float, int], float]
-"""Plays whole episodes, numbered from a seed, until some seconds have passed: steps per second."""
+AGAIN = "May be given several times."
 
 
-def play_cyborg(env: CyborgEnv, seconds: float, seed: int) -> float:
-    """`Play` one env."""
-    random = np.random.default_rng(seed)
-    n_steps = 0
-    start = time.perf_counter()
-    while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
-        env.reset(seed=seed)
-        for action in random.integers(len(ACTION_NAMES), size=MAX_STEPS).tolist():
-            env.step(action)
-        n_steps += MAX_STEPS
-        seed += 1
-    return n_steps / passed
-
-
-def play_compiled(simulator: Simulator, red_agent: str, seconds: float, seed: int) -> float:
-    """`Play` all envs of a compiled simulator in step."""
-    random = np.random.default_rng(seed)
-    n_envs = len(simulator.states)
-    n_steps = 0
-    start = time.perf_counter()
-    while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
-        simulator.reset(np.arange(seed, seed + n_envs), RED_AGENTS.index(red_agent))
-        for _ in range(MAX_STEPS):
-            simulator.step(random.integers(len(ACTION_NAMES), size=n_envs))
-        n_steps += MAX_STEPS * n_envs
-        seed += n_envs
-    return n_steps / passed
-
-
-def measure(
-    red_agent: str, compiled_envs: Sequence[int], seconds: float, rounds: int, seed: int
-) -> list[dict[str, Any]]:
-    """One row for each simulator and number of envs."""
-    plays: dict[tuple[str, int], Play] = {
-        (name, 1): functools.partial(play_cyborg, CyborgEnv(red_agent, MAX_STEPS, simulator))
-        for name, simulator in SIMULATORS.items()
-    }
-    for n_envs in compiled_envs:
-        plays["compiled", n_envs] = functools.partial(play_compiled, Simulator(n_envs), red_agent)
-    rates: dict[tuple[str, int], list[float]] = {key: [] for key in plays}
-    for play in plays.values():
-        play(0.0, seed)
-    for _ in range(rounds):
-        for key, play in plays.items():
-            rates[key].append(play(seconds / rounds, seed))
-    return [
-        {
-            "simulator": name,
-            "red_agent": red_agent,
-            "policy": "random",
-            "n_envs": n_envs,
-            "steps_per_second": statistics.median(rates[name, n_envs]),
-            "rounds": rates[name, n_envs],
-        }
-        for name, n_envs in plays
-    ]
+def print_rows(rows: Sequence[dict[str, Any]], rounds: int, seconds: float) -> None:
+    click.echo(speed_table(rows))
+    for sentence in best_batches(rows):
+        click.echo(sentence)
+    last = rows[-1]
+    click.echo(
+        f"Medians of {rounds} turns of {seconds:g} s, ratios within each round. The compiled "
+        f"simulator: {last['bytes_per_env']:,} bytes an env; one worker process a core, "
+        f"{max(row['cores'] for row in rows)} of {last['usable_cores']} cores at most."
+    )
 
 
 @click.command(help=__doc__)
 @click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=20.0,
+    "--compiled-envs",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(1, 10, 100, 1_000, 10_000, 100_000),
     show_default=True,
-    help="Time for each simulator against each red agent.",
+    metavar="N",
+    help=f"Envs of the compiled simulator, of all workers together. {AGAIN}",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option(
+    "--cores",
+    "core_names",
+    type=click.Choice(["one", "all"]),
+    multiple=True,
+    default=("one", "all"),
+    show_default=True,
+    help=f"For the compiled simulator; others have one. {AGAIN}",
+)
+@click.option(
+    "--policy",
+    "policies",
+    type=click.Choice(POLICIES),
+    multiple=True,
+    default=POLICIES,
+    show_default=True,
+    help=f"Who plays Blue in the compiled simulator; random in others. {AGAIN}",
+)
 @click.option(
     "--red-agent",
     "red_agents",
@@ -107,44 +76,63 @@ def measure(
     multiple=True,
     default=("B_lineAgent", "RedMeanderAgent"),
     show_default=True,
-    help="May be given several times.",
+    help=AGAIN,
 )
 @click.option(
-    "--compiled-envs",
-    type=click.IntRange(min=1),
-    multiple=True,
-    default=(1, 1000),
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.5,
     show_default=True,
-    help="Envs of the compiled simulator in one batch; may be given several times.",
+    metavar="X",
+    help="Time for each line of the table, in all rounds together.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, metavar="N")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the table as a list of rows.",
+)
+@click.option(
+    "--png",
+    "png_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw it as a chart.",
+)
 def main(
+    compiled_envs: tuple[int, ...],
+    core_names: tuple[str, ...],
+    policies: tuple[str, ...],
+    red_agents: tuple[str, ...],
     seconds: float,
     rounds: int,
-    red_agents: tuple[str, ...],
-    compiled_envs: tuple[int, ...],
     seed: int,
     json_path: Path | None,
+    png_path: Path | None,
 ) -> None:
-    if json_path is not None:
-        require_writable(json_path, "--json")
+    for path, option in ((json_path, "--json"), (png_path, "--png")):
+        if path is not None:
+            require_writable(path, option)
     rows: list[dict[str, Any]] = []
-    table = PrettyTable(["red agent", "simulator", "envs", "steps/s, one core", "x stock"])
-    table.set_style(TableStyle.SINGLE_BORDER)
-    table.align = "r"
-    for red_agent in red_agents:
-        measured = measure(red_agent, compiled_envs, seconds, rounds, seed)
-        stock = measured[0]["steps_per_second"]
-        for row in measured:
-            rate = row["steps_per_second"]
-            names = [red_agent, row["simulator"], f"{row['n_envs']:,}"]
-            last = row is measured[-1]
-            table.add_row([*names, f"{rate:,.0f}", f"{rate / stock:,.1f}"], divider=last)
-        rows += measured
-    click.echo(table)
+    for red_agent in dict.fromkeys(red_agents):
+        variants = make_variants(red_agent, compiled_envs, policies, cores(core_names))
+        try:
+            rows += make_rows(variants, measure(variants, rounds, seconds / rounds, seed))
+        except (BrokenProcessPool, MemoryError):
+            raise click.ClickException(
+                f"--compiled-envs {max(compiled_envs)}: a worker process died; "
+                "so many envs may need more memory than there is"
+            ) from None
+    print_rows(rows, rounds, seconds / rounds)
     if json_path is not None:
         write_text(json_path, json.dumps(rows, indent=2) + "\n")
+        click.echo(f"rows: {json_path}")
+    if png_path is not None:
+        speed_figure(rows).savefig(png_path, dpi=120, format="png")
+        click.echo(f"chart: {png_path}")
 
 
 if __name__ == "__main__":

@@ -3,28 +3,66 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from workflow_rl.compiled.state import STATE
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmark_simulator.py"
 
 
-def test_every_simulator_has_a_row_and_stock_is_slowest(tmp_path):
-    options = ["--seconds", "0.6", "--rounds", "2", "--compiled-envs", "20", "--json", "rows.json"]
-    command = [sys.executable, str(SCRIPT), "--red-agent", "B_lineAgent", *options]
-    shown = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+def run(*options, cwd=None):
+    command = [sys.executable, str(SCRIPT), *options]
+    return subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+
+
+def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path):
+    sizes = ["--compiled-envs", "1", "--compiled-envs", "20"]
+    times = ["--red-agent", "B_lineAgent", "--seconds", "0.2", "--rounds", "2"]
+    shown = run(*sizes, *times, "--json", "rows.json", "--png", "chart.png", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert [(row["simulator"], row["n_envs"]) for row in rows] == [
-        ("stock", 1),
-        ("cyborg", 1),
-        ("compiled", 20),
-    ]
+    cores = rows[0]["usable_cores"]
+    expected = {("stock", "random", 1, 1), ("cyborg", "random", 1, 1)}
+    expected |= {
+        ("compiled", policy, n_envs, n_cores)
+        for policy in ("random", "network")
+        for n_envs in (1, 20)
+        for n_cores in (1, min(cores, n_envs))
+    }
+    found = [(row["simulator"], row["policy"], row["n_envs"], row["cores"]) for row in rows]
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    rate = {key: row["steps_per_second"] for key, row in zip(found, rows, strict=True)}
+    assert rate["stock", "random", 1, 1] < rate["cyborg", "random", 1, 1]
+    assert rate["cyborg", "random", 1, 1] < rate["compiled", "random", 20, 1]
     for row in rows:
-        assert (row["red_agent"], row["policy"]) == ("B_lineAgent", "random")
+        assert row["red_agent"] == "B_lineAgent"
+        assert row["env_steps_per_second"] == row["steps_per_second"]
+        assert len(row["rounds"]) == 2
+        assert (row["bytes_per_env"] or STATE.itemsize) >= STATE.itemsize
+        assert row["csle_cyborg"]
+        assert row["numba"]
         assert f"{row['steps_per_second']:,.0f}" in shown.stdout
-    rates = [row["steps_per_second"] for row in rows]
-    assert rates == sorted(rates)
+        assert f"{row['ratio_to_stock']:,.1f}" in shown.stdout
+    assert f"{rows[-1]['bytes_per_env']:,} bytes an env" in shown.stdout
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_measuring():
-    command = [sys.executable, str(SCRIPT), "--json", "/no/such/folder/rows.json"]
-    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--json", "/no/such/folder/rows.json"),
+        ("--png", "/no/such/folder/chart.png"),
+        ("--compiled-envs", "0"),
+        ("--cores", "3"),
+        ("--policy", "greedy"),
+        ("--red-agent", "Nobody"),
+        ("--seconds", "0"),
+        ("--rounds", "0"),
+    ],
+)
+def test_a_bad_option_is_refused_by_name_before_measuring(option, value):
+    refused = run(option, value)
     assert refused.returncode == 2
-    assert "--json" in refused.stderr
+    assert option in refused.stderr
+    assert value in refused.stderr

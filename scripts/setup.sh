@@ -6,11 +6,12 @@ set_up() {
   stamp=".venv/.$requirements.$(cat requirements*.txt | cksum | cut -d ' ' -f 1)"
   [ -f "$stamp" ] && return
   for python in python3.11 python3.12 python3.13 python3; do
-    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi
+    if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+    then break; fi
     python=
   done
   if [ -z "$python" ]; then
-    echo "Python 3.11 or newer is needed, and none is on the path." >&2
+    echo "Python 3.11, 3.12 or 3.13 is needed, and none is on the path." >&2
     return 1
   fi
   echo "Setting up .venv from $requirements (once)..." >&2

@@ -1,1 +1,6 @@
-"""How episodes are collected and runs are kept."""
+"""How episodes are collected and runs are kept.
+
+Importing the package registers its environment with Gymnasium: see `registration`.
+"""
+
+from workflow_rl import registration as registration

@@ -1,7 +1,7 @@
 """Python's `random`, draw for draw: the Mersenne Twister MT19937 and the methods CybORG uses.
 
 Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_array`; the methods
-follow CPython 3.11's `random.Random`.
+follow `random.Random` of CPython 3.11, which draws the same in 3.12 and 3.13.
 
 A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
 the next word. Words are renewed one at a time, when they are drawn: the sequence is the same as

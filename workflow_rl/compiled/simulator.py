@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -49,6 +50,9 @@ from workflow_rl.compiled.tables import (
 from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 logger = logging.getLogger(__name__)
+
+# Red's actions that name a host; the others name an address, or nothing.
+HOST_KINDS = (ESCALATE, IMPACT)
 
 # How many envs ahead to fetch, and how many cache lines of each that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
@@ -306,14 +310,34 @@ class CompiledSimulator:
 def red_action_of(state: Any) -> str:
     """Red's last action, as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
+    if kind == RED_SLEEP or kind in HOST_KINDS:
+        return _red_action(kind, target)
+    subnet = target if kind == DISCOVER_SYSTEMS else int(SUBNET[target])
+    host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
+    return _red_action(kind, 16 * int(state["subnet_index"][subnet]) + host_part)
+
+
+def red_actions_of(states: NDArray[Any]) -> list[str]:
+    """`red_action_of` each of N states, many times as fast as one by one."""
+    kinds, targets = states["red_kind"], states["red_target"].astype(np.int64)
+    on_subnet = kinds == DISCOVER_SYSTEMS
+    envs = np.arange(len(states))
+    addresses = 16 * states["subnet_index"][envs, np.where(on_subnet, targets, SUBNET[targets])]
+    addresses += np.where(on_subnet, 0, states["address_index"][envs, targets])
+    at = np.where(np.isin(kinds, HOST_KINDS), targets, addresses)
+    return list(map(_red_action, kinds.tolist(), at.tolist()))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _red_action(kind: int, at: int) -> str:
+    """`at` is an index into `HOSTS`, or an address's distance from the network's first."""
     name = RED_KINDS[kind]
     if kind == RED_SLEEP:
         return name
-    if kind == DISCOVER_SYSTEMS:
-        return f"{name} {subnet_of(state, target)}"
-    if kind in (ESCALATE, IMPACT):
-        return f"{name} {HOSTS[target]}"
-    return f"{name} {address_of(state, target)}"
+    if kind in HOST_KINDS:
+        return f"{name} {HOSTS[at]}"
+    address = NETWORK.network_address + at
+    return f"{name} {address}/28" if kind == DISCOVER_SYSTEMS else f"{name} {address}"
 
 
 def subnet_of(state: Any, subnet: int) -> str:

@@ -29,8 +29,11 @@ class Actor(Protocol):
 
     policy_version: int
 
-    def reset(self, seed: int, env: int = 0) -> None:
-        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode in env number `env`, whose random choices follow from `seed`.
+
+        Or go on with one in which another actor has acted `n_acted` times.
+        """
 
     def act(
         self, obs: NDArray[Any], envs: Sequence[int] = (0,)
@@ -100,9 +103,10 @@ class NumpyPolicy:
             action = np.minimum(action, self._known.n_actions - 1)
         return action, self._known.log_prob[rows, action]
 
-    def reset(self, seed: int, env: int = 0) -> None:
-        """Begin an episode in env number `env`: its action sampling follows from `seed`."""
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode, or go on with one: see Actor."""
         self._randoms[env] = np.random.default_rng(seed)
+        self._randoms[env].random(n_acted)
 
     def act(
         self, obs: NDArray[Any], envs: Sequence[int] = (0,)
@@ -129,12 +133,13 @@ class _Distributions:
     ) -> NDArray[np.int64]:
         """The row of each observation [N, D]; those not met before are added."""
         obs = np.ascontiguousarray(obs)
-        if len(self._row_of) + len(obs) > REMEMBERED_OBSERVATIONS:
-            self._row_of.clear()
         keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()
-        first_of = {key: n for n, key in enumerate(keys) if key not in self._row_of}
-        if first_of:
-            self._add(list(first_of), logits_of(obs[list(first_of.values())]))
+        new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
+        if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
+            self._row_of.clear()
+            new = {key: n for n, key in enumerate(keys)}
+        if new:
+            self._add(list(new), logits_of(obs[list(new.values())]))
         return np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
 
     def _add(self, keys: Sequence[bytes], logits: FloatArray) -> None:

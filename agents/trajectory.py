@@ -8,16 +8,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.vtrace import vtrace
+
 FloatArray = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
-    """One complete episode of `T` steps. `obs[t]` is what the agent saw when it chose `action[t]`.
+    """`T` steps of one episode: all of it, or what an unroll holds of it.
+
+    `obs[t]` is what the agent saw when it chose `action[t]`.
 
     obs: [T, D], the env's dtype; action: int64 [T]; log_prob: float32 [T], of the action under the
     policy that chose it; reward: float64 [T].
-    last_obs: [D], seen after the last action. If the episode was `truncated`, its value stands for
-    the rewards that were cut off; if it was `terminated`, there are none.
+    last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
+    were to come; otherwise, whether it was `truncated` or goes on in the next unroll, the value of
+    last_obs stands for them.
+    steps_before, return_before: the episode's steps before these, and the sum of their rewards.
     """
 
     episode: int
@@ -30,6 +36,13 @@ class Trajectory(NamedTuple):
     last_obs: NDArray[np.generic]
     terminated: bool
     truncated: bool
+    steps_before: int = 0
+    return_before: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode ended with the last step."""
+        return self.terminated or self.truncated
 
     @property
     def length(self) -> int:
@@ -38,8 +51,8 @@ class Trajectory(NamedTuple):
 
     @property
     def episode_return(self) -> float:
-        """Undiscounted sum of rewards."""
-        return float(self.reward.sum())
+        """Undiscounted sum of the episode's rewards so far."""
+        return self.return_before + float(self.reward.sum())
 
 
 def generalized_advantages(
@@ -69,7 +82,7 @@ class Batch(NamedTuple):
     """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
 
     obs: float32 [B, D]; action: int64 [B]; log_prob, value, advantage, return_: float32 [B].
-    return_ is the critic's target, `advantage + value`.
+    return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
     """
 
     obs: NDArray[np.float32]
@@ -109,30 +122,34 @@ def make_batch(
     discount: float,
     gae_lambda: float,
     reward_scale: float = 1.0,
+    ratio: FloatArray | None = None,
 ) -> Batch:
     """Advantages episode by episode, then one flat batch.
 
     obs: [B, D] as `stack_obs` gives it; value: [B] and last_value: [N], the critic's estimates of
-    `obs` and of each episode's last observation, in units of scaled reward.
+    `obs` and of each episode's last observation, in units of scaled reward. ratio: [B], where
+    V-trace is to correct for the policy that acted; None: generalised advantages.
     """
     ends = np.cumsum([trajectory.length for trajectory in trajectories])
     assert len(obs) == len(value) == ends[-1]
-    advantages = [
-        generalized_advantages(
+    advantage, return_ = np.empty_like(value), np.empty_like(value)
+    for n, (trajectory, end) in enumerate(zip(trajectories, ends, strict=True)):
+        steps = slice(end - trajectory.length, end)
+        episode = (
             reward_scale * trajectory.reward,
-            value[end - trajectory.length : end],
+            value[steps],
             0.0 if trajectory.terminated else float(last_value[n]),
-            discount,
-            gae_lambda,
         )
-        for n, (trajectory, end) in enumerate(zip(trajectories, ends, strict=True))
-    ]
-    advantage = np.concatenate(advantages)
+        if ratio is None:
+            advantage[steps] = generalized_advantages(*episode, discount, gae_lambda)
+            return_[steps] = advantage[steps] + value[steps]
+        else:
+            advantage[steps], return_[steps] = vtrace(*episode, ratio[steps], discount, gae_lambda)
     return Batch(
         obs=obs,
         action=np.concatenate([trajectory.action for trajectory in trajectories]),
         log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
         value=value.astype(np.float32),
         advantage=advantage.astype(np.float32),
-        return_=(advantage + value).astype(np.float32),
+        return_=return_.astype(np.float32),
     )

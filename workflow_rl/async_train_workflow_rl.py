@@ -17,15 +17,15 @@ from workflow_rl.training_options import GroupedCommand, training_options
 
 if TYPE_CHECKING:
     from workflow_rl.config import TrainConfig
-    from workflow_rl.rollout import Collect
+    from workflow_rl.rollout import Collector
     from workflow_rl.worker_pool import WorkerPool
 
 
-def collect_asynchronously(pool: WorkerPool, config: TrainConfig) -> Collect:
-    """Hand out episodes to idle workers, at most `envs_per_worker` at a time."""
+def asynchronous_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
+    """Hands out episodes to idle workers, at most `envs_per_worker` at a time."""
     from workflow_rl.parallel_env_async import AsyncParallelEnv
 
-    return AsyncParallelEnv(pool, config.envs_per_worker).collect
+    return AsyncParallelEnv(pool, config.envs_per_worker)
 
 
 @click.command("train-async", cls=GroupedCommand)
@@ -41,7 +41,7 @@ def train_async(**options: Any) -> None:
     Example:
       train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
-    run_command("async", collect_asynchronously, options)
+    run_command("async", asynchronous_collector, options)
 
 
 if __name__ == "__main__":

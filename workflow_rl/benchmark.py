@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 from tqdm import tqdm
 
-from workflow_rl.async_train_workflow_rl import collect_asynchronously
+from workflow_rl.async_train_workflow_rl import asynchronous_collector
 from workflow_rl.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.config import (
     MINIMUM_EPISODES_PER_UPDATE,
@@ -35,15 +35,15 @@ from workflow_rl.config import (
 from workflow_rl.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.parallel_env_async import AsyncParallelEnv
-from workflow_rl.parallel_train_workflow_rl import collect_synchronously
+from workflow_rl.parallel_train_workflow_rl import synchronous_collector
 from workflow_rl.rollout import utilisation
 from workflow_rl.versions import environment
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerError
 
 if TYPE_CHECKING:
     from agents.numpy_policy import NumpyPolicy
-    from workflow_rl.rollout import Collect
-    from workflow_rl.training import MakeCollect
+    from workflow_rl.rollout import Collector
+    from workflow_rl.training import MakeCollector
 
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training")
 CEILING = "ceiling"
@@ -162,18 +162,18 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     from workflow_rl.training import make_agent, make_pool
 
     config = variant.config
-    make_collect = collect_asynchronously if config.mode == "async" else collect_synchronously
+    make_collector = asynchronous_collector if config.mode == "async" else synchronous_collector
     if variant.is_training:
-        _train(dataclasses.replace(config, total_episodes=config.n_envs), make_collect, 0)
-        return functools.partial(_train, config, make_collect)
+        _train(dataclasses.replace(config, total_episodes=config.n_envs), make_collector, 0)
+        return functools.partial(_train, config, make_collector)
     policy = NumpyPolicy(make_agent(config).policy_parameters())
     pool = stack.enter_context(make_pool(config))
-    collect = make_collect(pool, config)
-    collect(policy, _specs(config, 0)[: config.n_envs])
+    collector = make_collector(pool, config)
+    collector.collect(policy, _specs(config, 0)[: config.n_envs])
     if variant.name == CEILING:
         env = AsyncParallelEnv(pool)
         return functools.partial(_run_freely, config, env, policy, ceiling_seconds)
-    return functools.partial(_collect, config, collect, policy)
+    return functools.partial(_collect, config, collector, policy)
 
 
 def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
@@ -196,10 +196,15 @@ def _run_freely(
     )
 
 
-def _collect(config: TrainConfig, collect: Collect, policy: NumpyPolicy, number: int) -> Rate:
+def _collect(
+    config: TrainConfig,
+    collector: Collector,
+    policy: NumpyPolicy,
+    number: int,
+) -> Rate:
     # In rollouts of a training run's size: at the end of each, some workers wait for others.
     specs, size = _specs(config, number), config.episodes_per_update
-    rollouts = [collect(policy, specs[n : n + size]) for n in range(0, len(specs), size)]
+    rollouts = [collector.collect(policy, specs[n : n + size]) for n in range(0, len(specs), size)]
     seconds = sum(rollout.collect_seconds for rollout in rollouts)
     busy_seconds = sum(rollout.busy_seconds for rollout in rollouts)
     worker_seconds = sum(rollout.worker_seconds for rollout in rollouts)
@@ -210,13 +215,13 @@ def _collect(config: TrainConfig, collect: Collect, policy: NumpyPolicy, number:
     )
 
 
-def _train(config: TrainConfig, make_collect: MakeCollect, number: int) -> Rate:
+def _train(config: TrainConfig, make_collector: MakeCollector, number: int) -> Rate:
     """A training run as any other, files and all. Its clock leaves out the workers' start."""
     from workflow_rl.training import train
 
     config = dataclasses.replace(config, seed=config.seed + number)
     with tempfile.TemporaryDirectory() as folder:
-        summary = train(config, make_collect, Path(folder), quiet=True)
+        summary = train(config, make_collector, Path(folder), quiet=True)
     return Rate(
         summary["episodes_per_second_run"],
         summary["env_steps"] / summary["wall_seconds"],

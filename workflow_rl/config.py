@@ -18,6 +18,8 @@ MODES = ("sync", "async")
 RED_AGENT_CHOICES = (*RED_AGENTS, MIXED)
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
+BATCHINGS = ("exact-lag", "whole-batches", "first-come")
+WHEN_FULL = ("wait", "drop")
 
 # What a resumed run may be given anew. None of it changes the weights the run ends with, but for
 # the device: CPU and GPU round differently.
@@ -30,6 +32,8 @@ FREE_ON_RESUME = frozenset(
         "checkpoint_every",
         "worker_timeout",
         "max_worker_failures",
+        "slow_worker_ms",
+        "slow_worker_share",
     }
 )
 
@@ -51,10 +55,17 @@ class ConfigError(ValueError):
 class TrainConfig:
     """One training run. Raises ConfigError, naming the field.
 
-    n_workers, envs_per_worker, episodes_per_update: None asks for the default that follows from
-    the rest (see `workers_for`); the values in use replace it.
+    n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
+    that follows from the rest (see `workers_for`); the values in use replace it.
+    preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
+    num_steps_per_env: length of an unroll, whose envs go on where they are; None is a complete
+    episode. A rollout has steps_per_update steps then, otherwise episodes_per_update episodes; the
+    other of the two is None.
+    async_rl: collect while learning. batching, num_batches_to_accumulate, when_full, take_all: see
+    `schedule`; without async_rl nothing ever waits.
     checkpoint_every, eval_every: in updates; 0 never evaluates.
-    worker_timeout: seconds.
+    worker_timeout: seconds. slow_worker_ms: how much longer a step takes in the slow workers, which
+    are slow_worker_share of all, rounded up.
     """
 
     mode: Mode
@@ -66,6 +77,14 @@ class TrainConfig:
     simulator: str = "cyborg"
     total_episodes: int = 3000
     episodes_per_update: int = None  # type: ignore[assignment]
+    num_steps_per_env: int | None = None
+    steps_per_update: int = None  # type: ignore[assignment]
+    async_rl: bool = False
+    batching: str = "exact-lag"
+    num_batches_to_accumulate: int = 1
+    when_full: str = "wait"
+    take_all: bool = False
+    preset: str | None = None
     seed: int = 0
     device: str = "auto"
     learner_threads: int = 1
@@ -74,6 +93,8 @@ class TrainConfig:
     eval_episodes: int = 20
     worker_timeout: float = 60.0
     max_worker_failures: int = 10
+    slow_worker_ms: float = 0.0
+    slow_worker_share: float = 0.1
     ppo: PPOConfig = field(default_factory=PPOConfig)
 
     def __post_init__(self) -> None:
@@ -92,6 +113,13 @@ class TrainConfig:
             _require_at_least(0, name, getattr(self, name))
         if self.worker_timeout <= 0:
             raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
+        if self.slow_worker_ms < 0:
+            raise ConfigError("slow_worker_ms", f"{self.slow_worker_ms:g} is less than 0")
+        if not 0 < self.slow_worker_share <= 1:
+            raise ConfigError(
+                "slow_worker_share",
+                f"{self.slow_worker_share:g} is not greater than 0 and at most 1",
+            )
         n_workers, envs_per_worker = workers_for(
             self.n_envs,
             self.n_workers,
@@ -100,10 +128,70 @@ class TrainConfig:
         )
         object.__setattr__(self, "n_workers", n_workers)
         object.__setattr__(self, "envs_per_worker", envs_per_worker)
+        if self.num_steps_per_env is None:
+            self._check_episodes()
+        else:
+            self._check_unrolls(self.num_steps_per_env)
+        self._check_overlap()
+
+    def _check_episodes(self) -> None:
+        if self.steps_per_update is not None:
+            raise ConfigError(
+                "steps_per_update",
+                f"{self.steps_per_update} goes with --num-steps-per-env: rollouts of complete "
+                "episodes are given by --episodes-per-update",
+            )
         if self.episodes_per_update is None:
             rounds = math.ceil(MINIMUM_EPISODES_PER_UPDATE / self.n_envs)
             object.__setattr__(self, "episodes_per_update", rounds * self.n_envs)
         _require_at_least(1, "episodes_per_update", self.episodes_per_update)
+
+    def _check_unrolls(self, n_steps: int) -> None:
+        _require_at_least(1, "num_steps_per_env", n_steps)
+        if self.episodes_per_update is not None:
+            raise ConfigError(
+                "episodes_per_update",
+                f"{self.episodes_per_update} does not go with --num-steps-per-env: its rollouts "
+                "are given by --steps-per-update",
+            )
+        round_steps = self.n_envs * n_steps
+        if self.steps_per_update is None and self.batching == "first-come":
+            object.__setattr__(self, "steps_per_update", self.envs_per_worker * n_steps)
+        if self.steps_per_update is None:
+            rounds = math.ceil(MINIMUM_EPISODES_PER_UPDATE * self.max_steps / round_steps)
+            object.__setattr__(self, "steps_per_update", rounds * round_steps)
+        _require_at_least(1, "steps_per_update", self.steps_per_update)
+        if self.batching != "first-come" and self.steps_per_update % round_steps:
+            below = self.steps_per_update // round_steps * round_steps
+            nearest = [str(steps) for steps in (below, below + round_steps) if steps]
+            raise ConfigError(
+                "steps_per_update",
+                f"{self.steps_per_update} is not a multiple of what the envs collect together, "
+                f"{self.n_envs} x {n_steps} = {round_steps}: {' or '.join(nearest)} would be",
+            )
+
+    def _check_overlap(self) -> None:
+        if self.batching not in BATCHINGS:
+            raise ConfigError("batching", f"{self.batching!r} is not one of {', '.join(BATCHINGS)}")
+        if self.when_full not in WHEN_FULL:
+            raise ConfigError(
+                "when_full", f"{self.when_full!r} is not one of {', '.join(WHEN_FULL)}"
+            )
+        _require_at_least(1, "num_batches_to_accumulate", self.num_batches_to_accumulate)
+        if self.batching != "exact-lag" and not self.async_rl:
+            raise ConfigError("batching", f"{self.batching} needs --async-rl")
+        if self.batching == "first-come" and self.mode == "sync":
+            raise ConfigError(
+                "batching", "first-come needs the asynchronous trainer: a barrier has no first"
+            )
+        if self.batching == "exact-lag":
+            for name, value in (("when_full", "wait"), ("take_all", False)):
+                if getattr(self, name) != value:
+                    raise ConfigError(
+                        name,
+                        f"{getattr(self, name)} does not go with --batching exact-lag, which "
+                        "neither drops nor joins batches",
+                    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as config.json and checkpoints keep them."""

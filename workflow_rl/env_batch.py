@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -73,3 +74,19 @@ class SerialEnvs:
         """Close each env."""
         for env in self._envs:
             env.close()
+
+
+class DelayedEnvs:
+    """Envs whose every step takes so many seconds longer: simulated slow ones."""
+
+    def __init__(self, envs: EnvBatch, delay: float) -> None:
+        self.n_envs = envs.n_envs
+        self.reset = envs.reset
+        self.close = envs.close
+        self._envs = envs
+        self._delay = delay
+
+    def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+        """Wait for all of them at once, then step each of M envs."""
+        time.sleep(self._delay)
+        return self._envs.step(envs, actions)

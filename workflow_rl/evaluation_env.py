@@ -68,9 +68,9 @@ class PolicyBlue:
         self.actor = actor
         self.policy_version = actor.policy_version
 
-    def reset(self, seed: int, env: int = 0) -> None:
-        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
-        self.actor.reset(seed, env)
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode, or go on with one: see Actor."""
+        self.actor.reset(seed, env, n_acted)
 
     def act(
         self, obs: NDArray[Any], envs: Sequence[int] = (0,)
@@ -88,8 +88,9 @@ class ScriptedBlue:
         self.name = name
         self._agents: dict[int, ScriptedAgent] = {}
 
-    def reset(self, seed: int, env: int = 0) -> None:
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+        assert n_acted == 0, "what the agent remembers of the steps before is not known"
         self._agents[env] = make_scripted_agent(self.name)
         self._agents[env].reset(seed)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from agents.numpy_policy import Actor
+from agents.trajectory import Trajectory
 from workflow_rl.env_batch import Obs, Transitions
 from workflow_rl.episode import EpisodeSpec
-from workflow_rl.play import play_episodes
-from workflow_rl.rollout import Rollout
+from workflow_rl.play import Player, play_episodes
+from workflow_rl.rollout import Rollout, in_order
+from workflow_rl.slots import Slot, advance, player_in
 from workflow_rl.worker import Command, Replay
 from workflow_rl.worker_pool import WorkerError, WorkerPool
 
@@ -30,6 +33,9 @@ class ParallelEnv:
         self.busy_seconds = 0.0
         # What brings an env back to where it is: an episode follows from its spec and its actions.
         self._episodes: dict[int, Replay] = {}
+        self._player: Player | None = None
+        self._slots: list[Slot] = []
+        self._n_steps = 0
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
@@ -112,12 +118,28 @@ class ParallelEnv:
         Gives bit for bit what asynchronous collection gives.
         Raises TooManyFailuresError, StopRequested.
         """
+        self._player = None  # Its envs are not where it left them.
+        self._episodes.clear()
+        return self._rollout(lambda: itertools.chain(*play_episodes(self, actor, specs)))
+
+    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+        """Say what `unroll` unrolls, and how many steps at a time."""
+        self._slots, self._n_steps = list(slots), n_steps
+
+    def unroll(self, actor: Actor, times: int = 1) -> Rollout:
+        """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
+        player = self._player = self._player or player_in(self, self._slots)
+        rollout = self._rollout(
+            lambda: itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
+        )
+        advance(self._slots, rollout.trajectories)
+        return rollout._replace(slots=tuple(self._slots))
+
+    def _rollout(self, play: Callable[[], Iterable[Trajectory]]) -> Rollout:
         start = time.perf_counter()
         failures_before, busy_before = self.pool.failures, self.busy_seconds
-        self._episodes.clear()
-        done = [t for finished in play_episodes(self, actor, specs) for t in finished]
         return Rollout(
-            trajectories=sorted(done, key=lambda trajectory: trajectory.episode),
+            trajectories=in_order(play()),
             collect_seconds=time.perf_counter() - start,
             busy_seconds=self.busy_seconds - busy_before,
             n_workers=self.pool.n_workers,

@@ -1,19 +1,19 @@
-"""Asynchronous collection: workers return complete episodes, and nobody waits for a step."""
+"""Asynchronous collection: workers act by themselves, and nobody waits for a step."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 import cloudpickle
 
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.episode import EpisodeSpec
-from workflow_rl.rollout import Rollout
-from workflow_rl.worker import Command, FreeRun, FreeRunCount
+from workflow_rl.rollout import Rollout, in_order
+from workflow_rl.slots import Slot
+from workflow_rl.work import EpisodeWork, UnrollWork, Work
+from workflow_rl.worker import Command, FreeRun, FreeRunCount, Reply
 from workflow_rl.worker_pool import WorkerError, WorkerPool
 
 
@@ -22,81 +22,130 @@ class AsyncParallelEnv:
 
     Episode numbers are handed out to whichever worker is idle, so a slow episode delays nobody.
     As an episode depends on its spec and the actor alone, the rollout is the same, bit for bit,
-    for any number of workers, any order of arrival, and any failures on the way.
+    for any number of workers, any order of arrival, and any failures on the way. So are unrolls:
+    which episodes an env plays depends on its number alone, wherever it lives.
     """
 
     def __init__(self, pool: WorkerPool, episodes_per_request: int = 1) -> None:
         self.pool = pool
         self.episodes_per_request = episodes_per_request
+        self._unroll_work: UnrollWork | None = None
+        self._pickled: tuple[Actor, bytes] | None = None
+        self._loaded: list[Actor | None] = [None] * pool.n_workers
 
     def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play every spec. Raises TooManyFailuresError, StopRequested."""
+        if self._unroll_work is not None:
+            self._unroll_work.forget()
+        return self._rollout(self.episode_work(specs, len(specs)), actor)
+
+    def episode_work(self, specs: Iterable[EpisodeSpec], n_specs: float) -> EpisodeWork:
+        """So many specs, or infinitely many, for `play`, in blocks that suit the workers."""
+        return EpisodeWork(
+            specs,
+            n_specs,
+            self.pool.n_workers,
+            largest_block=self.episodes_per_request,
+            smallest_block=self.pool.envs_per_worker,
+        )
+
+    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+        """Say what `unroll` unrolls, and how many steps at a time."""
+        self._unroll_work = UnrollWork(list(slots), self.pool.n_workers, n_steps)
+
+    def unroll(self, actor: Actor, times: int = 1) -> Rollout:
+        """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
+        work = self.unroll_work()
+        work.add_rounds(times)
+        return self._rollout(work, actor)._replace(slots=tuple(work.slots))
+
+    def unroll_work(self) -> UnrollWork:
+        """The slots for `play`."""
+        assert self._unroll_work is not None
+        return self._unroll_work
+
+    def _rollout(self, work: Work, actor: Actor) -> Rollout:
         start = time.perf_counter()
         failures_before = self.pool.failures
-        waiting = deque(specs)
-        playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(self.pool.n_workers)]
-        needs_actor = [True] * self.pool.n_workers
-        pickled_actor = cloudpickle.dumps(actor)
-        done: list[Trajectory] = []
+        trajectories: list[Trajectory] = []
         busy_seconds = 0.0
-        while len(done) < len(specs):
-            for index, held in enumerate(playing):
-                if waiting and not held:
-                    block = [waiting.popleft() for _ in range(self._block_size(len(waiting)))]
-                    held.update((spec.number, spec) for spec in block)
-                    try:
-                        if needs_actor[index]:
-                            self.pool.send(index, Command.LOAD_ACTOR, pickled_actor)
-                            needs_actor[index] = False
-                        self.pool.send(index, Command.PLAY, block)
-                    except WorkerError as error:
-                        self._replace(index, error, held, waiting, needs_actor)
-            busy = [index for index, held in enumerate(playing) if held]
-            for index in self.pool.ready(busy):
-                try:
-                    finished, seconds = self.pool.receive(index)
-                except WorkerError as error:
-                    self._replace(index, error, playing[index], waiting, needs_actor)
-                else:
-                    for trajectory in finished:
-                        del playing[index][trajectory.episode]
-                    done += finished
-                    busy_seconds += seconds
+        for some, seconds in self.play(work, lambda: actor):
+            trajectories += some
+            busy_seconds += seconds
         return Rollout(
-            trajectories=sorted(done, key=lambda trajectory: trajectory.episode),
+            trajectories=in_order(trajectories),
             collect_seconds=time.perf_counter() - start,
             busy_seconds=busy_seconds,
             n_workers=self.pool.n_workers,
             workers_restarted=self.pool.failures - failures_before,
         )
 
-    def _block_size(self, n_waiting: int) -> int:
-        # Guided self-scheduling (Polychronopoulos and Kuck 1987): large blocks while there is much
-        # to do, small ones at the end, so that all workers finish at about the same time. But never
-        # fewer episodes than a worker plays at once.
-        share = math.ceil(n_waiting / (2 * self.pool.n_workers))
-        block = max(self.pool.envs_per_worker, min(share, self.episodes_per_request))
-        return min(block, n_waiting)
+    def play(
+        self, work: Work, newest: Callable[[], Actor]
+    ) -> Generator[tuple[list[Trajectory], float], None, None]:
+        """Have the workers do all the work there is, each request with the newest actor.
 
-    def _replace(
-        self,
-        index: int,
-        error: WorkerError,
-        held: dict[int, EpisodeSpec],
-        waiting: deque[EpisodeSpec],
-        needs_actor: list[bool],
-    ) -> None:
-        waiting.extendleft(reversed(held.values()))
-        held.clear()
-        needs_actor[index] = True
-        self.pool.replace(index, error)
+        Yields what they send, as it comes, with their busy seconds. If it is closed before its end,
+        what has not come is lost to the work. Raises TooManyFailuresError, StopRequested.
+        """
+        asked: set[int] = set()
+        try:
+            while True:
+                for worker in range(self.pool.n_workers):
+                    if worker not in asked:
+                        self._ask(worker, work, newest, asked)
+                if not asked:
+                    return
+                for worker in self.pool.ready(sorted(asked)):
+                    reply = self._receive(worker, work, asked)
+                    if reply is not None:
+                        if work.answered(worker, reply.result):
+                            asked.remove(worker)
+                        yield reply
+        except GeneratorExit:
+            while asked:
+                for worker in self.pool.ready(sorted(asked)):
+                    reply = self._receive(worker, work, asked)
+                    if reply is not None and work.answered(worker, reply.result):
+                        asked.remove(worker)
+            raise
+
+    def _ask(self, worker: int, work: Work, newest: Callable[[], Actor], asked: set[int]) -> None:
+        request = work.request(worker)
+        if request is None:
+            return
+        asked.add(worker)
+        actor = newest()
+        try:
+            if self._loaded[worker] is not actor:
+                if self._pickled is None or self._pickled[0] is not actor:
+                    self._pickled = (actor, cloudpickle.dumps(actor))
+                self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
+                self._loaded[worker] = actor
+            self.pool.send(worker, *request)
+        except WorkerError as error:
+            self._replace(worker, error, work, asked)
+
+    def _receive(self, worker: int, work: Work, asked: set[int]) -> Reply | None:
+        try:
+            return self.pool.receive(worker)
+        except WorkerError as error:
+            self._replace(worker, error, work, asked)
+            return None
+
+    def _replace(self, worker: int, error: WorkerError, work: Work, asked: set[int]) -> None:
+        asked.remove(worker)
+        work.lost(worker)
+        self._loaded[worker] = None
+        self.pool.replace(worker, error)
 
     def free_run(
         self, actor: Actor, specs: Sequence[EpisodeSpec], seconds: float
     ) -> list[FreeRunCount]:
         """What each worker alone can play in that time, sending nothing back: the ceiling."""
         pickled_actor = cloudpickle.dumps(actor)
-        for index in range(self.pool.n_workers):
-            self.pool.send(index, Command.LOAD_ACTOR, pickled_actor)
-            self.pool.send(index, Command.FREE_RUN, FreeRun(specs, seconds))
-        return [self.pool.receive(index).result for index in range(self.pool.n_workers)]
+        for worker in range(self.pool.n_workers):
+            self.pool.send(worker, Command.LOAD_ACTOR, pickled_actor)
+            self.pool.send(worker, Command.FREE_RUN, FreeRun(specs, seconds))
+        self._loaded = [None] * self.pool.n_workers
+        return [self.pool.receive(worker).result for worker in range(self.pool.n_workers)]

@@ -17,15 +17,15 @@ from workflow_rl.training_options import GroupedCommand, training_options
 
 if TYPE_CHECKING:
     from workflow_rl.config import TrainConfig
-    from workflow_rl.rollout import Collect
+    from workflow_rl.rollout import Collector
     from workflow_rl.worker_pool import WorkerPool
 
 
-def collect_synchronously(pool: WorkerPool, config: TrainConfig) -> Collect:
-    """Step all envs together: one batched forward pass, then a barrier, at every step."""
+def synchronous_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
+    """Steps all envs together: one batched forward pass, then a barrier, at every step."""
     from workflow_rl.parallel_env import ParallelEnv
 
-    return ParallelEnv(pool, config.n_envs).collect
+    return ParallelEnv(pool, config.n_envs)
 
 
 @click.command("train-sync", cls=GroupedCommand)
@@ -42,7 +42,7 @@ def train_sync(**options: Any) -> None:
     Example:
       train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
-    run_command("sync", collect_synchronously, options)
+    run_command("sync", synchronous_collector, options)
 
 
 if __name__ == "__main__":

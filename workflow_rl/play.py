@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.env_batch import EnvBatch, Obs, Transitions
 from workflow_rl.episode import EpisodeSpec
+
+NextSpec: TypeAlias = Callable[[int], EpisodeSpec | None]
+"""The next episode of an env, by its number; None if there is none."""
 
 
 def play_episodes(
@@ -22,21 +26,71 @@ def play_episodes(
     what the others play meanwhile, makes no difference to it.
     """
     waiting = iter(specs)
-    recorder = EpisodeRecorder(envs.n_envs)
-    while True:
-        starting = dict(zip(recorder.idle, waiting, strict=False))
-        if starting:
-            first = envs.reset(list(starting), list(starting.values()))
-            recorder.begin(starting, first)
-            for env, spec in starting.items():
-                actor.reset(spec.action_seed, env)
-        if not recorder.playing:
-            return
-        actions, log_probs = actor.act(recorder.obs, recorder.playing)
-        transitions = envs.step(recorder.playing, actions.tolist())
-        finished = recorder.record(actions, log_probs, transitions, actor.policy_version)
+    player = Player(envs, lambda env: next(waiting, None))
+    while player.begin(actor):
+        finished = player.step(actor)
         if finished:
             yield finished
+
+
+def play_episode(envs: EnvBatch, actor: Actor, spec: EpisodeSpec) -> Trajectory:
+    """One complete episode."""
+    ((trajectory,),) = play_episodes(envs, actor, [spec])
+    return trajectory
+
+
+class Player:
+    """N envs, each playing one episode after another."""
+
+    def __init__(self, envs: EnvBatch, next_spec: NextSpec) -> None:
+        self._envs = envs
+        self._next_spec = next_spec
+        self._recorder = EpisodeRecorder(envs.n_envs)
+
+    def begin(self, actor: Actor) -> bool:
+        """Begin the next episode in every env that is in none. False if none is in any then."""
+        starting: dict[int, EpisodeSpec] = {}
+        for env in self._recorder.idle:
+            spec = self._next_spec(env)
+            if spec is None:
+                break
+            starting[env] = spec
+        if starting:
+            first = self._envs.reset(list(starting), list(starting.values()))
+            self._recorder.begin(starting, first)
+            for env, spec in starting.items():
+                actor.reset(spec.action_seed, env)
+        return bool(self._recorder.playing)
+
+    def step(self, actor: Actor) -> list[Trajectory]:
+        """One step of all that play. Returns the episodes that end with it."""
+        playing = self._recorder.playing
+        actions, log_probs = actor.act(self._recorder.obs, playing)
+        transitions = self._envs.step(playing, actions.tolist())
+        return self._recorder.record(actions, log_probs, transitions, actor.policy_version)
+
+    def unroll(self, actor: Actor, n_steps: int) -> list[Trajectory]:
+        """So many steps in every env, from where it is, and through the ends of episodes.
+
+        Returns trajectories of one episode each, an env's in order; those that go on have not
+        `ended`.
+        """
+        for env, spec in self._recorder.specs.items():
+            actor.reset(spec.action_seed, env, n_acted=self._recorder.steps_before[env])
+        trajectories: list[Trajectory] = []
+        for _ in range(n_steps):
+            self.begin(actor)
+            trajectories += self.step(actor)
+        return trajectories + self._recorder.cut(actor.policy_version)
+
+    def restore(self, env: int, spec: EpisodeSpec, actions: Sequence[int]) -> None:
+        """Bring an env to where these actions, at least one, led in the episode."""
+        obs = self._envs.reset([env], [spec])
+        return_before = 0.0
+        for action in actions:
+            obs, reward, _, _ = self._envs.step([env], [action])
+            return_before += float(reward[0])
+        self._recorder.begin({env: spec}, obs, len(actions), return_before)
 
 
 class EpisodeRecorder:
@@ -45,16 +99,20 @@ class EpisodeRecorder:
     Attributes:
         playing: the envs that are in an episode, ascending: `M` of them.
         idle: the others.
+        specs: of those playing.
+        steps_before: by env, the steps of its episode that are in trajectories already.
     """
 
     def __init__(self, n_envs: int) -> None:
         self.playing: list[int] = []
         self.idle = list(range(n_envs))
+        self.specs: dict[int, EpisodeSpec] = {}
+        self.steps_before = [0] * n_envs
+        self._return_before = [0.0] * n_envs
         self._n_envs = n_envs
-        self._specs: dict[int, EpisodeSpec] = {}
         self._started_at: dict[int, int] = {}
         # Arrays [capacity, N, ...]: row `t` is what happened in all envs at the t-th step of them
-        # all, and an episode is a column from when it started.
+        # all, and a trajectory is a column from where it started.
         self._now = 0
         self._capacity = 0
         self._last_obs: Obs = np.empty(0)
@@ -72,18 +130,22 @@ class EpisodeRecorder:
     def _columns(self) -> slice | list[int]:
         return self.playing if self.idle else slice(None)
 
-    def _regroup(self) -> None:
-        self.playing = sorted(self._specs)
-        self.idle = [env for env in range(self._n_envs) if env not in self._specs]
-
-    def begin(self, specs: dict[int, EpisodeSpec], obs: Obs) -> None:
-        """Episodes have begun in these envs, with observations [len(specs), D]."""
+    def begin(
+        self,
+        specs: dict[int, EpisodeSpec],
+        obs: Obs,
+        steps_before: int = 0,
+        return_before: float = 0.0,
+    ) -> None:
+        """These envs are in an episode now, and see obs [len(specs), D]."""
         if self._capacity == 0:
             self._last_obs = np.empty((self._n_envs, *obs.shape[1:]), obs.dtype)
             self._obs = np.empty((0, *self._last_obs.shape), obs.dtype)
         self._last_obs[list(specs)] = obs
-        self._specs.update(specs)
-        self._started_at.update(dict.fromkeys(specs, self._now))
+        for env, spec in specs.items():
+            self.specs[env] = spec
+            self.steps_before[env], self._return_before[env] = steps_before, return_before
+            self._started_at[env] = self._now
         self._regroup()
 
     def record(
@@ -106,23 +168,32 @@ class EpisodeRecorder:
         ended = transitions.terminated | transitions.truncated
         if not ended.any():
             return []
-        finished = [
-            self._finish(
-                self.playing[row],
-                bool(transitions.terminated[row]),
-                bool(transitions.truncated[row]),
-                policy_version,
-            )
-            for row in np.flatnonzero(ended).tolist()
-        ]
+        finished = []
+        for row in np.flatnonzero(ended).tolist():
+            env = self.playing[row]
+            ends = bool(transitions.terminated[row]), bool(transitions.truncated[row])
+            finished.append(self._trajectory(env, *ends, policy_version))
+            del self.specs[env], self._started_at[env]
         self._regroup()
         return finished
 
-    def _finish(
+    def cut(self, policy_version: int) -> list[Trajectory]:
+        """What has been recorded of the episodes that go on. What follows is another trajectory."""
+        trajectories = []
+        for env in self.playing:
+            if self._started_at[env] < self._now:
+                trajectory = self._trajectory(env, False, False, policy_version)
+                trajectories.append(trajectory)
+                self.steps_before[env] += trajectory.length
+                self._return_before[env] = trajectory.episode_return
+                self._started_at[env] = self._now
+        return trajectories
+
+    def _trajectory(
         self, env: int, terminated: bool, truncated: bool, policy_version: int
     ) -> Trajectory:
-        spec = self._specs.pop(env)
-        steps = slice(self._started_at.pop(env), self._now)
+        spec = self.specs[env]
+        steps = slice(self._started_at[env], self._now)
         return Trajectory(
             episode=spec.number,
             red_agent=spec.red_agent,
@@ -134,10 +205,16 @@ class EpisodeRecorder:
             last_obs=self._last_obs[env].copy(),
             terminated=terminated,
             truncated=truncated,
+            steps_before=self.steps_before[env],
+            return_before=self._return_before[env],
         )
 
+    def _regroup(self) -> None:
+        self.playing = sorted(self.specs)
+        self.idle = [env for env in range(self._n_envs) if env not in self.specs]
+
     def _make_room(self) -> None:
-        """Forget the steps of episodes that have ended, and double what is left."""
+        """Forget the steps that are in trajectories, and double what is left."""
         oldest = min(self._started_at.values())
         kept = self._now - oldest
         self._capacity = max(128, 2 * kept)
@@ -149,9 +226,3 @@ class EpisodeRecorder:
         self._now = kept
         for env in self._started_at:
             self._started_at[env] -= oldest
-
-
-def play_episode(envs: EnvBatch, actor: Actor, spec: EpisodeSpec) -> Trajectory:
-    """One complete episode."""
-    ((trajectory,),) = play_episodes(envs, actor, [spec])
-    return trajectory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -59,9 +60,11 @@ def running_mean(metrics: Sequence[Mapping[str, float]]) -> list[float]:
             if weight and row["episodes"] - episodes_before > RECENT_EPISODES:
                 break
             count = metrics[index]["episodes"] - episodes_before
+            if math.isnan(metrics[index]["return_mean"]):
+                continue  # No episode ended in it.
             total += count * metrics[index]["return_mean"]
             weight += count
-        means.append(total / weight)
+        means.append(total / weight if weight else math.nan)
     return means
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
-from agents.numpy_policy import NumpyPolicy
+from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.episode import EpisodeSpec
+from workflow_rl.slots import Slot
 
 
 class Rollout(NamedTuple):
-    """Complete trajectories in the order of their episode numbers, and how long they took.
+    """Trajectories in the order of their episodes and steps, and how long they took.
 
-    collect_seconds: wall time of the collection. busy_seconds: wall time that the workers spent
-    stepping or acting (resets included), added up over all workers.
+    collect_seconds: wall time of the collection; if it never stops, since the rollout before.
+    busy_seconds: wall time that the workers spent stepping or acting (resets included), added up
+    over all workers.
+    slots: where the envs are after it, if they go on.
+    dropped_steps: env transitions that were collected since the rollout before, but dropped for
+    lack of room. dropped_episodes: how many episodes ended among them.
+    queue_length: how many further batches were waiting when this one was taken.
     """
 
     trajectories: list[Trajectory]
@@ -22,11 +28,41 @@ class Rollout(NamedTuple):
     busy_seconds: float
     n_workers: int
     workers_restarted: int
+    slots: tuple[Slot, ...] = ()
+    dropped_steps: int = 0
+    dropped_episodes: int = 0
+    queue_length: int = 0
+
+    @property
+    def steps_to_learn(self) -> int:
+        """Env transitions in the trajectories."""
+        return sum(trajectory.length for trajectory in self.trajectories)
 
     @property
     def env_steps(self) -> int:
-        """Env transitions in all."""
-        return sum(trajectory.length for trajectory in self.trajectories)
+        """Env transitions in all, those dropped included."""
+        return self.steps_to_learn + self.dropped_steps
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that ended, in what was dropped included."""
+        return len(self.returns) + self.dropped_episodes
+
+    @property
+    def returns(self) -> list[float]:
+        """Of the episodes that ended."""
+        return [t.episode_return for t in self.trajectories if t.ended]
+
+    @property
+    def episode_lengths(self) -> list[int]:
+        """Of the episodes that ended, in steps."""
+        return [t.steps_before + t.length for t in self.trajectories if t.ended]
+
+    def n_unrolls(self, num_steps_per_env: int | None) -> float:
+        """Of how many envs' unrolls, or complete episodes, it consists: ALF's K."""
+        if num_steps_per_env is None:
+            return len(self.trajectories)
+        return self.steps_to_learn / num_steps_per_env
 
     @property
     def worker_seconds(self) -> float:
@@ -48,5 +84,22 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     return busy_seconds / worker_seconds
 
 
-Collect: TypeAlias = Callable[[NumpyPolicy, Sequence[EpisodeSpec]], Rollout]
-"""Synchronous and asynchronous training differ in this function alone."""
+def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Sorted by episode, and within one by steps: in whatever order they came."""
+    return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
+
+
+class Collector(Protocol):
+    """Synchronous and asynchronous training differ in their collector alone.
+
+    Both calls raise TooManyFailuresError and StopRequested.
+    """
+
+    def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
+        """Play every spec."""
+
+    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+        """Say what `unroll` unrolls, and how many steps at a time."""
+
+    def unroll(self, actor: Actor, times: int = 1) -> Rollout:
+        """Unroll every slot so many times, from where it is."""

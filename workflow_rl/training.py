@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -26,15 +27,16 @@ from workflow_rl.config import ConfigError, TrainConfig
 from workflow_rl.cyborg_env import OBS_SIZE
 from workflow_rl.episode import SeedStream, episode_spec
 from workflow_rl.plotting import plot_learning_curve
-from workflow_rl.rollout import Collect, Rollout, utilisation
+from workflow_rl.rollout import Collector, Rollout, utilisation
 from workflow_rl.run_dir import RunDir
 from workflow_rl.scenario2 import ACTION_NAMES
+from workflow_rl.schedule import Schedule, make_schedule
 from workflow_rl.simulators import make_envs, worker_preload
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
 
 BEST_WINDOW = 100
 
-MakeCollect: TypeAlias = Callable[[WorkerPool, TrainConfig], Collect]
+MakeCollector: TypeAlias = Callable[[WorkerPool, TrainConfig], Collector]
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +76,11 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
 def make_pool(config: TrainConfig) -> WorkerPool:
     """The workers of a run of this config, not started yet."""
     # Asynchronous workers play one episode of CybORG at a time, so one simulator each will do.
-    one_env = config.mode == "async" and config.simulator != "compiled"
+    one_env = (
+        config.mode == "async"
+        and config.simulator != "compiled"
+        and config.num_steps_per_env is None
+    )
     return WorkerPool(
         functools.partial(make_envs, config.max_steps, config.simulator),
         config.n_workers,
@@ -82,21 +88,22 @@ def make_pool(config: TrainConfig) -> WorkerPool:
         config.worker_timeout,
         config.max_worker_failures,
         worker_preload(config.simulator),
+        [config.slow_worker_ms / 1000] * math.ceil(config.slow_worker_share * config.n_workers),
     )
 
 
 def train(
     config: TrainConfig,
-    make_collect: MakeCollect,
+    make_collector: MakeCollector,
     run_path: Path,
     resumed: Checkpoint | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Run or resume a training run, and return its summary.
 
-    The synchronous and the asynchronous trainer pass different `make_collect`; both give the same
-    rollouts. Raises StopRequested and TooManyFailuresError once a checkpoint has been saved, and
-    RunDirError before anything has been.
+    The synchronous and the asynchronous trainer pass different `make_collector`; both give the
+    same rollouts. Raises StopRequested and TooManyFailuresError once a checkpoint has been saved,
+    and RunDirError before anything has been.
     """
     agent = make_agent(config)
     state = TrainingState()
@@ -107,12 +114,26 @@ def train(
         RunDir(run_path, config, state.updates if resumed else None) as run,
         logging_redirect_tqdm(),
     ):
-        save = functools.partial(_save, run, config, agent, state)
+        pool = make_pool(config)
+        schedule = make_schedule(
+            config,
+            pool,
+            make_collector(pool, config),
+            state.updates,
+            state.episodes,
+            state.slots,
+            resumed.policies if resumed else [],
+        )
+        save = functools.partial(_save, run, config, agent, state, schedule)
         save("checkpoint.pt")
         try:
-            pool = make_pool(config)
-            with stopped_by_signals(pool), pool, _progress_bar(config, state, quiet) as bar:
-                _loop(config, agent, state, make_collect(pool, config), pool, run, bar, save)
+            with (
+                stopped_by_signals(pool),
+                pool,
+                schedule,
+                _progress_bar(config, state, quiet) as bar,
+            ):
+                _loop(config, agent, state, schedule, pool, run, bar, save)
         except (StopRequested, TooManyFailuresError):
             save("checkpoint.pt")
             plot_learning_curve(run.metrics, run_path / "learning_curve.png")
@@ -130,7 +151,7 @@ def _loop(
     config: TrainConfig,
     agent: PPOAgent,
     state: TrainingState,
-    collect: Collect,
+    schedule: Schedule,
     pool: WorkerPool,
     run: RunDir,
     bar: tqdm[Any],
@@ -139,67 +160,81 @@ def _loop(
     clock_start = time.perf_counter() - state.wall_seconds
     while state.episodes < config.total_episodes:
         pool.raise_if_stopped()
-        last = min(state.episodes + config.episodes_per_update, config.total_episodes)
-        specs = [
-            episode_spec(config.seed, number, config.red_agent)
-            for number in range(state.episodes, last)
-        ]
-        rollout = collect(NumpyPolicy(agent.policy_parameters(), agent.policy_version), specs)
-        lags = [agent.policy_version - t.policy_version for t in rollout.trajectories]
+        policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+        wait_start = time.perf_counter()
+        rollout = schedule.next_rollout(policy)
 
         update_start = time.perf_counter()
-        metrics = agent.update(rollout.trajectories, state.episodes / config.total_episodes)
+        metrics = agent.update(rollout.trajectories, min(1, state.episodes / config.total_episodes))
         update_seconds = time.perf_counter() - update_start
 
         eval_return, interruption = float("nan"), None
         if config.eval_every and agent.policy_version % config.eval_every == 0:
             try:
-                eval_return = _evaluate(config, agent, collect)
+                eval_return = _evaluate(config, agent, schedule)
             except (StopRequested, TooManyFailuresError) as error:
                 interruption = error  # The update is done: it is logged and saved first.
-        wall_seconds = time.perf_counter() - clock_start
-        _advance(state, rollout, update_seconds, wall_seconds)
-        run.log(_row(state, rollout, metrics, lags, update_seconds, eval_return))
+        seconds = Seconds(
+            update_start - wait_start,
+            update_seconds,
+            time.perf_counter() - clock_start - state.wall_seconds,
+        )
+        _advance(state, rollout, seconds)
+        run.log(_row(config, state, rollout, metrics, seconds, eval_return))
         if _is_best(config, state, eval_return):
             save("best.pt")
         if state.updates % config.checkpoint_every == 0:
             save("checkpoint.pt")
         bar.set_postfix(_postfix(run.metrics[-1]), refresh=False)
-        bar.update(len(rollout.trajectories))
+        bar.update(min(state.episodes, config.total_episodes) - bar.n)
         if interruption is not None:
             raise interruption
 
 
 def _save(
-    run: RunDir, config: TrainConfig, agent: PPOAgent, state: TrainingState, name: str
+    run: RunDir,
+    config: TrainConfig,
+    agent: PPOAgent,
+    state: TrainingState,
+    schedule: Schedule,
+    name: str,
 ) -> None:
-    run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state))
+    run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state, schedule.policies()))
 
 
-def _advance(
-    state: TrainingState, rollout: Rollout, update_seconds: float, wall_seconds: float
-) -> None:
+class Seconds(NamedTuple):
+    """Of one update: the learner's wait for its rollout, its learning, and all in all."""
+
+    waiting: float
+    learning: float
+    total: float
+
+
+def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.updates += 1
     state.worker_seconds_collecting += rollout.worker_seconds
-    state.worker_seconds += rollout.n_workers * (wall_seconds - state.wall_seconds)
-    state.wall_seconds = wall_seconds
-    state.episodes += len(rollout.trajectories)
+    state.worker_seconds += rollout.n_workers * seconds.total
+    state.wall_seconds += seconds.total
+    state.episodes += rollout.episodes
     state.env_steps += rollout.env_steps
+    state.dropped_steps += rollout.dropped_steps
     state.collect_seconds += rollout.collect_seconds
-    state.update_seconds += update_seconds
+    state.update_seconds += seconds.learning
+    state.learner_idle_seconds += seconds.waiting
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
-    state.recent_returns.extend(t.episode_return for t in rollout.trajectories)
+    state.slots = list(rollout.slots)
+    state.recent_returns.extend(rollout.returns)
 
 
-def _evaluate(config: TrainConfig, agent: PPOAgent, collect: Collect) -> float:
+def _evaluate(config: TrainConfig, agent: PPOAgent, schedule: Schedule) -> float:
     """Mean return of the greedy policy over the run's evaluation episodes, always the same."""
     policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version, greedy=True)
     specs = [
         episode_spec(config.seed, number, config.red_agent, SeedStream.EVALUATION)
         for number in range(config.eval_episodes)
     ]
-    return float(np.mean([t.episode_return for t in collect(policy, specs).trajectories]))
+    return float(np.mean(schedule.evaluate(policy, specs).returns))
 
 
 def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
@@ -218,30 +253,40 @@ def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> b
 
 
 def _row(
+    config: TrainConfig,
     state: TrainingState,
     rollout: Rollout,
     metrics: UpdateMetrics,
-    lags: list[int],
-    update_seconds: float,
+    seconds: Seconds,
     eval_return: float,
 ) -> dict[str, float]:
-    returns = [t.episode_return for t in rollout.trajectories]
+    returns = rollout.returns or [float("nan")]
     return {
         "update": state.updates,
         "episodes": state.episodes,
         "env_steps": state.env_steps,
         "wall_seconds": state.wall_seconds,
         "collect_seconds": rollout.collect_seconds,
-        "update_seconds": update_seconds,
-        "episodes_per_second": len(returns) / rollout.collect_seconds,
+        "update_seconds": seconds.learning,
+        "learner_idle_seconds": seconds.waiting,
+        "worker_idle_seconds": rollout.worker_seconds - rollout.busy_seconds,
+        "seconds_per_update": seconds.total,
+        "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
+        "episodes_per_second": rollout.episodes / rollout.collect_seconds,
         "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
         "worker_utilisation": rollout.utilisation,
         "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "policy_lag_mean": float(np.mean(lags)),
-        "policy_lag_max": max(lags),
+        "policy_lag_min": min(state.updates - 1 - t.policy_version for t in rollout.trajectories),
+        "policy_lag_mean": float(
+            np.mean([state.updates - 1 - t.policy_version for t in rollout.trajectories])
+        ),
+        "policy_lag_max": max(state.updates - 1 - t.policy_version for t in rollout.trajectories),
+        "stale_fraction": 0.0,
+        "dropped_steps": rollout.dropped_steps,
+        "queue_length": rollout.queue_length,
         "return_mean": float(np.mean(returns)),
         "return_std": float(np.std(returns)),
-        "episode_length_mean": rollout.env_steps / len(returns),
+        "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
         **metrics._asdict(),
         "eval_return_mean": eval_return,
         "workers_restarted": rollout.workers_restarted,
@@ -264,11 +309,14 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "wall_seconds": state.wall_seconds,
         "collect_seconds": state.collect_seconds,
         "update_seconds": state.update_seconds,
+        "learner_idle_seconds": state.learner_idle_seconds,
+        "seconds_per_update": state.wall_seconds / state.updates,
+        "dropped_steps": state.dropped_steps,
         "episodes_per_second": state.episodes / state.collect_seconds,
         "episodes_per_second_run": state.episodes / state.wall_seconds,
         "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
         "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "return_mean_last_300": float(np.mean(state.recent_returns)),
+        "return_mean_last_300": float(np.mean(state.recent_returns or [float("nan")])),
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
     }

@@ -14,14 +14,15 @@ from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
 from workflow_rl.config import FREE_ON_RESUME, ConfigError, Mode, TrainConfig
+from workflow_rl.presets import PRESETS
 from workflow_rl.training_options import RESUME_RUN_DIR
 
 if TYPE_CHECKING:
     from workflow_rl.checkpoint import Checkpoint
-    from workflow_rl.training import MakeCollect
+    from workflow_rl.training import MakeCollector
 
 
-def run_command(mode: Mode, make_collect: MakeCollect, options: dict[str, Any]) -> None:
+def run_command(mode: Mode, make_collector: MakeCollector, options: dict[str, Any]) -> None:
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from workflow_rl.checkpoint import CheckpointError
@@ -45,7 +46,7 @@ def run_command(mode: Mode, make_collect: MakeCollect, options: dict[str, Any]) 
                 click.echo(f"{name}: {value}")
             return
         run_path = run_path or make_run_folder(mode, config.red_agent)
-        summary = train(config, make_collect, run_path, resumed, options["quiet"])
+        summary = train(config, make_collector, run_path, resumed, options["quiet"])
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint=_spelling(error.field_name)) from None
     except (RunDirError, CheckpointError) as error:
@@ -67,8 +68,23 @@ def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         names = {field.name for field in dataclasses.fields(config)}
         return {name: value for name, value in options.items() if name in names}
 
+    options = {**options, **_preset_settings(options)}
     values = {**given(TrainConfig), "simulator": chosen_simulator(options)}
     return TrainConfig(mode=mode, ppo=PPOConfig(**given(PPOConfig)), **values)
+
+
+def _preset_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """What follows from --preset and from --n-actors with --envs-per-actor, where the command line
+    does not say otherwise."""
+    settings = dict(PRESETS.get(options["preset"], {}))
+    if options["n_workers"] and options["envs_per_worker"]:
+        settings["n_envs"] = options["n_workers"] * options["envs_per_worker"]
+    return {name: value for name, value in settings.items() if not _is_given(name)}
+
+
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def chosen_simulator(options: dict[str, Any]) -> str:
@@ -156,13 +172,8 @@ def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, A
 
 def _given_on_command_line(options: dict[str, Any]) -> dict[str, Any]:
     """Those fields of the config that are options the user named."""
-    context = click.get_current_context()
     fields = dataclasses.fields(TrainConfig) + dataclasses.fields(PPOConfig)
-    given = {
-        field.name: options[field.name]
-        for field in fields
-        if context.get_parameter_source(field.name) is click.core.ParameterSource.COMMANDLINE
-    }
+    given = {field.name: options[field.name] for field in fields if _is_given(field.name)}
     if "simulator" in given or options["stock_simulator"]:
         given["simulator"] = chosen_simulator(options)
     return given

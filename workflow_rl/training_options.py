@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from agents.numpy_policy import ACTIVATIONS
-from agents.ppo_config import PPOConfig
-from workflow_rl.config import DEVICES, RED_AGENT_CHOICES, TrainConfig
+from agents.ppo_config import CORRECTIONS, PPOConfig
+from workflow_rl.config import BATCHINGS, DEVICES, RED_AGENT_CHOICES, WHEN_FULL, TrainConfig
+from workflow_rl.presets import PRESETS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -103,14 +104,47 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
         option("--n-envs", type=COUNT,
                help="Environments. Synchronous: they step together. Asynchronous: so many "
                     "episodes are handed out to the workers at a time."),
-        option("--n-workers", type=COUNT, show_default="sync: one an env; async: one a core",
+        option("--n-workers", "--n-actors", "n_workers", type=COUNT,
+               show_default="sync: one an env; async or compiled: one a core",
                help="Worker processes."),
-        option("--envs-per-worker", type=COUNT, show_default="n_envs / n_workers",
+        option("--envs-per-worker", "--envs-per-actor", "envs_per_worker", type=COUNT,
+               show_default="n_envs / n_workers",
                help="Environments a worker owns."),
         option("--worker-timeout", type=POSITIVE,
                help="Seconds within which a worker must answer; one that does not is replaced."),
         option("--max-worker-failures", type=click.IntRange(min=0),
                help="Workers that may fail and be replaced before the run stops."),
+        option("--slow-worker-ms", type=NOT_NEGATIVE,
+               help="Milliseconds that a step takes longer in the slow workers: to see what "
+                    "stragglers do. It changes no result."),
+        option("--slow-worker-share", type=FiniteRange(0, 1, min_open=True),
+               help="How many of the workers are slow ones."),
+    ]  # fmt: skip
+
+
+def _overlap_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--preset", type=click.Choice(list(PRESETS)), show_default="none",
+               help="The settings of a known system: see README. Options given besides win."),
+        option("--num-steps-per-env", type=COUNT, show_default="complete episodes",
+               help="Steps of an unroll: envs are not reset in between."),
+        option("--steps-per-update", type=COUNT,
+               show_default="24 episodes' worth; first-come: one worker's",
+               help="Steps of one rollout of unrolls."),
+        option("--async-rl/--no-async-rl",
+               help="Collect while learning. With the defaults below every batch is collected "
+                    "with the weights of exactly one update ago, reproducibly."),
+        option("--batching", type=click.Choice(BATCHINGS),
+               help="exact-lag: with the weights of exactly --num-batches-to-accumulate updates "
+                    "ago. whole-batches: the same share of every env, with the newest weights. "
+                    "first-come: whatever arrives first, each piece with the newest weights. The "
+                    "last two differ from run to run."),
+        option("--num-batches-to-accumulate", type=COUNT,
+               help="Batches that may wait for the learner."),
+        option("--when-full", type=click.Choice(WHEN_FULL),
+               help="When so many wait: wait pauses collecting, drop drops the oldest."),
+        option("--take-all/--take-one",
+               help="Learn from all batches that wait at once, or from one."),
     ]  # fmt: skip
 
 
@@ -171,6 +205,10 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
                help="Factor on the rewards the critic learns from."),
         option("--target-kl", type=POSITIVE, show_default="none",
                help="Stop an update's epochs once the KL divergence exceeds 1.5 times this."),
+        option("--correction", type=click.Choice(CORRECTIONS),
+               help="Of advantages and targets for steps of an earlier policy_version."),
+        option("--max-policy-lag", type=click.IntRange(min=0), show_default="any",
+               help="Updates a step's policy may be behind; staler steps are left out."),
     ]  # fmt: skip
 
 
@@ -179,6 +217,7 @@ def training_options(command: Command) -> Command:
     groups = {
         "Episodes": _episode_options,
         "Workers": _worker_options,
+        "Collecting while learning": _overlap_options,
         "The run": _run_options,
         "PPO": _ppo_options,
     }

@@ -19,9 +19,11 @@ import cloudpickle
 import numpy as np
 
 from agents.numpy_policy import Actor
-from workflow_rl.env_batch import EnvBatch, EnvBatchFactory, Transitions
+from agents.trajectory import Trajectory
+from workflow_rl.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, Transitions
 from workflow_rl.episode import EpisodeSpec
 from workflow_rl.play import play_episodes
+from workflow_rl.slots import Slot, player_in
 
 
 class Command(Enum):
@@ -30,6 +32,7 @@ class Command(Enum):
     START = "start"  # not sent: a worker answers it once its envs are made
     LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
     PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
+    UNROLL = "unroll"  # payload: Unroll. Reply: list[Trajectory]
     REPLAY = "replay"  # payload: list[Replay]. Reply: Transitions, each env's last
     STEP = "step"  # payload: (envs, actions). Reply: Transitions
     FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
@@ -65,6 +68,17 @@ class Replay(NamedTuple):
     actions: list[int]
 
 
+class Unroll(NamedTuple):
+    """Step every env `n_steps` times from where the last unroll left it.
+
+    slots: where they are, one for each env, if the worker does not know: it is new, or its envs
+    have been used for something else.
+    """
+
+    n_steps: int
+    slots: Sequence[Slot] | None
+
+
 class FreeRun(NamedTuple):
     """Play episodes for so long and send nothing back but their count: a collector's ceiling."""
 
@@ -80,8 +94,10 @@ class FreeRunCount(NamedTuple):
     seconds: float
 
 
-def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int) -> None:
+def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_delay: float) -> None:
     """The life of a worker: make `n_envs` envs, answer requests until told to close.
+
+    step_delay: seconds that a step of them takes longer.
 
     Ends at once when the main process is gone, however that came about.
     """
@@ -92,7 +108,8 @@ def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int) -> None
     command = Command.START
     try:
         make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
-        worker = _Worker(pipe, make_envs(n_envs))
+        envs = make_envs(n_envs)
+        worker = _Worker(pipe, DelayedEnvs(envs, step_delay) if step_delay else envs)
         pipe.send(Reply(None))
         while command is not Command.CLOSE:
             command, payload = pipe.recv()
@@ -119,6 +136,9 @@ class _Worker:
                 self.actor = cloudpickle.loads(payload)
             case Command.PLAY:
                 self._play(payload)
+            case Command.UNROLL:
+                trajectories = self._unroll(payload)
+                self.pipe.send(Reply(trajectories, time.perf_counter() - start))
             case Command.REPLAY:
                 last = self._replay(payload)
                 self.pipe.send(Reply(last, time.perf_counter() - start))
@@ -136,6 +156,12 @@ class _Worker:
         for finished in play_episodes(self.envs, self.actor, specs):
             self.pipe.send(Reply(finished, time.perf_counter() - start))
             start = time.perf_counter()
+
+    def _unroll(self, unroll: Unroll) -> list[Trajectory]:
+        assert self.actor is not None
+        if unroll.slots is not None:
+            self.player = player_in(self.envs, unroll.slots)
+        return self.player.unroll(self.actor, unroll.n_steps)
 
     def _replay(self, replays: Sequence[Replay]) -> Transitions:
         envs = [replay.env for replay in replays]

@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -76,14 +77,19 @@ def _describe(exitcode: int | None) -> str:
 class _WorkerProcess:
     """One worker: its process, its pipe, and what it was last asked."""
 
-    def __init__(self, index: int, make_envs: bytes, n_envs: int, timeout: float) -> None:
+    def __init__(
+        self, index: int, make_envs: bytes, n_envs: int, step_delay: float, timeout: float
+    ) -> None:
         self.name = f"worker-{index}"
         self.timeout = timeout
         self.command = Command.START
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, timeout)
         self.process = _context.Process(
-            target=worker_main, args=(child_pipe, make_envs, n_envs), name=self.name, daemon=True
+            target=worker_main,
+            args=(child_pipe, make_envs, n_envs, step_delay),
+            name=self.name,
+            daemon=True,
         )
         self.fork_error: Exception | None = None
         try:
@@ -155,6 +161,7 @@ class WorkerPool:
     max_failures: how many workers may fail and be replaced before TooManyFailuresError.
     preload: module that the process imports that workers are forked from; of a main process's first
     pool only. It saves memory and time, and changes nothing else.
+    step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
     """
 
     def __init__(
@@ -165,6 +172,7 @@ class WorkerPool:
         timeout: float = 60.0,
         max_failures: int = 10,
         preload: str = "workflow_rl.worker_preload",
+        step_delays: Sequence[float] = (),
     ) -> None:
         self.n_workers = n_workers
         self.envs_per_worker = envs_per_worker
@@ -172,7 +180,9 @@ class WorkerPool:
         self.max_failures = max_failures
         self.failures = 0
         self.preload = preload
+        self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
         self.stop_signal: int | None = None
+        self._cancelled = False
         self._make_envs = cloudpickle.dumps(make_envs)
         self._workers: list[_WorkerProcess] = []
 
@@ -201,7 +211,9 @@ class WorkerPool:
 
     def _start(self, index: int) -> _WorkerProcess:
         ensure_fork_server(self.preload)
-        return _WorkerProcess(index, self._make_envs, self.envs_per_worker, self.timeout)
+        return _WorkerProcess(
+            index, self._make_envs, self.envs_per_worker, self.step_delays[index], self.timeout
+        )
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
         """Ask one worker. Raises WorkerError."""
@@ -222,8 +234,14 @@ class WorkerPool:
         self.raise_if_stopped()
         return [index for index in indices if index in readable or self._workers[index].overdue]
 
+    def cancel(self) -> None:
+        """Have whoever waits for a worker, in whatever thread, give up with CancelledError."""
+        self._cancelled = True
+
     def raise_if_stopped(self) -> None:
-        """Raises StopRequested once `stop_signal` has been set."""
+        """Raises StopRequested once `stop_signal` has been set, CancelledError after `cancel`."""
+        if self._cancelled:
+            raise CancelledError
         if self.stop_signal is not None:
             raise StopRequested(self.stop_signal)
 

@@ -57,7 +57,7 @@ def test_a_damaged_one_is_refused(tmp_path, kept):
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], {"format": 1, "training": {}}, 3])
+@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], {"format": 2, "training": {}}, 3])
 def test_somebody_elses_file_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "other.pt")
     with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
@@ -66,7 +66,7 @@ def test_somebody_elses_file_is_refused(tmp_path, content):
 
 def test_another_format_is_refused_with_both_numbers(tmp_path):
     torch.save({"format": 99}, tmp_path / "later.pt")
-    with pytest.raises(CheckpointError, match="format 99, but this version reads 1"):
+    with pytest.raises(CheckpointError, match="format 99, but this version reads 2"):
         load_checkpoint(tmp_path / "later.pt")
 
 

@@ -171,28 +171,6 @@ def test_failures_without_end_stop_the_collection(
     assert caught.value.__cause__.exitcode == 1
 
 
-def test_blocks_shrink_so_that_workers_end_together():
-    class PoolOfTwo:
-        n_workers = 2
-        envs_per_worker = 1
-
-    def handed_out(n_episodes: int, largest: int) -> Sequence[int]:
-        env, waiting, sizes = AsyncParallelEnv(PoolOfTwo(), largest), n_episodes, []  # type: ignore[arg-type]
-        while waiting:
-            sizes.append(env._block_size(waiting))
-            waiting -= sizes[-1]
-        return sizes
-
-    # A quarter of what waits, at least one: 100 -> 25, 75 -> 19, 56 -> 14, ...
-    assert handed_out(100, 50)[:3] == [25, 19, 14]
-    assert handed_out(100, 50)[-3:] == [1, 1, 1]
-    assert handed_out(100, 10)[:2] == [10, 10]
-    assert handed_out(5, 1) == [1] * 5
-    # Never fewer than a worker plays at once, if there are.
-    PoolOfTwo.envs_per_worker = 12
-    assert handed_out(30, 1) == [12, 12, 6]
-
-
 def test_free_run_counts_episodes(policy):
     specs: list[EpisodeSpec] = [episode_spec(0, number, "SleepAgent") for number in range(3)]
     with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:

@@ -19,18 +19,18 @@ import torch
 
 from agents.ppo import PPOConfig
 from workflow_rl import training
-from workflow_rl.async_train_workflow_rl import collect_asynchronously
+from workflow_rl.async_train_workflow_rl import asynchronous_collector
 from workflow_rl.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.config import TrainConfig
 from workflow_rl.cyborg_env import CyborgEnv
 from workflow_rl.env_batch import SerialEnvs
-from workflow_rl.parallel_train_workflow_rl import collect_synchronously
+from workflow_rl.parallel_train_workflow_rl import synchronous_collector
 from workflow_rl.run_dir import METRICS, read_metrics
 from workflow_rl.training import train
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError
 
 ROOT = Path(__file__).resolve().parents[2]
-MAKE_COLLECT = {"sync": collect_synchronously, "async": collect_asynchronously}
+MAKE_COLLECTOR = {"sync": synchronous_collector, "async": asynchronous_collector}
 PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
 
 
@@ -43,7 +43,7 @@ def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
 
 
 def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> dict[str, Any]:
-    return train(config, MAKE_COLLECT[config.mode], path, resumed, quiet=True)
+    return train(config, MAKE_COLLECTOR[config.mode], path, resumed, quiet=True)
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -76,21 +76,41 @@ def test_same_weights_whatever_the_workers_and_the_mode(mode, shape, reference, 
     assert same_weights(tmp_path / "run", reference)
 
 
+class Interfered:
+    """A collector before whose collections something happens."""
+
+    def __init__(self, collector, before) -> None:
+        self.collector, self.before = collector, before
+        self.start_slots = collector.start_slots
+
+    def collect(self, policy, specs):
+        self.before(policy, specs)
+        return self.collector.collect(policy, specs)
+
+    def unroll(self, policy, times=1):
+        self.before(policy, None)
+        return self.collector.unroll(policy, times)
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_same_weights_when_workers_are_killed(mode, reference, tmp_path):
-    def killing_collect(pool, config):
-        collect = MAKE_COLLECT[mode](pool, config)
-
-        def wrapped(policy, specs):
+    def killing_collector(pool, config):
+        def kill(policy, specs):
             if policy.policy_version in (1, 2):
                 pool._workers[policy.policy_version - 1].process.kill()
-            return collect(policy, specs)
 
-        return wrapped
+        return Interfered(MAKE_COLLECTOR[mode](pool, config), kill)
 
-    summary = train(config_of(mode, n_workers=2), killing_collect, tmp_path / "run", quiet=True)
+    summary = train(config_of(mode, n_workers=2), killing_collector, tmp_path / "run", quiet=True)
     assert summary["workers_restarted"] == 2
     assert same_weights(tmp_path / "run", reference)
+
+
+def wait_for_signal(pool) -> None:
+    """Collections run in a thread; Python calls signal handlers in the main one."""
+    deadline = time.monotonic() + 10
+    while pool.stop_signal is None and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
@@ -119,21 +139,21 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     mode, stop_after, reference, tmp_path, monkeypatch
 ):
     config = config_of(mode, checkpoint_every=2)
-    make_collect = MAKE_COLLECT[mode]
+    make_collector = MAKE_COLLECTOR[mode]
 
-    def stopping_collect(pool, config):
-        collect, calls = make_collect(pool, config), []
+    def stopping_collector(pool, config):
+        calls = []
 
-        def wrapped(policy, specs):
+        def stop(policy, specs):
             calls.append(specs)
             if len(calls) > stop_after:
                 os.kill(os.getpid(), signal.SIGINT)
-            return collect(policy, specs)
+                wait_for_signal(pool)
 
-        return wrapped
+        return Interfered(make_collector(pool, config), stop)
 
     with pytest.raises(StopRequested, match="SIGINT"):
-        train(config, stopping_collect, tmp_path / "run", quiet=True)
+        train(config, stopping_collector, tmp_path / "run", quiet=True)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == stop_after
     assert not (tmp_path / "run" / "summary.json").exists()
@@ -249,20 +269,18 @@ def test_a_second_signal_stops_at_once(tmp_path):
 def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_path):
     config = config_of(eval_every=2, eval_episodes=3, checkpoint_every=100)
 
-    def interrupting_collect(pool, config):
-        collect = collect_asynchronously(pool, config)
-
-        def wrapped(policy, specs):
+    def interrupting_collector(pool, config):
+        def interrupt(policy, specs):
             if policy.greedy and cause == "signal":
                 os.kill(os.getpid(), signal.SIGTERM)
+                wait_for_signal(pool)
             elif policy.greedy:
                 raise TooManyFailuresError
-            return collect(policy, specs)
 
-        return wrapped
+        return Interfered(asynchronous_collector(pool, config), interrupt)
 
     with pytest.raises((StopRequested, TooManyFailuresError)):
-        train(config, interrupting_collect, tmp_path / "run", quiet=True)
+        train(config, interrupting_collector, tmp_path / "run", quiet=True)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == 2
     run(tmp_path / "run", config, checkpoint)

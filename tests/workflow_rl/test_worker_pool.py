@@ -217,3 +217,13 @@ def test_workers_import_no_torch_and_share_their_memory():
     for megabytes, torch_maps in lines:
         assert torch_maps == "0"
         assert int(megabytes) < 30
+
+
+def test_slow_workers_are_so_much_slower():
+    with WorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
+        seconds = []
+        for worker in range(2):
+            pool.send(worker, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [0])])
+            seconds.append(pool.receive(worker).busy_seconds)
+    assert 0.25 <= seconds[0] < 0.5
+    assert seconds[1] < 0.1

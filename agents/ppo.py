@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,11 +24,16 @@ from agents.losses import (
 from agents.networks import ActorCritic
 from agents.numpy_policy import PolicyParameters
 from agents.ppo_config import PPOConfig
-from agents.trajectory import Trajectory, distinct_rows, make_batch, stack_obs
+from agents.trajectory import FloatArray, Trajectory, distinct_rows, make_batch, stack_obs
 
 
 class UpdateMetrics(NamedTuple):
-    """What one update did. Losses and fractions are means over its minibatches."""
+    """What one update did. Losses and fractions are means over its minibatches.
+
+    The first six are NaN if every step was stale: there were no minibatches then.
+    learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
+    stale_fraction: share of the steps left out for their lag.
+    """
 
     policy_loss: float
     value_loss: float
@@ -36,6 +42,10 @@ class UpdateMetrics(NamedTuple):
     clip_fraction: float
     explained_variance: float
     learning_rate: float
+    policy_lag_min: int
+    policy_lag_mean: float
+    policy_lag_max: int
+    stale_fraction: float
 
 
 class TensorBatch(NamedTuple):
@@ -83,11 +93,30 @@ class PPOAgent:
 
         progress: share of the run's episodes collected before this rollout, from 0 to 1; the
         learning rate falls with it linearly to `learning_rate_final`.
+
+        Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
+        is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
+        2020). If none do, the weights and the optimizer stay as they are.
         """
         config = self.config
-        learning_rate = config.learning_rate + progress * (
-            config.learning_rate_final - config.learning_rate
+        lag = np.array([self.policy_version - t.policy_version for t in trajectories])
+        n_steps = np.array([t.length for t in trajectories])
+        limit = math.inf if config.max_policy_lag is None else config.max_policy_lag
+        is_valid = lag <= limit
+        valid_fraction = float(n_steps[is_valid].sum() / n_steps.sum())
+        learning_rate = valid_fraction * (
+            config.learning_rate + progress * (config.learning_rate_final - config.learning_rate)
         )
+        valid = list(itertools.compress(trajectories, is_valid))
+        losses = self._learn(valid, learning_rate) if valid else [math.nan] * 6
+        self.policy_version += 1
+        mean_lag = float(np.average(lag, weights=n_steps))
+        lags = (int(lag.min()), mean_lag, int(lag.max()))
+        return UpdateMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
+
+    def _learn(self, trajectories: Sequence[Trajectory], learning_rate: float) -> list[float]:
+        """All epochs over the trajectories. Returns the metrics down to explained_variance."""
+        config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
 
@@ -98,10 +127,8 @@ class PPOAgent:
             order = shuffle.permutation(len(batch.action))
             if not self._run_epoch(distinct_obs, batch, order, history):
                 break
-        self.policy_version += 1
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
-        variance = explained_variance(batch.value, batch.return_)
-        return UpdateMetrics._make([*means, variance, learning_rate])
+        return [*means, explained_variance(batch.value, batch.return_)]
 
     @torch.no_grad()
     def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[Tensor, TensorBatch]:
@@ -124,10 +151,22 @@ class PPOAgent:
             config.discount,
             config.gae_lambda,
             config.reward_scale,
+            self._ratio(distinct_obs, obs_index[: len(obs)], trajectories)
+            if config.correction == "vtrace"
+            else None,
         )
         columns = (obs_index[: len(obs)], *batch[1:])
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
         return distinct_obs, TensorBatch(*tensors)
+
+    def _ratio(
+        self, distinct_obs: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
+    ) -> FloatArray:
+        """How likely each action is now over how likely it was when it was taken, [B]."""
+        log_probs = torch.log_softmax(self.network.actor(distinct_obs), dim=-1).cpu().numpy()
+        action = np.concatenate([trajectory.action for trajectory in trajectories])
+        log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
+        return np.exp(log_probs[obs_index, action].astype(np.float64) - log_prob)
 
     def _run_epoch(
         self,

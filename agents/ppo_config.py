@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 from agents.numpy_policy import ACTIVATIONS
 
+CORRECTIONS = ("none", "vtrace")
+
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense."""
+    """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense.
+
+    correction: how advantages and targets account for a policy lag: "none" (generalised advantage
+    estimation, as if there were none) or "vtrace".
+    max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
+    (Sample Factory's counts minibatches, and the lag it names is masked already.)
+    """
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
@@ -26,6 +34,8 @@ class PPOConfig:
     normalise_advantage: bool = True
     reward_scale: float = 0.1
     target_kl: float | None = None
+    correction: str = "none"
+    max_policy_lag: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
@@ -53,6 +63,18 @@ class PPOConfig:
             "target_kl",
             self.target_kl,
             "greater than 0",
+        )
+        _require(
+            self.correction in CORRECTIONS,
+            "correction",
+            self.correction,
+            f"one of {', '.join(CORRECTIONS)}",
+        )
+        _require(
+            self.max_policy_lag is None or self.max_policy_lag >= 0,
+            "max_policy_lag",
+            self.max_policy_lag,
+            "0 or greater",
         )
 
 

@@ -32,6 +32,8 @@ from agents.ppo_config import PPOConfig
         ("activation", "sigmoid"),
         ("target_kl", 0.0),
         ("target_kl", -0.01),
+        ("correction", "retrace"),
+        ("max_policy_lag", -1),
     ],
 )
 def test_a_bad_hyperparameter_is_named(name: str, value: object) -> None:
@@ -51,6 +53,7 @@ def test_hyperparameters_at_the_bounds_are_accepted() -> None:
         entropy_coef=0.0,
         value_coef=0.0,
         target_kl=1e-9,
+        max_policy_lag=0,
     )
     assert config.discount == 1.0
     assert PPOConfig(discount=0.0, gae_lambda=1.0).target_kl is None

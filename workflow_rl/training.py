@@ -276,12 +276,6 @@ def _row(
         "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
         "worker_utilisation": rollout.utilisation,
         "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "policy_lag_min": min(state.updates - 1 - t.policy_version for t in rollout.trajectories),
-        "policy_lag_mean": float(
-            np.mean([state.updates - 1 - t.policy_version for t in rollout.trajectories])
-        ),
-        "policy_lag_max": max(state.updates - 1 - t.policy_version for t in rollout.trajectories),
-        "stale_fraction": 0.0,
         "dropped_steps": rollout.dropped_steps,
         "queue_length": rollout.queue_length,
         "return_mean": float(np.mean(returns)),

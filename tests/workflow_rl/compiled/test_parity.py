@@ -15,13 +15,13 @@ from workflow_rl.compiled.simulator import CompiledSimulator
 from workflow_rl.compiled.state import NONE
 from workflow_rl.config import TrainConfig
 from workflow_rl.cyborg_env import CyborgEnv
+from workflow_rl.cyborg_network import cyborg_network
 from workflow_rl.parity import (
     BLUE_AGENTS,
     LockStep,
     Share,
     _first_differences,
     _shares,
-    cyborg_network,
     make_blue_agent,
     parity,
 )

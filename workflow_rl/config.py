@@ -21,8 +21,9 @@ MINIMUM_EPISODES_PER_UPDATE = 24
 BATCHINGS = ("exact-lag", "whole-batches", "first-come")
 WHEN_FULL = ("wait", "drop")
 
-# What a resumed run may be given anew. None of it changes the weights the run ends with, but for
-# the device: CPU and GPU round differently.
+# What a resumed run may be given anew, n_envs only if it plays complete episodes: which ones an env
+# plays that goes on from unroll to unroll depends on how many there are. None of it changes the
+# weights the run ends with, but for the device: CPU and GPU round differently.
 FREE_ON_RESUME = frozenset(
     {
         "n_envs",
@@ -192,6 +193,11 @@ class TrainConfig:
                         f"{getattr(self, name)} does not go with --batching exact-lag, which "
                         "neither drops nor joins batches",
                     )
+
+    @property
+    def free_on_resume(self) -> frozenset[str]:
+        """The fields that a resumed run may be given anew."""
+        return FREE_ON_RESUME if self.num_steps_per_env is None else FREE_ON_RESUME - {"n_envs"}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as config.json and checkpoints keep them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -83,14 +83,23 @@ class Player:
             trajectories += self.step(actor)
         return trajectories + self._recorder.cut(actor.policy_version)
 
-    def restore(self, env: int, spec: EpisodeSpec, actions: Sequence[int]) -> None:
-        """Bring an env to where these actions, at least one, led in the episode."""
-        obs = self._envs.reset([env], [spec])
-        return_before = 0.0
-        for action in actions:
-            obs, reward, _, _ = self._envs.step([env], [action])
-            return_before += float(reward[0])
-        self._recorder.begin({env: spec}, obs, len(actions), return_before)
+    def restore(
+        self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Sequence[int]]
+    ) -> None:
+        """Bring each env to where its actions, at least one, lead in its episode."""
+        envs = list(specs)
+        obs = np.array(self._envs.reset(envs, list(specs.values())))
+        returns = np.zeros(len(envs))
+        for t in range(max(map(len, actions.values()))):
+            rows = [row for row, env in enumerate(envs) if t < len(actions[env])]
+            going_on = [envs[row] for row in rows]
+            transitions = self._envs.step(going_on, [actions[env][t] for env in going_on])
+            obs[rows] = transitions.obs
+            returns[rows] += transitions.reward
+        for row, env in enumerate(envs):
+            self._recorder.begin(
+                {env: specs[env]}, obs[row : row + 1], len(actions[env]), float(returns[row])
+            )
 
 
 class EpisodeRecorder:
@@ -185,7 +194,9 @@ class EpisodeRecorder:
                 trajectory = self._trajectory(env, False, False, policy_version)
                 trajectories.append(trajectory)
                 self.steps_before[env] += trajectory.length
-                self._return_before[env] = trajectory.episode_return
+                # Step by step, so that the sum does not depend on where the cuts are.
+                for reward in trajectory.reward.tolist():
+                    self._return_before[env] += reward
                 self._started_at[env] = self._now
         return trajectories
 

@@ -64,6 +64,12 @@ class Rollout(NamedTuple):
             return len(self.trajectories)
         return self.steps_to_learn / num_steps_per_env
 
+    def dropped(self) -> Rollout:
+        """What is left of it once its trajectories are dropped."""
+        return self._replace(
+            trajectories=[], dropped_steps=self.env_steps, dropped_episodes=self.episodes
+        )
+
     @property
     def worker_seconds(self) -> float:
         """Wall time of the collection, added up over all workers."""
@@ -87,6 +93,18 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     """Sorted by episode, and within one by steps: in whatever order they came."""
     return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
+
+
+def joined(rollouts: Sequence[Rollout]) -> Rollout:
+    """One rollout of several, oldest first, of the same workers."""
+    return rollouts[-1]._replace(
+        trajectories=in_order(t for rollout in rollouts for t in rollout.trajectories),
+        collect_seconds=sum(rollout.collect_seconds for rollout in rollouts),
+        busy_seconds=sum(rollout.busy_seconds for rollout in rollouts),
+        workers_restarted=sum(rollout.workers_restarted for rollout in rollouts),
+        dropped_steps=sum(rollout.dropped_steps for rollout in rollouts),
+        dropped_episodes=sum(rollout.dropped_episodes for rollout in rollouts),
+    )
 
 
 class Collector(Protocol):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from typing import Protocol, Self, TypeAlias
 
 from agents.numpy_policy import NumpyPolicy
@@ -18,16 +18,23 @@ from agents.trajectory import Trajectory
 from workflow_rl.config import TrainConfig
 from workflow_rl.episode import EpisodeSpec, episode_spec
 from workflow_rl.parallel_env_async import AsyncParallelEnv
-from workflow_rl.rollout import Collector, Rollout, in_order
+from workflow_rl.rollout import Collector, Rollout, in_order, joined
 from workflow_rl.slots import Slot, first_slots
 from workflow_rl.work import Work
-from workflow_rl.worker_pool import WorkerPool
+from workflow_rl.worker_pool import POLL_SECONDS, WorkerPool
+
+JOIN_SECONDS = 1.0
+
+Play: TypeAlias = Callable[[], Rollout | None]
 
 PlayBatch: TypeAlias = Callable[[NumpyPolicy, int], Rollout]
 """Collects the batch of this number, counted from 0, with this policy."""
 
-Batches: TypeAlias = Callable[[Callable[[], NumpyPolicy]], Generator[Rollout, None, None]]
-"""Collects one batch after another, asking for the newest policy as it goes."""
+Newest: TypeAlias = Callable[[], NumpyPolicy | None]
+"""The policy to collect with now; None if collecting is to pause."""
+
+Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
+"""Collects one batch after another, until it is to pause. Called again, it goes on from there."""
 
 
 class Schedule(Protocol):
@@ -48,6 +55,58 @@ class Schedule(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+
+class _CollectorThread:
+    """The thread that alone speaks to the workers: it plays one thing after another.
+
+    Once one has failed the workers are in disarray, and all later ones fail for the same reason.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._queue: queue.SimpleQueue[tuple[Future[Rollout | None], Play] | None]
+        self._queue = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self._thread.start()
+
+    def submit(self, play: Play) -> Future[Rollout | None]:
+        """Have it play this after all before."""
+        future: Future[Rollout | None] = Future()
+        self._queue.put((future, play))
+        return future
+
+    def close(self) -> None:
+        """Have it give up whatever it does. Takes a few seconds at most."""
+        self._pool.cancel()
+        self._queue.put(None)
+        self._thread.join(JOIN_SECONDS)
+        if self._thread.is_alive():
+            # Half-way through a message of a worker that hangs: without the worker it goes on.
+            self._pool.close()
+            self._thread.join()
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        while (submitted := self._queue.get()) is not None:
+            future, play = submitted
+            try:
+                if failure is not None:
+                    raise failure
+                future.set_result(play())
+            except BaseException as error:
+                failure = error
+                future.set_exception(error)
+
+
+def _result_of(future: Future[Rollout | None]) -> Rollout:
+    # Python calls signal handlers in the main thread alone, which has to wake up for that: the
+    # signal itself may have come to another thread.
+    while not future.done():
+        wait([future], POLL_SECONDS)
+    rollout = future.result()
+    assert rollout is not None
+    return rollout
 
 
 class ExactLag:
@@ -75,39 +134,40 @@ class ExactLag:
         self._collector = collector
         self._play_batch = play_batch
         self._next_batch = first_batch
-        self._pending: deque[tuple[NumpyPolicy, Future[Rollout]]] = deque()
-        self._thread = ThreadPoolExecutor(1, "collector")
-        self._first_policies = policies
+        self._to_begin = deque(policies)
+        self._begun: deque[tuple[NumpyPolicy, Future[Rollout | None]]] = deque()
 
     def _begin(self, policy: NumpyPolicy) -> None:
-        future = self._thread.submit(self._play_batch, policy, self._next_batch)
-        self._pending.append((policy, future))
+        play = functools.partial(self._play_batch, policy, self._next_batch)
+        self._begun.append((policy, self._thread.submit(play)))
         self._next_batch += 1
 
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """The rollout of `lag` updates ago, while that of `policy` begins to be collected."""
-        while len(self._pending) <= self.lag:
+        while len(self._begun) <= self.lag:
             self._begin(policy)
-        _, future = self._pending.popleft()
-        waiting = sum(future.done() for _, future in self._pending)
-        return future.result()._replace(queue_length=waiting)
+        rollout = _result_of(self._begun[0][1])
+        self._begun.popleft()
+        waiting = sum(future.done() for _, future in self._begun)
+        return rollout._replace(queue_length=waiting)
 
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these once the batches begun are collected."""
-        return self._thread.submit(self._collector.collect, policy, specs).result()
+        play = functools.partial(self._collector.collect, policy, specs)
+        return _result_of(self._thread.submit(play))
 
     def policies(self) -> list[NumpyPolicy]:
         """Those whose rollouts the learner has not had yet, oldest first."""
-        return [policy for policy, _ in self._pending]
+        return [*(policy for policy, _ in self._begun), *self._to_begin]
 
     def __enter__(self) -> Self:
-        for policy in self._first_policies:
-            self._begin(policy)
+        self._thread = _CollectorThread(self._pool)
+        while self._to_begin:
+            self._begin(self._to_begin.popleft())
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.cancel()
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.close()
 
 
 class FreeRunning:
@@ -135,106 +195,76 @@ class FreeRunning:
         self._capacity = capacity
         self._drop = drop
         self._take_all = take_all
-        self._changed = threading.Condition()
+        self._collecting: Future[Rollout | None] | None = None
+        self._changed = threading.Condition()  # Guards all below.
         self._waiting: deque[Rollout] = deque()
+        self._to_put: deque[Rollout] = deque()
         self._dropped: list[Rollout] = []
         self._policy: NumpyPolicy | None = None
-        self._evaluation: Future[Rollout] | None = None
-        self._play_evaluation: Callable[[], Rollout] | None = None
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """The batch that has waited longest, or all that wait, once there is one."""
         with self._changed:
             self._policy = policy
-            if self._thread.ident is None:
-                self._thread.start()
-            self._changed.wait_for(lambda: self._waiting or self._failure)
-            if self._failure is not None:
-                raise self._failure
+            if self._collecting is None:
+                self._collecting = self._thread.submit(self._collect)
+            while not self._waiting and not self._collecting.done():
+                self._changed.wait(POLL_SECONDS)  # See _result_of.
+            if self._collecting.done():
+                self._collecting.result()
             taken = [self._waiting.popleft()]
             while self._take_all and self._waiting:
                 taken.append(self._waiting.popleft())
             dropped, self._dropped = self._dropped, []
             queue_length = len(self._waiting)
             self._changed.notify_all()
-        # The time that went into the dropped ones was spent all the same.
-        return taken[0]._replace(
-            trajectories=in_order(t for rollout in taken for t in rollout.trajectories),
-            collect_seconds=sum(rollout.collect_seconds for rollout in dropped + taken),
-            busy_seconds=sum(rollout.busy_seconds for rollout in dropped + taken),
-            workers_restarted=sum(rollout.workers_restarted for rollout in dropped + taken),
-            queue_length=queue_length,
-            dropped_steps=sum(rollout.env_steps for rollout in dropped),
-            dropped_episodes=sum(t.ended for rollout in dropped for t in rollout.trajectories),
-        )
+        return joined(dropped + taken)._replace(queue_length=queue_length)
 
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these between two batches."""
-        done: Future[Rollout] = Future()
-        with self._changed:
-            if self._failure is not None:
-                raise self._failure
-            self._play_evaluation = functools.partial(self._collector.collect, policy, specs)
-            self._evaluation = done
-            self._changed.notify_all()
-        return done.result()
+        """Play these once the workers have finished what they are at, which is not lost."""
+        self._pause()
+        play = functools.partial(self._collector.collect, policy, specs)
+        rollout = _result_of(self._thread.submit(play))
+        self._collecting = None
+        return rollout
 
     def policies(self) -> list[NumpyPolicy]:
         """None: a resumed run begins its batches anew."""
         return []
 
     def __enter__(self) -> Self:
+        self._thread = _CollectorThread(self._pool)
         return self
 
     def __exit__(self, *error: object) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._pool.cancel()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._pause()
+        self._thread.close()
 
-    def _run(self) -> None:
-        try:
-            while not self._closed:
-                with contextlib.closing(self._batches(self._newest)) as batches:
-                    for rollout in batches:
-                        self._put(rollout)
-                        if self._closed or self._evaluation is not None:
-                            break
-                if self._evaluation is not None:
-                    self._evaluate()
-        except BaseException as error:
-            with self._changed:
-                self._failure = error
-                if self._evaluation is not None:
-                    self._evaluation.set_exception(error)
+    def _pause(self) -> None:
+        """Have collecting end soon; the next call of `next_rollout` lets it go on."""
+        with self._changed:
+            self._policy = None
+            self._changed.notify_all()
+
+    def _collect(self) -> None:
+        self._put()
+        for rollout in self._batches(lambda: self._policy):
+            self._to_put.append(rollout)
+            self._put()
+
+    def _put(self) -> None:
+        """Let what has been collected wait for the learner, unless there is to be a pause."""
+        with self._changed:
+            while self._to_put:
+                if self._drop and len(self._waiting) == self._capacity:
+                    self._dropped = [joined([*self._dropped, self._waiting.popleft().dropped()])]
+                self._changed.wait_for(
+                    lambda: len(self._waiting) < self._capacity or self._policy is None
+                )
+                if len(self._waiting) == self._capacity:
+                    return
+                self._waiting.append(self._to_put.popleft())
                 self._changed.notify_all()
-
-    def _newest(self) -> NumpyPolicy:
-        assert self._policy is not None
-        return self._policy
-
-    def _put(self, rollout: Rollout) -> None:
-        with self._changed:
-            if self._drop and len(self._waiting) == self._capacity:
-                self._dropped.append(self._waiting.popleft())
-            self._changed.wait_for(
-                lambda: len(self._waiting) < self._capacity or self._closed or self._evaluation
-            )
-            self._waiting.append(rollout)
-            self._changed.notify_all()
-
-    def _evaluate(self) -> None:
-        assert self._play_evaluation is not None
-        rollout = self._play_evaluation()
-        with self._changed:
-            assert self._evaluation is not None
-            self._evaluation.set_result(rollout)
-            self._evaluation = None
 
 
 def make_schedule(
@@ -263,8 +293,7 @@ def make_schedule(
         batches = functools.partial(_whole_batches, play_batch, itertools.count(updates))
     else:
         assert isinstance(collector, AsyncParallelEnv)
-        work = _endless(config, collector, episodes)
-        batches = functools.partial(_first_come, config, collector, work)
+        batches = _FirstCome(config, collector, episodes).batches
     drop = config.when_full == "drop"
     return FreeRunning(
         pool, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
@@ -291,49 +320,63 @@ def _play_batch(
 
 
 def _whole_batches(
-    play_batch: PlayBatch, numbers: Iterator[int], newest: Callable[[], NumpyPolicy]
+    play_batch: PlayBatch, numbers: Iterator[int], newest: Newest
 ) -> Generator[Rollout, None, None]:
-    for number in numbers:
-        yield play_batch(newest(), number)
+    while (policy := newest()) is not None:
+        yield play_batch(policy, next(numbers))
 
 
-def _endless(config: TrainConfig, collector: AsyncParallelEnv, first_episode: int) -> Work:
-    if config.num_steps_per_env is not None:
-        unrolls = collector.unroll_work()
-        unrolls.add_rounds(math.inf)
-        return unrolls
-    numbers = itertools.count(first_episode)
-    specs = (episode_spec(config.seed, number, config.red_agent) for number in numbers)
-    return collector.episode_work(specs, math.inf)
-
-
-def _first_come(
-    config: TrainConfig,
-    collector: AsyncParallelEnv,
-    work: Work,
-    newest: Callable[[], NumpyPolicy],
-) -> Generator[Rollout, None, None]:
+class _FirstCome:
     """Batches of whatever the workers send first."""
-    pool = collector.pool
-    start, failures_before = time.perf_counter(), pool.failures
-    trajectories: list[Trajectory] = []
-    busy_seconds = 0.0
-    with contextlib.closing(collector.play(work, newest)) as arriving:
-        for some, seconds in arriving:
-            trajectories += some
-            busy_seconds += seconds
-            if config.num_steps_per_env is None:
-                is_enough = len(trajectories) >= config.episodes_per_update
-            else:
-                is_enough = sum(t.length for t in trajectories) >= config.steps_per_update
-            if is_enough:
+
+    def __init__(
+        self, config: TrainConfig, collector: AsyncParallelEnv, first_episode: int
+    ) -> None:
+        self._config = config
+        self._collector = collector
+        self._work = self._endless_work(first_episode)
+        self._trajectories: list[Trajectory] = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = 0
+
+    def _endless_work(self, first_episode: int) -> Work:
+        config = self._config
+        if config.num_steps_per_env is not None:
+            unrolls = self._collector.unroll_work()
+            unrolls.add_rounds(math.inf)
+            return unrolls
+        numbers = itertools.count(first_episode)
+        specs = (episode_spec(config.seed, number, config.red_agent) for number in numbers)
+        return self._collector.episode_work(specs, math.inf)
+
+    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
+        """One after another; what is left at a pause is the beginning of the next."""
+        start = time.perf_counter()
+        for trajectories, busy_seconds in self._collector.play(self._work, newest):
+            self._trajectories += trajectories
+            self._busy_seconds += busy_seconds
+            if self._is_enough():
                 now = time.perf_counter()
-                yield Rollout(
-                    trajectories=in_order(trajectories),
-                    collect_seconds=now - start,
-                    busy_seconds=busy_seconds,
-                    n_workers=pool.n_workers,
-                    workers_restarted=pool.failures - failures_before,
-                )
-                start, failures_before = now, pool.failures
-                trajectories, busy_seconds = [], 0.0
+                self._seconds += now - start
+                start = now
+                yield self._take()
+        self._seconds += time.perf_counter() - start
+
+    def _is_enough(self) -> bool:
+        if self._config.num_steps_per_env is None:
+            return len(self._trajectories) >= self._config.episodes_per_update
+        return sum(t.length for t in self._trajectories) >= self._config.steps_per_update
+
+    def _take(self) -> Rollout:
+        pool = self._collector.pool
+        rollout = Rollout(
+            trajectories=in_order(self._trajectories),
+            collect_seconds=self._seconds,
+            busy_seconds=self._busy_seconds,
+            n_workers=pool.n_workers,
+            workers_restarted=pool.failures - self._failures_before,
+        )
+        self._trajectories = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = pool.failures
+        return rollout

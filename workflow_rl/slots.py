@@ -63,8 +63,12 @@ def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
         return slots[env]._replace(episode=number).spec
 
     player = Player(envs, next_spec)
-    for env, slot in enumerate(slots):
-        if slot.actions:
-            player.restore(env, slot.spec, slot.actions)
-            episodes[env] += slot.stride
+    begun = {env: slot for env, slot in enumerate(slots) if slot.actions}
+    if begun:
+        player.restore(
+            {env: slot.spec for env, slot in begun.items()},
+            {env: slot.actions for env, slot in begun.items()},
+        )
+    for env, slot in begun.items():
+        episodes[env] += slot.stride
     return player

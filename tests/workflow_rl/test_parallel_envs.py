@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -90,9 +91,10 @@ class KilledOnce(CompiledEnvs):
 
     def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
         self._steps_to_go -= 1
-        if self._steps_to_go == 0 and not self._ticket.exists():
-            self._ticket.touch()
-            kill_process()
+        if self._steps_to_go == 0:
+            with suppress(FileExistsError):
+                self._ticket.touch(exist_ok=False)
+                kill_process()
         return super().step(envs, actions)
 
 

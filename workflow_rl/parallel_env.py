@@ -16,6 +16,7 @@ from workflow_rl.episode import EpisodeSpec
 from workflow_rl.play import Player, play_episodes
 from workflow_rl.rollout import Rollout, in_order
 from workflow_rl.slots import Slot, advance, player_in
+from workflow_rl.trace import COLLECTOR, Activity
 from workflow_rl.worker import Command, Replay
 from workflow_rl.worker_pool import WorkerError, WorkerPool
 
@@ -72,12 +73,14 @@ class ParallelEnv:
         for env in envs:
             groups.setdefault(env % self.pool.n_workers, []).append(env)
         failed: dict[int, WorkerError] = {}
+        self.pool.trace.mark(COLLECTOR, Activity.SENDING)
         for worker, group in groups.items():
             try:
                 self.pool.send(worker, command, payload_for(group))
             except WorkerError as error:
                 failed[worker] = error
         answers: list[Transitions] = []
+        self.pool.trace.mark(COLLECTOR, Activity.WAITING)
         for worker, group in groups.items():
             if worker not in failed:
                 try:
@@ -86,6 +89,7 @@ class ParallelEnv:
                     failed[worker] = error
             if worker in failed:
                 answers.append(self._recover(worker, failed[worker], group))
+        self.pool.trace.mark(COLLECTOR, Activity.ACTING)
         # From the order of the workers to that of `envs`.
         asked = [env for group in groups.values() for env in group]
         row_of = {env: row for row, env in enumerate(asked)}
@@ -138,8 +142,10 @@ class ParallelEnv:
     def _rollout(self, play: Callable[[], Iterable[Trajectory]]) -> Rollout:
         start = time.perf_counter()
         failures_before, busy_before = self.pool.failures, self.busy_seconds
+        trajectories = in_order(play())
+        self.pool.trace.mark(COLLECTOR, Activity.IDLE)
         return Rollout(
-            trajectories=in_order(play()),
+            trajectories=trajectories,
             collect_seconds=time.perf_counter() - start,
             busy_seconds=self.busy_seconds - busy_before,
             n_workers=self.pool.n_workers,

@@ -32,6 +32,7 @@ from workflow_rl.run_dir import RunDir
 from workflow_rl.scenario2 import ACTION_NAMES
 from workflow_rl.schedule import Schedule, make_schedule
 from workflow_rl.simulators import make_envs, worker_preload
+from workflow_rl.trace import LEARNER, Activity, Trace
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
 
 BEST_WINDOW = 100
@@ -73,7 +74,7 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
         ) from None
 
 
-def make_pool(config: TrainConfig) -> WorkerPool:
+def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
     """The workers of a run of this config, not started yet."""
     # Asynchronous workers play one episode of CybORG at a time, so one simulator each will do.
     one_env = (
@@ -89,6 +90,7 @@ def make_pool(config: TrainConfig) -> WorkerPool:
         config.max_worker_failures,
         worker_preload(config.simulator),
         [config.slow_worker_ms / 1000] * math.ceil(config.slow_worker_share * config.n_workers),
+        trace,
     )
 
 
@@ -98,8 +100,11 @@ def train(
     run_path: Path,
     resumed: Checkpoint | None = None,
     quiet: bool = False,
+    trace_path: Path | None = None,
 ) -> dict[str, Any]:
     """Run or resume a training run, and return its summary.
+
+    trace_path: file for a record of what its workers and its learner do when.
 
     The synchronous and the asynchronous trainer pass different `make_collector`; both give the
     same rollouts. Raises StopRequested and TooManyFailuresError once a checkpoint has been saved,
@@ -112,9 +117,10 @@ def train(
         state = resumed.training
     with (
         RunDir(run_path, config, state.updates if resumed else None) as run,
+        Trace(trace_path, config.to_dict()) as trace,
         logging_redirect_tqdm(),
     ):
-        pool = make_pool(config)
+        pool = make_pool(config, trace)
         schedule = make_schedule(
             config,
             pool,
@@ -160,16 +166,19 @@ def _loop(
     clock_start = time.perf_counter() - state.wall_seconds
     while state.episodes < config.total_episodes:
         pool.raise_if_stopped()
+        pool.trace.mark(LEARNER, Activity.WAITING)
         policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
         wait_start = time.perf_counter()
         rollout = schedule.next_rollout(policy)
 
+        pool.trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()
         metrics = agent.update(rollout.trajectories, min(1, state.episodes / config.total_episodes))
         update_seconds = time.perf_counter() - update_start
 
         eval_return, interruption = float("nan"), None
         if config.eval_every and agent.policy_version % config.eval_every == 0:
+            pool.trace.mark(LEARNER, Activity.EVALUATING)
             try:
                 eval_return = _evaluate(config, agent, schedule)
             except (StopRequested, TooManyFailuresError) as error:
@@ -179,6 +188,7 @@ def _loop(
             update_seconds,
             time.perf_counter() - clock_start - state.wall_seconds,
         )
+        pool.trace.mark(LEARNER, Activity.SAVING)
         _advance(state, rollout, seconds)
         run.log(_row(config, state, rollout, metrics, seconds, eval_return))
         if _is_best(config, state, eval_return):

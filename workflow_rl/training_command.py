@@ -13,7 +13,8 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
-from workflow_rl.config import FREE_ON_RESUME, ConfigError, Mode, TrainConfig
+from workflow_rl.config import ConfigError, Mode, TrainConfig
+from workflow_rl.output_files import require_writable
 from workflow_rl.presets import PRESETS
 from workflow_rl.training_options import RESUME_RUN_DIR
 
@@ -45,8 +46,12 @@ def run_command(mode: Mode, make_collector: MakeCollector, options: dict[str, An
             for name, value in config.to_dict().items():
                 click.echo(f"{name}: {value}")
             return
+        if options["trace"] is not None:
+            require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.red_agent)
-        summary = train(config, make_collector, run_path, resumed, options["quiet"])
+        summary = train(
+            config, make_collector, run_path, resumed, options["quiet"], options["trace"]
+        )
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint=_spelling(error.field_name)) from None
     except (RunDirError, CheckpointError) as error:
@@ -61,6 +66,8 @@ def run_command(mode: Mode, make_collector: MakeCollector, options: dict[str, An
     if options["final_evaluation"]:
         _evaluate(run_path, config, options)
     _report(run_path, summary)
+    if options["trace"] is not None:
+        click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
 
 
 def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
@@ -148,7 +155,7 @@ def _unfinished_checkpoint(mode: Mode, run_path: Path) -> Checkpoint:
 
 
 def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]) -> TrainConfig:
-    """The run's own config, with what the command line changes of FREE_ON_RESUME."""
+    """The run's own config, with what the command line changes of it."""
     try:
         config = TrainConfig.from_dict(checkpoint.config)
     except (KeyError, TypeError, ValueError):
@@ -158,7 +165,7 @@ def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, A
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(options).items():
         before = getattr(config.ppo if hasattr(config.ppo, name) else config, name)
-        if name in FREE_ON_RESUME:
+        if name in config.free_on_resume:
             changes[name] = value
         elif value != before:
             raise click.UsageError(

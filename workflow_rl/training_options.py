@@ -173,6 +173,10 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--eval-episodes", type=COUNT, help="Episodes of such an evaluation."),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="After training, run the official protocol with so many episodes a cell."),
+        option("--trace", type=click.Path(path_type=Path), metavar="FILE",
+               help="Record what every worker and the learner do when, in a file that Perfetto, "
+                    "chrome://tracing and plot --timeline open: of the run's beginning, if all of "
+                    "it would be more than 50 MB."),
         option("--quiet", is_flag=True, help="No progress bar."),
         option("--dry-run", is_flag=True, help="Print the run's config and stop."),
     ]  # fmt: skip

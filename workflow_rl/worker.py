@@ -24,6 +24,7 @@ from workflow_rl.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, Transi
 from workflow_rl.episode import EpisodeSpec
 from workflow_rl.play import play_episodes
 from workflow_rl.slots import Slot, player_in
+from workflow_rl.trace import Activity, Pipe, TracedActor, TracedEnvs, TracedPipe, mark
 
 
 class Command(Enum):
@@ -94,10 +95,17 @@ class FreeRunCount(NamedTuple):
     seconds: float
 
 
-def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_delay: float) -> None:
+def worker_main(
+    connection_to_main: Connection,
+    pickled_make_envs: bytes,
+    n_envs: int,
+    step_delay: float,
+    traced: bool,
+) -> None:
     """The life of a worker: make `n_envs` envs, answer requests until told to close.
 
-    step_delay: seconds that a step of them takes longer.
+    step_delay: seconds that a step of them takes longer. traced: record what it does, and send that
+    with every answer.
 
     Ends at once when the main process is gone, however that came about.
     """
@@ -106,10 +114,12 @@ def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_de
     # never visits them; the simulator's own garbage is young.
     gc.freeze()
     command = Command.START
+    marks = [mark(Activity.STARTING)] if traced else None
+    pipe: Pipe = connection_to_main if marks is None else TracedPipe(connection_to_main, marks)
     try:
         make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
         envs = make_envs(n_envs)
-        worker = _Worker(pipe, DelayedEnvs(envs, step_delay) if step_delay else envs)
+        worker = _Worker(pipe, DelayedEnvs(envs, step_delay) if step_delay else envs, marks)
         pipe.send(Reply(None))
         while command is not Command.CLOSE:
             command, payload = pipe.recv()
@@ -122,18 +132,22 @@ def worker_main(pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_de
 
 
 class _Worker:
-    """A worker's envs and actor, and one method for each command."""
+    """A worker's envs and actor, and one method for each command.
 
-    def __init__(self, pipe: Connection, envs: EnvBatch) -> None:
+    marks: of what it does; None if it is not traced.
+    """
+
+    def __init__(self, pipe: Pipe, envs: EnvBatch, marks: list[int] | None) -> None:
         self.pipe = pipe
-        self.envs = envs
+        self.envs = envs if marks is None else TracedEnvs(envs, marks)
+        self.marks = marks
         self.actor: Actor | None = None
 
     def answer(self, command: Command, payload: Any) -> None:
         start = time.perf_counter()
         match command:
             case Command.LOAD_ACTOR:
-                self.actor = cloudpickle.loads(payload)
+                self.actor = self._load(payload)
             case Command.PLAY:
                 self._play(payload)
             case Command.UNROLL:
@@ -149,6 +163,12 @@ class _Worker:
                 self.pipe.send(Reply(self._free_run(payload)))
             case Command.CLOSE:
                 self.envs.close()
+
+    def _load(self, pickled_actor: bytes) -> Actor:
+        if self.marks is not None:
+            self.marks.append(mark(Activity.LOADING))
+        actor: Actor = cloudpickle.loads(pickled_actor)
+        return actor if self.marks is None else TracedActor(actor, self.marks)
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> None:
         assert self.actor is not None

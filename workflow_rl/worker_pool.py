@@ -24,6 +24,7 @@ from typing import Any
 import cloudpickle
 
 from workflow_rl.env_batch import EnvBatchFactory
+from workflow_rl.trace import Trace, Traced
 from workflow_rl.worker import Command, Failure, Reply, Request, worker_main
 
 CLOSE_SECONDS = 2.0
@@ -78,16 +79,23 @@ class _WorkerProcess:
     """One worker: its process, its pipe, and what it was last asked."""
 
     def __init__(
-        self, index: int, make_envs: bytes, n_envs: int, step_delay: float, timeout: float
+        self,
+        index: int,
+        make_envs: bytes,
+        n_envs: int,
+        step_delay: float,
+        timeout: float,
+        trace: Trace,
     ) -> None:
         self.name = f"worker-{index}"
         self.timeout = timeout
+        self.trace = trace
         self.command = Command.START
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, timeout)
         self.process = _context.Process(
             target=worker_main,
-            args=(child_pipe, make_envs, n_envs, step_delay),
+            args=(child_pipe, make_envs, n_envs, step_delay, trace.is_on),
             name=self.name,
             daemon=True,
         )
@@ -126,6 +134,9 @@ class _WorkerProcess:
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
         self.heard_at = time.monotonic()
+        if isinstance(answer, Traced):
+            self.trace.extend(self.name, answer.marks)
+            answer = answer.answer
         if isinstance(answer, Failure):
             self.command = answer.command
             raise self._error("raised an exception") from RemoteTraceback(answer.traceback)
@@ -162,6 +173,7 @@ class WorkerPool:
     preload: module that the process imports that workers are forked from; of a main process's first
     pool only. It saves memory and time, and changes nothing else.
     step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
+    trace: where what the workers do is recorded, and what whoever asks them does.
     """
 
     def __init__(
@@ -173,6 +185,7 @@ class WorkerPool:
         max_failures: int = 10,
         preload: str = "workflow_rl.worker_preload",
         step_delays: Sequence[float] = (),
+        trace: Trace | None = None,
     ) -> None:
         self.n_workers = n_workers
         self.envs_per_worker = envs_per_worker
@@ -181,6 +194,7 @@ class WorkerPool:
         self.failures = 0
         self.preload = preload
         self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
+        self.trace = trace or Trace()
         self.stop_signal: int | None = None
         self._cancelled = False
         self._make_envs = cloudpickle.dumps(make_envs)
@@ -212,7 +226,12 @@ class WorkerPool:
     def _start(self, index: int) -> _WorkerProcess:
         ensure_fork_server(self.preload)
         return _WorkerProcess(
-            index, self._make_envs, self.envs_per_worker, self.step_delays[index], self.timeout
+            index,
+            self._make_envs,
+            self.envs_per_worker,
+            self.step_delays[index],
+            self.timeout,
+            self.trace,
         )
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:

@@ -1,0 +1,225 @@
+"""What every worker and the learner of a run do when, as a trace that Perfetto opens.
+
+A process or thread marks the moments at which it turns to something else; a span lasts from one
+mark to the next. So the spans of a row never overlap, and none of its time is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
+
+from agents.numpy_policy import Actor
+from workflow_rl.env_batch import EnvBatch
+from workflow_rl.output_files import write_text
+
+LEARNER = "learner"
+COLLECTOR = "collector"
+MAX_SPANS = 640_000  # Below 50 MB, which the viewers open in a few seconds.
+
+_ACTIVITY_BITS = 4
+_log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Activity(IntEnum):
+    """What a row of a trace does. Idle time is left blank."""
+
+    IDLE = 0
+    STARTING = 1
+    STEPPING = 2
+    ACTING = 3
+    RESETTING = 4
+    LOADING = 5
+    SENDING = 6
+    RECEIVING = 7
+    WAITING = 8
+    LEARNING = 9
+    EVALUATING = 10
+    SAVING = 11
+
+
+def mark(activity: Activity) -> int:
+    """From now on, this: nanoseconds of a clock all processes share, and the activity, packed."""
+    return time.perf_counter_ns() << _ACTIVITY_BITS | activity
+
+
+def unpacked(marked: int) -> tuple[int, Activity]:
+    """A mark's time in nanoseconds, and its activity."""
+    return marked >> _ACTIVITY_BITS, Activity(marked & (1 << _ACTIVITY_BITS) - 1)
+
+
+class Traced(NamedTuple):
+    """A worker's answer with its marks since the one before."""
+
+    answer: Any
+    marks: array[int]
+
+
+class Pipe(Protocol):
+    """What a worker needs of its connection."""
+
+    def send(self, obj: Any, /) -> None: ...
+
+    def recv(self) -> Any: ...
+
+
+class TracedPipe:
+    """Marks waiting and sending, and sends all marks along with the next answer."""
+
+    def __init__(self, pipe: Pipe, marks: list[int]) -> None:
+        self._pipe = pipe
+        self._marks = marks
+
+    def send(self, answer: Any, /) -> None:
+        """Send it as Traced."""
+        self._marks.append(mark(Activity.SENDING))
+        marks = array("q", self._marks)
+        self._marks.clear()
+        self._pipe.send(Traced(answer, marks))
+
+    def recv(self) -> Any:
+        """The next request."""
+        self._marks.append(mark(Activity.WAITING))
+        return self._pipe.recv()
+
+
+class TracedEnvs:
+    """Envs that mark stepping and resetting."""
+
+    def __init__(self, envs: EnvBatch, marks: list[int]) -> None:
+        self.n_envs = envs.n_envs
+        self.reset = _marking(Activity.RESETTING, envs.reset, marks)
+        self.step = _marking(Activity.STEPPING, envs.step, marks)
+        self.close = envs.close
+
+
+class TracedActor:
+    """An actor that marks acting."""
+
+    def __init__(self, actor: Actor, marks: list[int]) -> None:
+        self.policy_version = actor.policy_version
+        self.reset = actor.reset
+        self.act = _marking(Activity.ACTING, actor.act, marks)
+
+
+def _marking(activity: Activity, call: Callable[P, R], marks: list[int]) -> Callable[P, R]:
+    # Once a step, which takes 50 microseconds: everything looked up beforehand, `mark` inlined.
+    append, now, bits, code = marks.append, time.perf_counter_ns, _ACTIVITY_BITS, int(activity)
+
+    def marked(*args: P.args, **kwargs: P.kwargs) -> R:
+        append(now() << bits | code)
+        return call(*args, **kwargs)
+
+    return marked
+
+
+class Trace:
+    """Gathers the rows of a run; a context manager that writes the file at its end, however that
+    comes about. May be written to from any thread, each row from one at a time.
+
+    path: the file; None records nothing.
+    about: plain values that go into the file, for whoever draws it.
+    max_spans: after so many the rest of the run is left out.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        about: Mapping[str, Any] | None = None,
+        max_spans: int = MAX_SPANS,
+    ) -> None:
+        self.path = path
+        self._about = dict(about or {})
+        self._rows: dict[str, array[int]] = {}
+        self._room = max_spans
+        self._lock = threading.Lock()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is recorded."""
+        return self.path is not None
+
+    def mark(self, row: str, activity: Activity) -> None:
+        """From now on the row does this."""
+        if self.path is not None:
+            self.extend(row, [mark(activity)])
+
+    def extend(self, row: str, marks: Iterable[int]) -> None:
+        """Marks of a row, later than all it has."""
+        with self._lock:
+            if self._room > 0:
+                marks_of_row = self._rows.setdefault(row, array("q"))
+                before = len(marks_of_row)
+                marks_of_row.extend(marks)
+                self._room -= len(marks_of_row) - before
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.path is None:
+            return
+        try:
+            write_text(self.path, self.to_json())
+        except OSError as failure:
+            _log.error("the trace %s could not be written: %s", self.path, failure.strerror)
+            return
+        if self._room <= 0:
+            _log.warning("the trace is full: the end of the run is not in %s", self.path)
+
+    def to_json(self) -> str:
+        """The rows in the Trace Event Format: complete events ("X"), a thread for each row.
+
+        Times in microseconds from the first mark.
+        """
+        rows = sorted(self._rows, key=_place)
+        start = min((unpacked(marks[0])[0] for marks in self._rows.values() if marks), default=0)
+        events = [_metadata("process_name", 1, {"name": "workflow_rl"})]
+        for tid, row in enumerate(rows, 1):
+            events.append(_metadata("thread_name", tid, {"name": row}))
+            events.append(_metadata("thread_sort_index", tid, {"sort_index": tid}))
+        for tid, row in enumerate(rows, 1):
+            events += _events(self._rows[row], tid, start)
+        about = json.dumps(self._about)
+        return (
+            f'{{"displayTimeUnit": "ms", "otherData": {about}, "traceEvents": [\n'
+            + ",\n".join(events)
+            + "\n]}\n"
+        )
+
+
+def _place(row: str) -> tuple[bool, bool, int]:
+    """The learner first, then the collector, then the workers by number."""
+    number = row.rpartition("-")[2]
+    return row != LEARNER, row != COLLECTOR, int(number) if number.isdecimal() else 0
+
+
+def _metadata(name: str, tid: int, args: Mapping[str, Any]) -> str:
+    return json.dumps({"name": name, "ph": "M", "pid": 1, "tid": tid, "args": args})
+
+
+def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
+    for marked, following in pairwise(marks):
+        (begin, activity), (end, next_activity) = unpacked(marked), unpacked(following)
+        # What a process did last has no end that anyone knows: its replacement starts later.
+        if activity != Activity.IDLE and next_activity != Activity.STARTING:
+            yield (
+                f'{{"name":"{activity.name.lower()}","ph":"X","ts":{_microseconds(begin - start)},'
+                f'"dur":{_microseconds(end - begin)},"pid":1,"tid":{tid}}}'
+            )
+
+
+def _microseconds(nanoseconds: int) -> str:
+    """Exact in decimals, so that where one span ends and the next begins stays one number."""
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"

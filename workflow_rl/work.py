@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -27,7 +28,7 @@ class Work(Protocol):
 
 
 class EpisodeWork:
-    """Each episode once, by whichever worker is idle.
+    """Each episode once, by whichever worker is idle; the last ones not by a slow worker.
 
     n_specs: how many there are; infinity, if there is no end to them.
     largest_block: of episodes handed out at a time. smallest_block: what a worker plays at once.
@@ -47,10 +48,12 @@ class EpisodeWork:
         self._blocks = (smallest_block, largest_block)
         self._again: deque[EpisodeSpec] = deque()
         self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]
+        self._asked: list[tuple[float, int]] = [(0.0, 0)] * n_workers
+        self._pace: list[float | None] = [None] * n_workers
 
     def request(self, worker: int) -> Request | None:
         """The next block of episodes."""
-        if not self._n_waiting:
+        if not self._n_waiting or self._is_done_sooner_without(worker):
             return None
         block = [
             self._again.popleft() if self._again else next(self._specs)
@@ -58,6 +61,7 @@ class EpisodeWork:
         ]
         self._n_waiting -= len(block)
         self._playing[worker] = {spec.number: spec for spec in block}
+        self._asked[worker] = (time.perf_counter(), len(block))
         return Request(Command.PLAY, block)
 
     def _block_size(self) -> int:
@@ -67,16 +71,35 @@ class EpisodeWork:
         smallest, largest = self._blocks
         return math.ceil(min(self._n_waiting, max(smallest, min(share, largest))))
 
+    def _is_done_sooner_without(self, worker: int) -> bool:
+        """Whether the others finish what waits before this one has played a block of it.
+
+        By the seconds an episode took each of them last. The fastest never answers yes.
+        """
+        others = [pace for index, pace in enumerate(self._pace) if index != worker]
+        own = self._pace[worker]
+        known = [pace for pace in others if pace is not None]
+        if own is None or not known or len(known) < len(others):
+            return False
+        block = self._block_size()
+        seconds_without = self._n_waiting / sum(1 / pace for pace in known) + block * max(known)
+        return block * own > seconds_without
+
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
         """True with the last episode of its block."""
         for trajectory in trajectories:
             del self._playing[worker][trajectory.episode]
-        return not self._playing[worker]
+        if self._playing[worker]:
+            return False
+        start, size = self._asked[worker]
+        self._pace[worker] = (time.perf_counter() - start) / size
+        return True
 
     def lost(self, worker: int) -> None:
         """Its unfinished episodes are handed out again, before all others."""
         self._again.extendleft(reversed(self._playing[worker].values()))
         self._n_waiting += len(self._playing[worker])
+        self._pace[worker] = None
         self._playing[worker] = {}
 
 

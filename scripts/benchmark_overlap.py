@@ -1,0 +1,122 @@
+"""What overlap and complete episodes bring: ratios of throughput, measured in turns.
+
+1. Cores busy: CybORG with as many workers as cores. Overlapped training against taking turns.
+2. Envs that wait: steps of 20 ms, and learning that takes as long as collecting. The same ratio.
+3. Stragglers: one worker in ten slowed 10 times. What a barrier at every step loses by it, against
+   what complete episodes lose.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from agents.numpy_policy import NumpyPolicy
+from agents.ppo_config import PPOConfig
+from workflow_rl.async_train_workflow_rl import asynchronous_collector
+from workflow_rl.config import TrainConfig
+from workflow_rl.episode import SeedStream, episode_spec
+from workflow_rl.parallel_env import ParallelEnv
+from workflow_rl.parallel_env_async import AsyncParallelEnv
+from workflow_rl.simulators import make_envs
+from workflow_rl.training import make_agent, train
+from workflow_rl.worker_pool import WorkerPool
+
+STEP_SECONDS = 0.002
+
+
+def rate_of(config: TrainConfig) -> float:
+    """Episodes/s of a whole training run, its workers' start left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = train(config, asynchronous_collector, Path(folder), quiet=True)
+    return float(summary["episodes_per_second_run"])
+
+
+def ratio_of_turns(rounds: int, one: Callable[[], float], other: Callable[[], float]) -> float:
+    """Median over the rounds of one / other, both measured in each."""
+    pairs = [(one(), other()) for _ in range(rounds)]
+    for pair in pairs:
+        click.echo(f"   {pair[0]:8.2f} against {pair[1]:8.2f}: {pair[0] / pair[1]:.2f}")
+    return statistics.median(a / b for a, b in pairs)
+
+
+def overlap_ratio(rounds: int, config: Callable[..., TrainConfig]) -> float:
+    """Overlapped training, lag 1, against taking turns."""
+    return ratio_of_turns(
+        rounds,
+        lambda: rate_of(config(async_rl=True)),
+        lambda: rate_of(config(async_rl=False)),
+    )
+
+
+def epochs_as_long_as_collecting(config: Callable[..., TrainConfig]) -> int:
+    """PPO epochs that take about as long as collecting a rollout does."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = train(config(), asynchronous_collector, Path(folder), quiet=True)
+    epochs = config().ppo.epochs
+    return round(epochs * summary["collect_seconds"] / summary["update_seconds"])
+
+
+def collected_rate(mode: str, delays: list[float], episodes: int, max_steps: int) -> float:
+    """Episodes/s of collecting alone, with ten workers of one env each."""
+    config = TrainConfig("async", n_envs=10, n_workers=10, max_steps=max_steps)
+    policy = NumpyPolicy(make_agent(config).policy_parameters())
+    envs = functools.partial(make_envs, config.max_steps, config.simulator)
+    specs = [episode_spec(0, n, config.red_agent, SeedStream.BENCHMARK) for n in range(episodes)]
+    with WorkerPool(envs, 10, step_delays=delays) as pool:
+        collector = ParallelEnv(pool, 10) if mode == "sync" else AsyncParallelEnv(pool)
+        collector.collect(policy, specs[:10])
+        return episodes / collector.collect(policy, specs).collect_seconds
+
+
+def loss_by_straggler(mode: str, episodes: int, max_steps: int) -> float:
+    """Share of the throughput that one slow worker in ten costs."""
+    alike = collected_rate(mode, [STEP_SECONDS] * 10, episodes, max_steps)
+    one_slow = collected_rate(mode, [10 * STEP_SECONDS, *[STEP_SECONDS] * 9], episodes, max_steps)
+    click.echo(f"   {mode:5} {alike:7.2f} episodes/s, with a slow worker {one_slow:7.2f}")
+    return 1 - one_slow / alike
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--rounds", type=click.IntRange(1), default=3, help="Turns of each.")
+@click.option("--n-envs", type=click.IntRange(1), default=100, help="Of the first comparison.")
+@click.option("--episodes", type=click.IntRange(10), default=600, help="Of a run in it.")
+@click.option("--max-steps", type=click.IntRange(1), default=100, help="Steps of an episode.")
+def main(rounds: int, n_envs: int, episodes: int, max_steps: int) -> None:
+    """Measure what collecting while learning, and complete episodes, bring."""
+    click.echo("cores busy: overlapped against taking turns, episodes/s")
+    busy = functools.partial(
+        TrainConfig, "async", n_envs=n_envs, total_episodes=episodes, max_steps=max_steps
+    )
+    click.echo(f"-> {overlap_ratio(rounds, busy):.2f}x")
+
+    click.echo("envs that wait 20 ms a step, learning as long as collecting, episodes/s")
+    waiting = functools.partial(
+        TrainConfig, "async", n_envs=8, n_workers=8, max_steps=math.ceil(0.3 * max_steps),
+        total_episodes=192, slow_worker_ms=20, slow_worker_share=1.0,
+    )  # fmt: skip
+    waiting = functools.partial(
+        waiting, ppo=PPOConfig(epochs=epochs_as_long_as_collecting(waiting))
+    )
+    click.echo(f"-> {overlap_ratio(rounds, waiting):.2f}x")
+
+    click.echo("one worker in ten slowed 10 times")
+    losses = [
+        (loss_by_straggler("sync", 20, max_steps), loss_by_straggler("async", 100, max_steps))
+        for _ in range(rounds)
+    ]
+    barrier, complete = (statistics.median(loss) for loss in zip(*losses, strict=True))
+    click.echo(f"-> the barrier loses {barrier:.0%}, complete episodes {complete:.0%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -24,11 +24,12 @@ from workflow_rl.compiled.tables import (
     FIRST_DECOY,
     MONITOR,
     N_BLUE_SESSIONS,
-    N_DECOYS,
+    N_SERVICES,
     OT_HOST,
     OT_PID,
     REMOVE,
     RESTORE,
+    SERVICE,
     SLEEP,
     TRUE,
     UNKNOWN,
@@ -80,8 +81,8 @@ def stop_process(s: Any, host: int, pid: int) -> None:
     kind = int(s.processes[process].kind)
     remove_process(s, host, process, previous)
     is_service = host == OT_HOST and s.ot_listed_with_pid and pid == OT_PID
-    for decoy in range(N_DECOYS):
-        is_service |= s.service_pid[host, decoy] == pid
+    for service in range(N_SERVICES):
+        is_service |= s.service_pid[host, service] == pid
     if kind & KIND >= SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
@@ -103,8 +104,8 @@ def restore(s: Any, host: int) -> None:
     s.n_red_sessions[host] = 0
     s.is_owned &= ~(1 << host)
     s.has_malware &= ~(1 << host)
-    for decoy in range(N_DECOYS):
-        s.service_pid[host, decoy] = 0
+    for service in range(N_SERVICES):
+        s.service_pid[host, service] = 0
     if host == OT_HOST:
         s.ot_running = True
         s.ot_active = True
@@ -122,5 +123,5 @@ def set_up_decoy(s: Any, decoy: int, host: int) -> None:
     is_privileged = BLUE_IS_PRIVILEGED[host] or DECOY_IS_PRIVILEGED[decoy]
     pid = add_process(s, host, decoy | (PRIVILEGED if is_privileged else 0))
     # A service keeps the PID of its first process.
-    if s.service_pid[host, decoy] == 0:
-        s.service_pid[host, decoy] = pid
+    if s.service_pid[host, SERVICE[decoy]] == 0:
+        s.service_pid[host, SERVICE[decoy]] = pid

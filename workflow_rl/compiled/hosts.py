@@ -21,8 +21,8 @@ from workflow_rl.compiled.state import (
 )
 from workflow_rl.compiled.tables import (
     DECOY_PORT,
+    FIRST_SLOT,
     LISTENING_PORTS,
-    MAX_SESSIONS_AT_FIRST,
     N_DECOYS,
     N_EPHEMERAL,
     N_HOSTS,
@@ -51,8 +51,8 @@ def has_pid(s: Any, host: int, pid: int) -> bool:
         if PIDS[host, i] == pid:
             # Only the OT service ever stops.
             return host != OT_HOST or pid != OT_PID or s.ot_running or has_added_pid(s, host, pid)
-    for i in range(MAX_SESSIONS_AT_FIRST):
-        if s.session_pid[host, i] == pid:
+    for i in range(FIRST_SLOT[host], FIRST_SLOT[host + 1]):
+        if s.session_pid[i] == pid:
             return True
     return has_added_pid(s, host, pid)
 

@@ -11,6 +11,7 @@ from workflow_rl.compiled.simulator import address_of, subnet_of
 from workflow_rl.compiled.state import KIND, MAX_PORTS, NONE, PRIVILEGED, SHELL
 from workflow_rl.compiled.tables import (
     DECOY_PORT,
+    DECOY_RUNS_ON,
     DECOYS,
     FIRST_EPHEMERAL,
     N_DECOYS,
@@ -23,6 +24,7 @@ from workflow_rl.compiled.tables import (
     PRIVILEGED_USERS,
     RED_HOST,
     SCENARIO,
+    SERVICE,
     STARTING_AGENTS,
     STARTING_HOSTS,
     STARTING_SLOTS,
@@ -93,7 +95,7 @@ def _processes(state: Any, host: int) -> list[Process]:
     ]
     for i in range(N_STARTING_SESSIONS):
         if STARTING_HOSTS[i] == host:
-            pid = int(state["session_pid"][host, STARTING_SLOTS[i]])
+            pid = int(state["session_pid"][STARTING_SLOTS[i]])
             processes.append((pid, STARTING_USERS[i] in PRIVILEGED_USERS, []))
     for pid, kind in _added(state, host):
         decoy = kind & KIND
@@ -110,14 +112,14 @@ def _red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
     assert len(sessions) == state["n_red_sessions"][host]
     assert any(privileged for _, privileged in sessions) == bool(state["is_owned"] >> host & 1)
     if host == RED_HOST:
-        sessions.insert(0, (int(state["session_pid"][host, STARTING_SLOTS[-1]]), True))
+        sessions.insert(0, (int(state["session_pid"][STARTING_SLOTS[-1]]), True))
     return sessions
 
 
 def _other_sessions(state: Any, host: int) -> list[tuple[str, int, bool]]:
     """Agent, PID, and whether it is root's or SYSTEM's: nobody ever loses or wins one."""
     return [
-        (agent, int(state["session_pid"][host, slot]), user in PRIVILEGED_USERS)
+        (agent, int(state["session_pid"][slot]), user in PRIVILEGED_USERS)
         for agent, at, slot, user in zip(
             STARTING_AGENTS, STARTING_HOSTS, STARTING_SLOTS, STARTING_USERS, strict=True
         )
@@ -132,8 +134,9 @@ def _services(state: Any, host: int) -> dict[str, Any]:
         pid = OT_PID if state["ot_listed_with_pid"] else None
         services["OTService"] = bool(state["ot_active"]), pid
     for decoy, name in enumerate(DECOYS):
-        if state["service_pid"][host, decoy]:
-            services[name] = int(state["service_pid"][host, decoy])
+        pid = int(state["service_pid"][host, SERVICE[decoy]])
+        if pid and DECOY_RUNS_ON[decoy, host]:
+            services[name] = pid
     return services
 
 

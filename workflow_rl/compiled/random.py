@@ -19,7 +19,7 @@ from workflow_rl.compiled.jit import compiled
 
 N, M = 624, 397
 WORD = 0xFFFFFFFF
-GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.int32)], align=True)
+GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.uint16)], align=True)
 
 
 def _initial_words() -> Any:

@@ -27,12 +27,11 @@ from workflow_rl.compiled.tables import (
     DISCOVER_SYSTEMS,
     ESCALATE,
     IMPACT,
-    MAX_SESSIONS_AT_FIRST,
     N_ACTIONS,
     N_ADDRESSES,
-    N_DECOYS,
     N_HOSTS,
     N_POSSIBLE_SUBNETS,
+    N_SERVICES,
     N_STARTING_SESSIONS,
     N_SUBNET_HOSTS,
     N_SUBNETS,
@@ -67,26 +66,25 @@ def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
     s.red_agent = red_agent
     draw_addresses(s)
     forget(s)
-    for host in range(N_HOSTS):
-        for i in range(MAX_SESSIONS_AT_FIRST):
-            s.session_pid[host, i] = 0
+    s.session_pid[:] = 0
     for i in range(N_STARTING_SESSIONS):
-        host = int(STARTING_HOSTS[i])
-        s.session_pid[host, STARTING_SLOTS[i]] = draw_pid(s, host)
+        s.session_pid[STARTING_SLOTS[i]] = draw_pid(s, int(STARTING_HOSTS[i]))
 
 
 @compiled
 def draw_addresses(s: Any) -> None:
     """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
+    # Lists that are empty when an episode begins: working space until then.
+    chosen, pool = s.suspicious_pid, s.ports
     s.first_address = BOUND_HOST
-    sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, s.pool)
+    sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, pool)
     for subnet in range(N_SUBNETS):
         # The choice of a part of the subnet that is large enough: all of it.
         randbelow(s, 1)
-        sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], s.chosen, s.pool)
+        sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], chosen, pool)
         for i in range(N_SUBNET_HOSTS[subnet]):
             host = SUBNET_HOSTS[subnet, i]
-            s.address_index[host] = s.chosen[i] + 1
+            s.address_index[host] = chosen[i] + 1
             if s.subnet_index[subnet] == BOUND_SUBNET and s.address_index[host] == BOUND_ADDRESS:
                 s.first_address = host
 
@@ -99,8 +97,8 @@ def forget(s: Any) -> None:
     s.free_process = NONE
     s.n_processes = 0
     for host in range(N_HOSTS):
-        for decoy in range(N_DECOYS):
-            s.service_pid[host, decoy] = 0
+        for service in range(N_SERVICES):
+            s.service_pid[host, service] = 0
     s.ot_running = True
     s.ot_active = True
     s.ot_listed_with_pid = True

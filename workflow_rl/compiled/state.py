@@ -6,14 +6,17 @@ import numpy as np
 
 from workflow_rl.compiled.random import GENERATOR, N
 from workflow_rl.compiled.tables import (
-    MAX_SESSIONS_AT_FIRST,
     N_DECOYS,
     N_EPHEMERAL,
     N_HOSTS,
+    N_LISTENING,
+    N_SERVICES,
+    N_STARTING_SESSIONS,
     N_SUBNETS,
 )
 
-MAX_PROCESSES = 224
+# A step adds at most a decoy and a red session: episodes of 100 steps always fit.
+MAX_PROCESSES = 200
 MAX_SUSPICIOUS_PIDS = 128
 MAX_PORTS = 600
 NONE = 255
@@ -51,8 +54,8 @@ STATE = np.dtype(
         # analysis found Red's files.
         ("event_host", np.uint8),
         ("reverse_shell_seen", np.bool_),
-        ("n_events", np.int32),
         ("event_ports", np.uint16),
+        ("n_events", np.uint8),
         ("caught_host", np.uint8),
         ("malware_found", np.bool_),
         # B_line: where it is, which actions it has made before, the first host it attacks.
@@ -95,10 +98,10 @@ STATE = np.dtype(
         ("n_suspicious", np.uint8),
         ("busy_host", np.uint8),
         ("n_ports", np.int16, 2),
-        ("session_pid", np.uint16, (N_HOSTS, MAX_SESSIONS_AT_FIRST)),
+        ("session_pid", np.uint16, N_STARTING_SESSIONS),
         ("processes", PROCESS, MAX_PROCESSES),
         # The PID that a decoy's service is listed with; 0: no such service.
-        ("service_pid", np.uint16, (N_HOSTS, N_DECOYS)),
+        ("service_pid", np.uint16, (N_HOSTS, N_SERVICES)),
         # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
         ("suspicious_pid", np.uint16, MAX_SUSPICIOUS_PIDS),
         ("suspicious_host", np.uint8, MAX_SUSPICIOUS_PIDS),
@@ -111,10 +114,8 @@ STATE = np.dtype(
         # The addresses: each subnet's index among the possible ones, each host's within its subnet.
         ("subnet_index", np.uint16, N_SUBNETS),
         ("address_index", np.uint8, N_HOSTS),
-        # Working space for the draws of a reset.
-        ("pool", np.uint16, 16),
-        ("chosen", np.uint16, 8),
     ],
     align=True,
 )
-assert STATE.itemsize <= 8192, STATE.itemsize
+# A scan shows all that listens on a host.
+assert N_LISTENING.max() + MAX_PROCESSES <= np.iinfo(STATE["n_events"]).max

@@ -49,7 +49,6 @@ N_PIDS = 32768
 PRIVILEGED_USERS = ("root", "SYSTEM")
 WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT = range(3)
-MAX_SESSIONS_AT_FIRST = 3
 
 
 def _index(hostname: str) -> int:
@@ -177,11 +176,9 @@ STARTING_HOSTS = np.array([host for _, host, _ in _starting_sessions()])
 STARTING_AGENTS = tuple(agent for agent, *_ in _starting_sessions())
 STARTING_USERS = tuple(user for *_, user in _starting_sessions())
 N_STARTING_SESSIONS = len(STARTING_HOSTS)
-# How many sessions were started on the same host before.
-STARTING_SLOTS = np.array(
-    [list(STARTING_HOSTS[:i]).count(host) for i, host in enumerate(STARTING_HOSTS)]
-)
-assert STARTING_SLOTS.max() < MAX_SESSIONS_AT_FIRST
+# The place of each when they are listed host by host, and where a host's begin and end.
+STARTING_SLOTS = np.argsort(np.argsort(STARTING_HOSTS, kind="stable"))
+FIRST_SLOT = np.searchsorted(np.sort(STARTING_HOSTS), np.arange(N_HOSTS + 1))
 _BLUES_USERS = [
     [user for agent, at, user in _starting_sessions() if (agent, at) == ("Blue", host)]
     for host in range(N_HOSTS)
@@ -267,6 +264,11 @@ DECOY_RUNS_ON = np.array(
     ]
 )
 DECOY_IS_PRIVILEGED = np.array([row[3] for row in DECOYS.values()])
+# Where a host lists the service of each decoy: one that runs on Windows only shares a place with
+# one that runs on Linux only.
+SERVICE = np.array([0, 1, 1, 2, 3, 4, 5, 2])
+N_SERVICES = int(SERVICE.max()) + 1
+assert all(len(set(SERVICE[runs])) == runs.sum() for runs in DECOY_RUNS_ON.T)
 
 # --- Red's actions -------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.env_batch import SerialEnvs
+
 Obs = NDArray[np.uint8]
 Step = tuple[Obs, float, bool, bool, dict[str, Any]]
 
@@ -64,6 +66,11 @@ class CountingEnv(gymnasium.Env[Obs, Any]):
     def _obs(self) -> Obs:
         count_and_hash = np.frombuffer(bytes([self._steps]) + self._digest[:6], np.uint8)
         return np.unpackbits(count_and_hash)[:OBS_DIM]
+
+
+def make_counting_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+    """CountingEnvs in the place of a run's simulator."""
+    return SerialEnvs(CountingEnv, n_envs)
 
 
 class SleepyEnv(CountingEnv):

@@ -147,7 +147,7 @@ class EpisodeRecorder:
         return_before: float = 0.0,
     ) -> None:
         """These envs are in an episode now, and see obs [len(specs), D]."""
-        if self._capacity == 0:
+        if not len(self._last_obs):
             self._last_obs = np.empty((self._n_envs, *obs.shape[1:]), obs.dtype)
             self._obs = np.empty((0, *self._last_obs.shape), obs.dtype)
         self._last_obs[list(specs)] = obs

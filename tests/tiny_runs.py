@@ -1,0 +1,147 @@
+"""Small training runs on CountingEnv: what happens before each collection, and what is learned."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agents.ppo import PPOAgent
+from agents.ppo_config import PPOConfig
+from agents.trajectory import Trajectory
+from tests.tiny_envs import make_counting_envs
+from workflow_rl import training
+from workflow_rl.async_train_workflow_rl import asynchronous_collector
+from workflow_rl.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.config import TrainConfig
+from workflow_rl.parallel_train_workflow_rl import synchronous_collector
+from workflow_rl.worker_pool import WorkerPool
+
+COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}
+PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
+
+Before: Any = Callable[[WorkerPool, Any, int], None]
+"""Is called with the pool, the policy and how many collections were before this one."""
+
+
+def config_of(
+    mode: str = "async", ppo: dict[str, Any] | None = None, **changes: Any
+) -> TrainConfig:
+    """A run of 5 envs; of 6 updates if its batches are 6 complete episodes."""
+    settings: dict[str, Any] = {"n_envs": 5, "total_episodes": 36, "red_agent": "mixed", "seed": 3}
+    if "num_steps_per_env" not in changes:
+        settings["episodes_per_update"] = 6
+    settings.update(changes)
+    return TrainConfig(mode=mode, ppo=PPOConfig(**PPO, **(ppo or {})), **settings)  # type: ignore[arg-type]
+
+
+class Interfered:
+    """A collector before whose collections something happens, in the thread that collects."""
+
+    def __init__(self, collector: Any, pool: WorkerPool, before: Before) -> None:
+        self._collector, self._pool, self._before = collector, pool, before
+        self._count = 0
+        self.start_slots = collector.start_slots
+
+    def _interfere(self, policy: Any) -> None:
+        self._before(self._pool, policy, self._count)
+        self._count += 1
+
+    def collect(self, policy: Any, specs: Any) -> Any:
+        self._interfere(policy)
+        return self._collector.collect(policy, specs)
+
+    def unroll(self, policy: Any, times: int = 1) -> Any:
+        self._interfere(policy)
+        return self._collector.unroll(policy, times)
+
+
+@contextmanager
+def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.MonkeyPatch]:
+    """Runs in here step these envs, and draw no learning curve."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "make_envs", make_envs)
+        patch.setattr(training, "plot_learning_curve", lambda *arguments: None)
+        yield patch
+
+
+def run(
+    path: Path, config: TrainConfig, before: Before | None = None, make_envs: Any = None
+) -> dict[str, Any]:
+    """Start the run in `path`, or go on with it."""
+
+    def make_collector(pool: WorkerPool, config: TrainConfig) -> Any:
+        collector = COLLECTORS[config.mode](pool, config)
+        return collector if before is None else Interfered(collector, pool, before)
+
+    resumed: Checkpoint | None = None
+    if (path / "checkpoint.pt").exists():
+        resumed = load_checkpoint(path / "checkpoint.pt")
+    with on_counting_envs(make_envs or make_counting_envs):
+        return training.train(config, make_collector, path, resumed, quiet=True)
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Bitwise, of the runs' last agents."""
+    left, right = (
+        load_checkpoint(path / "checkpoint.pt").agent["network"] for path in (one, other)
+    )
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+@contextmanager
+def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterator[list[Learned]]:
+    """What agents learn from in here: the version they had, and the trajectories."""
+    updates: list[Learned] = []
+    update = PPOAgent.update
+
+    def recording(agent: PPOAgent, trajectories: list[Trajectory], progress: float) -> Any:
+        updates.append((agent.policy_version, list(trajectories)))
+        before_update()
+        return update(agent, trajectories, progress)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PPOAgent, "update", recording)
+        yield updates
+
+
+Learned = tuple[int, list[Trajectory]]
+
+
+def lags(updates: list[Learned]) -> list[set[int]]:
+    """The lags of the samples of each update."""
+    return [{version - t.policy_version for t in learned} for version, learned in updates]
+
+
+def assert_one_episode_each(trajectories: list[Trajectory]) -> None:
+    """A trajectory's observations are of consecutive steps of one episode, from where it says.
+
+    CountingEnv counts an episode's steps in the first 8 bits.
+    """
+    for trajectory in trajectories:
+        obs = [*trajectory.obs, trajectory.last_obs]
+        steps = [int("".join(map(str, row[:8])), 2) for row in obs]
+        assert steps == list(
+            range(trajectory.steps_before, trajectory.steps_before + trajectory.length + 1)
+        )
+
+
+def assert_nothing_missing(trajectories: list[Trajectory], n_envs: int) -> None:
+    """Together they are what each env has played from its first step on, each step once."""
+    by_episode: dict[int, list[Trajectory]] = {}
+    for trajectory in sorted(trajectories, key=lambda t: (t.episode, t.steps_before)):
+        by_episode.setdefault(trajectory.episode, []).append(trajectory)
+    for pieces in by_episode.values():
+        assert pieces[0].steps_before == 0
+        for piece, following in itertools.pairwise(pieces):
+            assert following.steps_before == piece.steps_before + piece.length
+            assert not piece.ended
+    for env in range(n_envs):
+        played = sorted(number for number in by_episode if number % n_envs == env)
+        assert played == list(range(env, env + len(played) * n_envs, n_envs))
+        assert all(by_episode[number][-1].ended for number in played[:-1])

@@ -11,6 +11,7 @@ MODULES = {
     "train-async": "workflow_rl.async_train_workflow_rl",
     "evaluate": "workflow_rl.evaluation",
     "benchmark": "workflow_rl.benchmark",
+    "compare-modes": "workflow_rl.compare_modes",
     "parity": "workflow_rl.parity",
     "plot": "workflow_rl.plotting",
 }

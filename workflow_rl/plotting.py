@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from workflow_rl.output_files import require_writable
@@ -37,27 +38,33 @@ def learning_curve_figure(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> 
     by_episodes.set(xlabel="episodes", ylabel="episode return")
     by_seconds.set(xlabel="wall time (seconds)")
     for axes in (by_episodes, by_seconds):
-        # Returns span three decades, and what matters is the last one, near 0.
-        axes.set_yscale("symlog", linthresh=10)
-        bottom = axes.get_ylim()[0]
-        axes.set_yticks(RETURN_TICKS, [str(tick) for tick in RETURN_TICKS], minor=False)
-        axes.set_yticks([], minor=True)
-        axes.set_ylim(bottom, 0)
-        axes.grid(alpha=0.3)
+        scale_returns(axes)
     if len(runs) > 1:
         by_episodes.legend()
     figure.suptitle(f"Mean return of each update (pale) and of the last {RECENT_EPISODES} episodes")
     return figure
 
 
-def running_mean(metrics: Sequence[Mapping[str, float]]) -> list[float]:
-    """After each update, the mean return of the last RECENT_EPISODES episodes, in whole updates."""
+def scale_returns(axes: Axes) -> None:
+    """Scale the y axis for returns: they span three decades, and the one near 0 matters."""
+    axes.set_yscale("symlog", linthresh=10)
+    bottom = axes.get_ylim()[0]
+    axes.set_yticks(RETURN_TICKS, [str(tick) for tick in RETURN_TICKS], minor=False)
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(bottom, 0)
+    axes.grid(alpha=0.3)
+
+
+def running_mean(
+    metrics: Sequence[Mapping[str, float]], window: int = RECENT_EPISODES
+) -> list[float]:
+    """After each update, the mean return of the last `window` episodes, in whole updates."""
     means = []
     for last, row in enumerate(metrics):
         total = weight = 0.0
         for index in range(last, -1, -1):
             episodes_before = metrics[index - 1]["episodes"] if index else 0
-            if weight and row["episodes"] - episodes_before > RECENT_EPISODES:
+            if weight and row["episodes"] - episodes_before > window:
                 break
             count = metrics[index]["episodes"] - episodes_before
             if math.isnan(metrics[index]["return_mean"]):

@@ -210,7 +210,7 @@ class FreeRunning:
                 self._collecting = self._thread.submit(self._collect)
             while not self._waiting and not self._collecting.done():
                 self._changed.wait(POLL_SECONDS)  # See _result_of.
-            if self._collecting.done():
+            if not self._waiting:
                 self._collecting.result()
             taken = [self._waiting.popleft()]
             while self._take_all and self._waiting:
@@ -224,9 +224,8 @@ class FreeRunning:
         """Play these once the workers have finished what they are at, which is not lost."""
         self._pause()
         play = functools.partial(self._collector.collect, policy, specs)
-        rollout = _result_of(self._thread.submit(play))
         self._collecting = None
-        return rollout
+        return _result_of(self._thread.submit(play))
 
     def policies(self) -> list[NumpyPolicy]:
         """None: a resumed run begins its batches anew."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from agents.trajectory import Trajectory
 from workflow_rl import work as work_module
 from workflow_rl.episode import episode_spec
-from workflow_rl.work import EpisodeWork
+from workflow_rl.slots import first_slots
+from workflow_rl.work import EpisodeWork, UnrollWork
+from workflow_rl.worker import Command, Request, Unroll
 
 
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):
@@ -88,3 +91,71 @@ def test_whoever_is_fastest_always_takes_what_waits(clock):
         finish(work, worker)
     assert work.request(0) is None
     assert work.request(2) is not None
+
+
+def numbers(request: Request | None) -> list[int]:
+    assert request is not None
+    assert request.command is Command.PLAY
+    return [spec.number for spec in request.payload]
+
+
+def answer(number: int) -> Trajectory:
+    nothing = np.zeros(0)
+    return Trajectory(
+        number, "B_lineAgent", 0, nothing, nothing, nothing, nothing, nothing, False, True
+    )
+
+
+def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_only_those():
+    specs = [episode_spec(0, number, "mixed") for number in range(8)]
+    work = EpisodeWork(specs, 8, n_workers=2, smallest_block=3)
+    assert numbers(work.request(0)) == [0, 1, 2]
+    assert numbers(work.request(1)) == [3, 4, 5]
+    assert not work.answered(0, [answer(1)])
+    work.lost(0)
+    assert work.answered(1, [answer(3), answer(5), answer(4)])
+    assert numbers(work.request(1)) == [0, 2, 6]
+    assert numbers(work.request(0)) == [7]
+    assert work.request(1) is None
+
+
+def unroll_work() -> UnrollWork:
+    return UnrollWork(first_slots(0, "mixed", 5), n_workers=2, n_steps=7)
+
+
+def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
+    work = unroll_work()
+    assert work.request(0) is None
+    work.add_rounds(2)
+    first, second = work.request(0), work.request(0)
+    assert first == (Command.UNROLL, Unroll(7, work.slots[::2]))
+    assert second == (Command.UNROLL, Unroll(7, None))
+    assert work.request(0) is None
+    assert work.request(1) == (Command.UNROLL, Unroll(7, work.slots[1::2]))
+
+
+def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
+    work = unroll_work()
+    work.add_rounds(2)
+    work.request(1)
+    env_1 = answer(1)._replace(action=np.array([5, 6]), truncated=False)
+    env_3 = answer(3)
+    assert work.answered(1, [env_1, env_3])
+    work.request(1)
+    work.lost(1)
+    again = work.request(1)
+    assert again is not None
+    assert [slot.episode for slot in again.payload.slots] == [1, 8]
+    assert [slot.actions for slot in again.payload.slots] == [(5, 6), ()]
+    assert work.request(1) is None
+
+
+def test_workers_whose_envs_were_used_otherwise_are_told_where_they_were():
+    work = unroll_work()
+    work.add_rounds(math.inf)
+    for worker in (0, 1):
+        work.request(worker)
+        assert work.request(worker).payload.slots is None
+    work.forget()
+    assert work.request(0).payload.slots == work.slots[::2]
+    assert work.request(1).payload.slots == work.slots[1::2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
@@ -12,6 +13,7 @@ from agents.trajectory import Trajectory
 from workflow_rl.episode import EpisodeSpec
 from workflow_rl.rollout import Rollout, in_order
 from workflow_rl.slots import Slot
+from workflow_rl.trace import COLLECTOR, Activity
 from workflow_rl.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.worker import Command, FreeRun, FreeRunCount, Reply
 from workflow_rl.worker_pool import WorkerError, WorkerPool
@@ -81,50 +83,49 @@ class AsyncParallelEnv:
         )
 
     def play(
-        self, work: Work, newest: Callable[[], Actor]
+        self, work: Work, newest: Callable[[], Actor | None]
     ) -> Generator[tuple[list[Trajectory], float], None, None]:
         """Have the workers do all the work there is, each request with the newest actor.
 
-        Yields what they send, as it comes, with their busy seconds. If it is closed before its end,
-        what has not come is lost to the work. Raises TooManyFailuresError, StopRequested.
+        Yields what they send, as it comes, with their busy seconds. While there is no newest actor
+        nobody is asked, and once nobody is at work any more it ends: go on by calling it again.
+        Raises TooManyFailuresError, StopRequested.
         """
+        mark = functools.partial(self.pool.trace.mark, COLLECTOR)
         asked: set[int] = set()
-        try:
-            while True:
-                for worker in range(self.pool.n_workers):
-                    if worker not in asked:
-                        self._ask(worker, work, newest, asked)
-                if not asked:
-                    return
-                for worker in self.pool.ready(sorted(asked)):
-                    reply = self._receive(worker, work, asked)
-                    if reply is not None:
-                        if work.answered(worker, reply.result):
-                            asked.remove(worker)
-                        yield reply
-        except GeneratorExit:
-            while asked:
-                for worker in self.pool.ready(sorted(asked)):
-                    reply = self._receive(worker, work, asked)
-                    if reply is not None and work.answered(worker, reply.result):
+        while True:
+            mark(Activity.SENDING)
+            for worker in range(self.pool.n_workers):
+                if worker not in asked:
+                    self._ask(worker, work, newest, asked)
+            if not asked:
+                mark(Activity.IDLE)
+                return
+            mark(Activity.WAITING)
+            for worker in self.pool.ready(sorted(asked)):
+                mark(Activity.RECEIVING)
+                reply = self._receive(worker, work, asked)
+                if reply is not None:
+                    if work.answered(worker, reply.result):
                         asked.remove(worker)
-            raise
+                    mark(Activity.IDLE)
+                    yield reply
 
-    def _ask(self, worker: int, work: Work, newest: Callable[[], Actor], asked: set[int]) -> None:
-        request = work.request(worker)
-        if request is None:
-            return
-        asked.add(worker)
-        actor = newest()
-        try:
-            if self._loaded[worker] is not actor:
-                if self._pickled is None or self._pickled[0] is not actor:
-                    self._pickled = (actor, cloudpickle.dumps(actor))
-                self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
-                self._loaded[worker] = actor
-            self.pool.send(worker, *request)
-        except WorkerError as error:
-            self._replace(worker, error, work, asked)
+    def _ask(
+        self, worker: int, work: Work, newest: Callable[[], Actor | None], asked: set[int]
+    ) -> None:
+        while (actor := newest()) is not None and (request := work.request(worker)) is not None:
+            asked.add(worker)
+            try:
+                if self._loaded[worker] is not actor:
+                    if self._pickled is None or self._pickled[0] is not actor:
+                        self._pickled = (actor, cloudpickle.dumps(actor))
+                    self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
+                    self._loaded[worker] = actor
+                self.pool.send(worker, *request)
+                return
+            except WorkerError as error:
+                self._replace(worker, error, work, asked)
 
     def _receive(self, worker: int, work: Work, asked: set[int]) -> Reply | None:
         try:

@@ -361,7 +361,8 @@ def _report(
         click.echo(alf_table(alf_rows))
         click.echo(
             f"Medians of {settings} An update learns from K unrolls; async: "
-            f"{alf_rows[0]['n_actors']} actors of K envs, sync: K envs in all, over as many workers."
+            f"{alf_rows[0]['n_actors']} actors of K envs each, sync: K envs in all, spread over as "
+            "many workers."
         )
     if options["json_path"] is not None:
         content = {

@@ -78,7 +78,7 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
         for axes, column in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
             x, returns = _on_one_axis(its_runs, column)
             if not len(x):
-                continue  # No episode ended.
+                continue
             colour = palette(index % palette.N)
             axes.fill_between(
                 x, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.15, linewidth=0
@@ -87,8 +87,8 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
                 x,
                 np.median(returns, axis=0),
                 color=colour,
-                # Modes may learn the very same: the later ones leave an edge of the earlier.
-                linewidth=1.5 + 3 * (len(runs) - 1 - index) / max(1, len(runs) - 1),
+                # sync and async learn the very same: one shows behind the other.
+                linewidth=1.8 if index else 5,
                 linestyle="--" if name.endswith("-vtrace") else "-",
                 label=name,
             )
@@ -125,8 +125,9 @@ def _on_one_axis(runs: Sequence[Metrics], column: str) -> tuple[NDArray[Any], ND
         x = np.array([row[column] for row in metrics], dtype=float)
         returns = np.array(running_mean(metrics, RETURN_WINDOW))
         curves.append((x[np.isfinite(returns)], returns[np.isfinite(returns)]))
-    if not all(len(x) for x, _ in curves):
+    start = max(x[0] if len(x) else np.inf for x, _ in curves)
+    end = min(x[-1] if len(x) else -np.inf for x, _ in curves)
+    if start > end:
         return np.empty(0), np.empty((len(runs), 0))
-    start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-    grid = np.linspace(start, max(start, end), 400)
+    grid = np.linspace(start, end, 400)
     return grid, np.array([np.interp(grid, x, returns) for x, returns in curves])

@@ -72,7 +72,7 @@ def rows(*returns: float, seconds: float = 1.0) -> list[dict[str, float]]:
 
 
 def test_figure_has_median_and_band_over_seeds_against_episodes_and_wall_time():
-    seeds = [rows(-90.0, -30.0), rows(-80.0, -20.0, seconds=2.0), rows(-100.0, -10.0, seconds=1.5)]
+    seeds = [rows(-90.0, -30.0), rows(-80.0, -20.0, seconds=1.2), rows(-100.0, -10.0, seconds=1.5)]
     figure = modes_figure({"async": seeds, "lag-1-vtrace": seeds[:1]}, -60.0)
     by_episodes, by_seconds = figure.axes
     median = by_episodes.lines[0]

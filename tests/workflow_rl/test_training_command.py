@@ -179,6 +179,20 @@ def test_resuming_with_other_workers(unfinished):
     assert (unfinished / "summary.json").exists()
 
 
+def test_resuming_unrolls_with_other_envs(unfinished):
+    content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
+    unrolls = {"num_steps_per_env": 5, "episodes_per_update": None, "steps_per_update": 10}
+    content["config"].update(unrolls)
+    torch.save(content, unfinished / "checkpoint.pt")
+    before = contents(unfinished)
+    result = invoke("train-async", "--resume", str(unfinished), "--n-envs", "3")
+    refused(result, "--n-envs is 3", "has 2", "leave it out")
+    assert contents(unfinished) == before
+    same = ["--n-envs", "2", "--n-workers", "2", "--quiet"]
+    result = invoke("train-async", "--resume", str(unfinished), *same)
+    assert result.exit_code == 0, result.output
+
+
 def test_dry_run_prints_the_config_and_leaves_nothing(tmp_path):
     result = invoke("train-sync", *TINY, "--dry-run", "--run-dir", str(tmp_path / "run"))
     assert result.exit_code == 0

@@ -11,42 +11,45 @@ import logging
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
-from agents.numpy_policy import Actor
-from workflow_rl.env_batch import EnvBatch
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.numpy_policy import Actor, FloatArray
+from workflow_rl.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.episode import EpisodeSpec
 from workflow_rl.output_files import write_text
 
 LEARNER = "learner"
 COLLECTOR = "collector"
 MAX_SPANS = 640_000  # Below 50 MB, which the viewers open in a few seconds.
 
+
 _ACTIVITY_BITS = 4
 _log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 class Activity(IntEnum):
-    """What a row of a trace does. Idle time is left blank."""
+    """What a row of a trace does. Playing is stepping or acting; idle time is left blank."""
 
     IDLE = 0
     STARTING = 1
     STEPPING = 2
     ACTING = 3
-    RESETTING = 4
-    LOADING = 5
-    SENDING = 6
-    RECEIVING = 7
-    WAITING = 8
-    LEARNING = 9
-    EVALUATING = 10
-    SAVING = 11
+    PLAYING = 4
+    RESETTING = 5
+    LOADING = 6
+    SENDING = 7
+    RECEIVING = 8
+    WAITING = 9
+    LEARNING = 10
+    EVALUATING = 11
+    SAVING = 12
 
 
 def mark(activity: Activity) -> int:
@@ -59,13 +62,6 @@ def unpacked(marked: int) -> tuple[int, Activity]:
     return marked >> _ACTIVITY_BITS, Activity(marked & (1 << _ACTIVITY_BITS) - 1)
 
 
-class Traced(NamedTuple):
-    """A worker's answer with its marks since the one before."""
-
-    answer: Any
-    marks: array[int]
-
-
 class Pipe(Protocol):
     """What a worker needs of its connection."""
 
@@ -74,54 +70,109 @@ class Pipe(Protocol):
     def recv(self) -> Any: ...
 
 
-class TracedPipe:
-    """Marks waiting and sending, and sends all marks along with the next answer."""
+class WorkerMarks:
+    """A worker's marks that have not been sent yet."""
 
-    def __init__(self, pipe: Pipe, marks: list[int]) -> None:
+    def __init__(self) -> None:
+        self.envs: TracedEnvs | None = None
+        self.actor: TracedActor | None = None
+        self._marks: list[int] = []
+
+    def add(self, activity: Activity) -> None:
+        """From now on this."""
+        self._marks.append(mark(activity))
+
+    def turn_to(self, activity: Activity) -> None:
+        """From now on this; of the steps that come after it, the first is told apart.
+
+        Only that one: to read the clock twice a step would cost a percent of the sped-up CybORG's
+        speed. The rest is playing. Where the main process acts, every step comes by itself.
+        """
+        self.add(activity)
+        if self.envs is not None:
+            self.envs.watch()
+        if self.actor is not None:
+            self.actor.watch()
+
+    def take(self) -> bytes:
+        """All marks so far, int64, which it forgets."""
+        marks = array("q", self._marks).tobytes()
+        self._marks.clear()
+        return marks
+
+
+class TracedPipe:
+    """Marks waiting and sending, and sends the marks along: see `Trace.take_marks`."""
+
+    def __init__(self, pipe: Pipe, marks: WorkerMarks) -> None:
         self._pipe = pipe
         self._marks = marks
 
     def send(self, answer: Any, /) -> None:
-        """Send it as Traced."""
-        self._marks.append(mark(Activity.SENDING))
-        marks = array("q", self._marks)
-        self._marks.clear()
-        self._pipe.send(Traced(answer, marks))
+        """Send it, and the marks since the one before."""
+        self._marks.turn_to(Activity.SENDING)
+        self._pipe.send((answer, self._marks.take()))
 
     def recv(self) -> Any:
         """The next request."""
-        self._marks.append(mark(Activity.WAITING))
+        self._marks.turn_to(Activity.WAITING)
         return self._pipe.recv()
 
 
 class TracedEnvs:
-    """Envs that mark stepping and resetting."""
+    """Envs that mark resetting and, while watched, stepping."""
 
-    def __init__(self, envs: EnvBatch, marks: list[int]) -> None:
+    step: Callable[..., Transitions]
+
+    def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
         self.n_envs = envs.n_envs
-        self.reset = _marking(Activity.RESETTING, envs.reset, marks)
-        self.step = _marking(Activity.STEPPING, envs.step, marks)
         self.close = envs.close
+        self._envs = envs
+        self._marks = marks
+        marks.envs = self
+        self.watch()
+
+    def watch(self) -> None:
+        """Mark the next step."""
+        self.step = self._first_step
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        self._marks.turn_to(Activity.RESETTING)
+        return self._envs.reset(envs, specs)
+
+    def _first_step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+        self._marks.add(Activity.STEPPING)
+        self.step = self._envs.step
+        return self._envs.step(envs, actions)
 
 
 class TracedActor:
-    """An actor that marks acting."""
+    """An actor that, while watched, marks acting, and what comes after that step as playing."""
 
-    def __init__(self, actor: Actor, marks: list[int]) -> None:
+    act: Callable[..., tuple[NDArray[np.int64], FloatArray]]
+
+    def __init__(self, actor: Actor, marks: WorkerMarks) -> None:
         self.policy_version = actor.policy_version
         self.reset = actor.reset
-        self.act = _marking(Activity.ACTING, actor.act, marks)
+        self._actor = actor
+        self._marks = marks
+        marks.actor = self
+        self.watch()
 
+    def watch(self) -> None:
+        """Mark the next time it acts."""
+        self.act = self._first_act
 
-def _marking(activity: Activity, call: Callable[P, R], marks: list[int]) -> Callable[P, R]:
-    # Once a step, which takes 50 microseconds: everything looked up beforehand, `mark` inlined.
-    append, now, bits, code = marks.append, time.perf_counter_ns, _ACTIVITY_BITS, int(activity)
+    def _first_act(self, *observed: Any) -> tuple[NDArray[np.int64], FloatArray]:
+        self._marks.add(Activity.ACTING)
+        self.act = self._second_act
+        return self._actor.act(*observed)
 
-    def marked(*args: P.args, **kwargs: P.kwargs) -> R:
-        append(now() << bits | code)
-        return call(*args, **kwargs)
-
-    return marked
+    def _second_act(self, *observed: Any) -> tuple[NDArray[np.int64], FloatArray]:
+        self._marks.add(Activity.PLAYING)
+        self.act = self._actor.act
+        return self._actor.act(*observed)
 
 
 class Trace:
@@ -154,6 +205,14 @@ class Trace:
         """From now on the row does this."""
         if self.path is not None:
             self.extend(row, [mark(activity)])
+
+    def take_marks(self, worker: str, message: Any) -> Any:
+        """The answer in a worker's message, without the marks that come with it in a trace."""
+        if self.path is None:
+            return message
+        answer, marks = message
+        self.extend(worker, memoryview(marks).cast("q"))
+        return answer
 
     def extend(self, row: str, marks: Iterable[int]) -> None:
         """Marks of a row, later than all it has."""

@@ -24,7 +24,7 @@ from workflow_rl.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, Transi
 from workflow_rl.episode import EpisodeSpec
 from workflow_rl.play import play_episodes
 from workflow_rl.slots import Slot, player_in
-from workflow_rl.trace import Activity, Pipe, TracedActor, TracedEnvs, TracedPipe, mark
+from workflow_rl.trace import Activity, Pipe, TracedActor, TracedEnvs, TracedPipe, WorkerMarks
 
 
 class Command(Enum):
@@ -114,8 +114,12 @@ def worker_main(
     # never visits them; the simulator's own garbage is young.
     gc.freeze()
     command = Command.START
-    marks = [mark(Activity.STARTING)] if traced else None
-    pipe: Pipe = connection_to_main if marks is None else TracedPipe(connection_to_main, marks)
+    pipe: Pipe = connection_to_main
+    marks = None
+    if traced:
+        marks = WorkerMarks()
+        marks.add(Activity.STARTING)
+        pipe = TracedPipe(connection_to_main, marks)
     try:
         make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
         envs = make_envs(n_envs)
@@ -137,7 +141,7 @@ class _Worker:
     marks: of what it does; None if it is not traced.
     """
 
-    def __init__(self, pipe: Pipe, envs: EnvBatch, marks: list[int] | None) -> None:
+    def __init__(self, pipe: Pipe, envs: EnvBatch, marks: WorkerMarks | None) -> None:
         self.pipe = pipe
         self.envs = envs if marks is None else TracedEnvs(envs, marks)
         self.marks = marks
@@ -166,7 +170,7 @@ class _Worker:
 
     def _load(self, pickled_actor: bytes) -> Actor:
         if self.marks is not None:
-            self.marks.append(mark(Activity.LOADING))
+            self.marks.add(Activity.LOADING)
         actor: Actor = cloudpickle.loads(pickled_actor)
         return actor if self.marks is None else TracedActor(actor, self.marks)
 

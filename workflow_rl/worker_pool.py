@@ -24,7 +24,7 @@ from typing import Any
 import cloudpickle
 
 from workflow_rl.env_batch import EnvBatchFactory
-from workflow_rl.trace import Trace, Traced
+from workflow_rl.trace import Trace
 from workflow_rl.worker import Command, Failure, Reply, Request, worker_main
 
 CLOSE_SECONDS = 2.0
@@ -128,15 +128,12 @@ class _WorkerProcess:
             # The grace is for a run that was itself stopped, and its workers with it.
             if self.overdue and not self.pipe.poll(GRACE_SECONDS):
                 raise BlockingIOError  # As the pipe itself does half-way through a message.
-            answer = self.pipe.recv()
+            answer = self.trace.take_marks(self.name, self.pipe.recv())
         except BlockingIOError:
             raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
         self.heard_at = time.monotonic()
-        if isinstance(answer, Traced):
-            self.trace.extend(self.name, answer.marks)
-            answer = answer.answer
         if isinstance(answer, Failure):
             self.command = answer.command
             raise self._error("raised an exception") from RemoteTraceback(answer.traceback)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
 import time
-from collections import Counter
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
@@ -269,9 +267,7 @@ def test_joined_batches_end_where_the_last_of_them_ends():
     workers = Workers()
     with FreeRunning(workers, workers, batches, 2, take_all=True) as schedule:  # type: ignore[arg-type]
         taken = [schedule.next_rollout(policy_of(0))]
-        eventually(
-            lambda: sum(map(len, [schedule._waiting, *(r.trajectories for r in taken)])) >= 2
-        )
+        eventually(lambda: len(schedule._waiting) + len(taken[0].trajectories) == 3)
         while taken[-1].slots != slots[2]:
             taken.append(schedule.next_rollout(policy_of(0)))
             assert taken[-1].slots == slots[taken[-1].trajectories[-1].episode]
@@ -383,24 +379,13 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
             raise KeyboardInterrupt
 
         before = signal.signal(signal.SIGUSR1, interrupt)
+        start = time.monotonic()
         try:
             learner.start()
             with pytest.raises(KeyboardInterrupt), schedule:
                 schedule.next_rollout(policy)
         finally:
             signal.signal(signal.SIGUSR1, before)
-        interrupted_at = learner.join()
-        start = time.monotonic()
-    assert interrupted_at is None
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 5.5
     worker.process.join(5)
     assert worker.process.exitcode == -signal.SIGKILL
-
-
-def test_numbers_are_unique():
-    """Of the stand-in itself: a batch is collected once."""
-    workers = Workers()
-    with workers.free(3) as schedule:
-        taken = [number_and_version(schedule.next_rollout(policy_of(n)))[0] for n in range(20)]
-    assert Counter(taken).most_common(1)[0][1] == 1
-    assert taken == list(itertools.islice(workers.collected, 20))

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.numpy_policy import NumpyPolicy
@@ -46,6 +46,7 @@ def concatenated(pieces: list[Trajectory]) -> Trajectory:
     return pieces[0]._replace(**whole, **ends)
 
 
+@settings(max_examples=40)
 @given(n_envs=st.integers(1, 6), n_steps=st.integers(1, 30), times=st.integers(1, 12))
 def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     by_episode: dict[int, list[Trajectory]] = {}
@@ -179,6 +180,7 @@ def test_envs_that_played_something_else_meanwhile_go_on_where_they_were(
             rollout = collector.unroll(copy_of(policy, version))
             assert_same_trajectories(rollout.trajectories, unroll)
             collector.collect(copy_of(policy, 99), specs[: version + 1])
+        assert pool.failures == 0, "envs that are somewhere else fail, and are then brought back"
 
 
 @pytest.mark.parametrize("at", [1, 9, 22])

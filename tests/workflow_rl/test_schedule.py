@@ -270,7 +270,8 @@ def test_joined_batches_end_where_the_last_of_them_ends():
         eventually(lambda: len(schedule._waiting) + len(taken[0].trajectories) == 3)
         while taken[-1].slots != slots[2]:
             taken.append(schedule.next_rollout(policy_of(0)))
-            assert taken[-1].slots == slots[taken[-1].trajectories[-1].episode]
+        for rollout in taken:
+            assert rollout.slots == slots[rollout.trajectories[-1].episode]
         assert [t.episode for rollout in taken for t in rollout.trajectories] == [0, 1, 2]
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from workflow_rl.output_files import require_writable
 from workflow_rl.run_dir import RunDirError, read_metrics
+from workflow_rl.timeline import TraceError, read_trace, timeline_figure
 
 RECENT_EPISODES = 300
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
@@ -77,25 +78,53 @@ def running_mean(
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
+@click.option(
+    "--from", "start", type=float, metavar="S", help="Where the timelines begin, in seconds."
+)
+@click.option("--to", "end", type=float, metavar="S", help="Where they end.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one]",
+    help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one; "
+    "timeline.png beside the first trace]",
 )
-def plot(runs: tuple[Path, ...], output: Path | None) -> None:
+def plot(
+    runs: tuple[Path, ...],
+    timeline: bool,
+    start: float | None,
+    end: float | None,
+    output: Path | None,
+) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
     Returns are drawn against episodes and against wall time.
 
-    Example: plot runs/first runs/second --output both.png
+    With --timeline, draw what every worker and the learner did: a bar for each, and below one
+    another the traces. Without --from and --to, two updates of the slowest trace and as much time
+    of the others, and besides a hundredth of that.
+
+    \b
+    Examples:
+      plot runs/first runs/second --output both.png
+      plot --timeline sync.json async.json --output timeline.png
     """
-    if output is None:
+    if not timeline and (start, end) != (None, None):
+        raise click.UsageError("--from and --to go with --timeline")
+    if start is not None and end is not None and not start < end:
+        raise click.BadParameter(f"{end:g} is not after --from {start:g}", param_hint="--to")
+    if output is None and timeline:
+        output = runs[0].parent / "timeline.png"
+    elif output is None:
         output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
     try:
-        curves = {str(run): read_metrics(run) for run in runs}
-    except RunDirError as error:
+        if timeline:
+            figure = timeline_figure([read_trace(path) for path in runs], start, end)
+        else:
+            figure = learning_curve_figure({str(run): read_metrics(run) for run in runs})
+    except (RunDirError, TraceError) as error:
         raise click.UsageError(str(error)) from None
     require_writable(output, "--output")
-    learning_curve_figure(curves).savefig(output, dpi=120, format="png")
-    click.echo(f"learning curves: {output}")
+    figure.savefig(output, dpi=120, format="png")
+    click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from agents.numpy_policy import Actor, FloatArray
-from workflow_rl.env_batch import EnvBatch, Obs, Transitions
-from workflow_rl.episode import EpisodeSpec
 from workflow_rl.output_files import write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from agents.numpy_policy import Actor, FloatArray
+    from workflow_rl.env_batch import EnvBatch, Obs, Transitions
+    from workflow_rl.episode import EpisodeSpec
 
 LEARNER = "learner"
 COLLECTOR = "collector"

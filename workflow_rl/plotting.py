@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from workflow_rl.output_files import require_writable
-from workflow_rl.run_dir import RunDirError, read_metrics
 from workflow_rl.timeline import TraceError, read_trace, timeline_figure
 
 RECENT_EPISODES = 300
@@ -118,13 +117,24 @@ def plot(
         output = runs[0].parent / "timeline.png"
     elif output is None:
         output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
-    try:
-        if timeline:
-            figure = timeline_figure([read_trace(path) for path in runs], start, end)
-        else:
-            figure = learning_curve_figure({str(run): read_metrics(run) for run in runs})
-    except (RunDirError, TraceError) as error:
-        raise click.UsageError(str(error)) from None
+    figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
     require_writable(output, "--output")
     figure.savefig(output, dpi=120, format="png")
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
+
+
+def _learning_curves(runs: Sequence[Path]) -> Figure:
+    # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.run_dir import RunDirError, read_metrics
+
+    try:
+        return learning_curve_figure({str(run): read_metrics(run) for run in runs})
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _timelines(paths: Sequence[Path], start: float | None, end: float | None) -> Figure:
+    try:
+        return timeline_figure([read_trace(path) for path in paths], start, end)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None

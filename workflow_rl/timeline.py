@@ -61,8 +61,7 @@ class RunTrace(NamedTuple):
         """What kind of run it is."""
         mode = {"sync": "Synchronous", "async": "Asynchronous"}.get(self.about.get("mode", ""), "")
         overlap = ", collecting while learning" if self.about.get("async_rl") else ""
-        n_workers = len(self.rows.keys() - {LEARNER, COLLECTOR})
-        return f"{mode}{overlap}: workers: {n_workers} ({self.path.name})"
+        return f"{mode}{overlap} ({self.path.name})"
 
     @property
     def end(self) -> float:
@@ -149,7 +148,7 @@ def timeline_figure(
             for trace in traces
         ]
     heights = [min(4.5, 0.9 + 0.2 * len(trace.rows)) for trace in traces]
-    figure = Figure(figsize=(13, sum(heights) + 0.9), layout="constrained")
+    figure = Figure(figsize=(13, sum(heights) + 0.7), layout="constrained")
     panels = figure.subplots(
         len(traces),
         len(windows[0]),
@@ -160,9 +159,12 @@ def timeline_figure(
     for trace, of_trace, axes_of_trace in zip(traces, windows, panels, strict=True):
         for window, axes in zip(of_trace, axes_of_trace, strict=True):
             shown |= _draw(axes, trace, *window)
+        n_workers = len(trace.rows.keys() - {LEARNER, COLLECTOR})
         busy = trace.busy_share(*of_trace[0])
         axes_of_trace[0].set_title(trace.title, loc="left", fontsize=11, fontweight="bold")
-        axes_of_trace[0].set_title(f"workers busy {busy:.0%}", loc="right", fontsize=11)
+        axes_of_trace[0].set_title(
+            f"{n_workers} workers, {busy:.0%} busy", loc="right", fontsize=11
+        )
         for axes in axes_of_trace[1:]:
             axes.set_title("enlarged", loc="left", fontsize=11)
             axes.set_yticks([])
@@ -173,7 +175,7 @@ def timeline_figure(
             if activity in shown
         ],
         loc="outside lower center",
-        ncols=len(COLOURS),
+        ncols=6,
         frameon=False,
     )
     return figure

@@ -1,0 +1,53 @@
+"""What docs/modes.md says of the presets is what they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.presets import PRESETS
+
+MODES = (Path(__file__).parents[1] / "docs" / "modes.md").read_text()
+
+
+def as_options(settings: dict[str, Any]) -> str:
+    words = []
+    for field, value in settings.items():
+        words.append("--" + field.replace("_", "-"))
+        if value is not True:
+            words.append(str(value))
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_documented_with_its_settings(name):
+    assert f"| `{name}` | `{as_options(PRESETS[name])}` |" in MODES
+
+
+def test_no_other_preset_is_documented():
+    documented = re.findall(r"^\| `([\w-]+)` \| `--", MODES, flags=re.MULTILINE)
+    assert sorted(documented) == sorted(PRESETS)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_documented_options_give_the_preset(name, monkeypatch):
+    monkeypatch.setattr("workflow_rl.training_command.require_simulator", lambda simulator: None)
+
+    def config(*arguments: str) -> list[str]:
+        result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])
+        assert result.exit_code == 0, result.output
+        return [line for line in result.output.splitlines() if not line.startswith("preset:")]
+
+    documented = re.search(rf"^\| `{name}` \| `(--[^`]*)` \|", MODES, flags=re.MULTILINE)
+    assert documented is not None
+    assert config(*documented[1].split()) == config("--preset", name)
+
+
+def test_pictures_exist():
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", MODES):
+        assert (Path(__file__).parents[1] / "docs" / picture).is_file()

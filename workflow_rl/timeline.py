@@ -160,7 +160,8 @@ def timeline_figure(
         for window, axes in zip(of_trace, axes_of_trace, strict=True):
             shown |= _draw(axes, trace, *window)
         n_workers = len(trace.rows.keys() - {LEARNER, COLLECTOR})
-        busy = trace.busy_share(*of_trace[0])
+        shown_from, shown_to = of_trace[0]
+        busy = trace.busy_share(shown_from, min(shown_to, trace.end))
         axes_of_trace[0].set_title(trace.title, loc="left", fontsize=11, fontweight="bold")
         axes_of_trace[0].set_title(
             f"{n_workers} workers, {busy:.0%} busy", loc="right", fontsize=11
@@ -231,13 +232,22 @@ def _draw(axes: Axes, trace: RunTrace, start: float, end: float) -> set[Activity
     unit, offset, label = (1.0, 0.0, "seconds")
     if end - start < 0.2:
         unit, offset, label = (1e3, start, f"milliseconds from {start:.3f} s")
-    extent = ((start - offset) * unit, (end - offset) * unit, len(names) - 0.5, -0.5)
-    axes.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
-    for row in range(1, len(names)):
-        axes.axhline(row - 0.5, color="white", linewidth=2.5 if len(names) < 40 else 0.5)
+    # Among many workers' thin bars the other two stay readable.
     every = math.ceil(len(names) / 20)
-    labelled = [row for row, name in enumerate(names) if row < 2 or row % every == 0]
-    axes.set_yticks(labelled, [names[row].replace("-", " ") for row in labelled], fontsize=8)
+    heights = [every if name in (LEARNER, COLLECTOR) else 1 for name in names]
+    edge_of_row = np.cumsum([0, *heights])
+    extent = ((start - offset) * unit, (end - offset) * unit, edge_of_row[-1], 0)
+    image = np.repeat(image, heights, axis=0)
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=extent)
+    for row, edge in enumerate(edge_of_row[1:-1]):
+        if every == 1 or heights[row] > 1:
+            axes.axhline(edge, color="white", linewidth=2.5)
+    labelled = [row for row, height in enumerate(heights) if height > 1 or row % every == 2 % every]
+    axes.set_yticks(
+        [(edge_of_row[row] + edge_of_row[row + 1]) / 2 for row in labelled],
+        [names[row].replace("-", " ") for row in labelled],
+        fontsize=8,
+    )
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(label, fontsize=9)
     axes.spines[:].set_visible(False)

@@ -24,7 +24,7 @@ from agents.losses import (
 from agents.networks import ActorCritic
 from agents.numpy_policy import PolicyParameters
 from agents.ppo_config import PPOConfig
-from agents.trajectory import FloatArray, Trajectory, distinct_rows, make_batch, stack_obs
+from agents.trajectory import Trajectory, distinct_rows, make_batch, stack_obs
 
 
 class UpdateMetrics(NamedTuple):
@@ -52,7 +52,8 @@ class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
     obs_index: int64 [B], which of the rollout's distinct observations each step's is. action: int64
-    [B]; log_prob, value, advantage, return_: float32 [B].
+    [B]; log_prob, value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the
+    policy's loss; log_prob is of the policy that the clip range is around (see PPOConfig).
     """
 
     obs_index: Tensor
@@ -61,6 +62,7 @@ class TensorBatch(NamedTuple):
     value: Tensor
     advantage: Tensor
     return_: Tensor
+    weight: Tensor
 
 
 class PPOAgent:
@@ -143,6 +145,9 @@ class PPOAgent:
         value = self.network.critic(distinct_obs).squeeze(-1).cpu().numpy()[obs_index]
         value = value.astype(np.float64)
         config = self.config
+        log_prob_now = self._log_prob_now(distinct_obs, obs_index[: len(obs)], trajectories)
+        log_prob_then = np.concatenate([trajectory.log_prob for trajectory in trajectories])
+        ratio = np.exp(log_prob_now.astype(np.float64) - log_prob_then)
         batch = make_batch(
             trajectories,
             obs,
@@ -151,22 +156,31 @@ class PPOAgent:
             config.discount,
             config.gae_lambda,
             config.reward_scale,
-            self._ratio(distinct_obs, obs_index[: len(obs)], trajectories)
-            if config.correction == "vtrace"
-            else None,
+            ratio if config.correction == "vtrace" else None,
         )
-        columns = (obs_index[: len(obs)], *batch[1:])
+        weight = np.ones_like(log_prob_then)
+        if config.decoupled_clip:
+            batch = batch._replace(log_prob=log_prob_now)
+            weight = np.minimum(ratio, 1).astype(np.float32)
+        columns = (obs_index[: len(obs)], *batch[1:], weight)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
         return distinct_obs, TensorBatch(*tensors)
 
-    def _ratio(
+    def _log_prob_now(
         self, distinct_obs: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
-    ) -> FloatArray:
-        """How likely each action is now over how likely it was when it was taken, [B]."""
-        log_probs = torch.log_softmax(self.network.actor(distinct_obs), dim=-1).cpu().numpy()
-        action = np.concatenate([trajectory.action for trajectory in trajectories])
+    ) -> np.ndarray:
+        """Log-probabilities of the actions under the present policy, float32 [B].
+
+        Where it is the one that acted, those recorded then: the networks round otherwise.
+        """
         log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
-        return np.exp(log_probs[obs_index, action].astype(np.float64) - log_prob)
+        lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
+        is_older = np.repeat(lag, [trajectory.length for trajectory in trajectories]) > 0
+        if is_older.any():
+            log_probs = torch.log_softmax(self.network.actor(distinct_obs), dim=-1).cpu().numpy()
+            action = np.concatenate([trajectory.action for trajectory in trajectories])
+            log_prob = np.where(is_older, log_probs[obs_index, action], log_prob)
+        return log_prob
 
     def _run_epoch(
         self,
@@ -185,6 +199,7 @@ class PPOAgent:
             advantage = minibatch.advantage
             if config.normalise_advantage:
                 advantage = normalised(advantage)
+            advantage = minibatch.weight * advantage
             distinct, row = torch.unique(minibatch.obs_index, return_inverse=True)
             logits, value = self.network(distinct_obs[distinct])
             log_probs = torch.log_softmax(logits, dim=-1)

@@ -13,6 +13,11 @@ CORRECTIONS = ("none", "vtrace")
 class PPOConfig:
     """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense.
 
+    decoupled_clip: where there is a policy lag, clip around the policy at the start of the update,
+    not the one that acted, and weigh each step by how much less likely its action has become:
+    Hilton et al. 2021, "Batch size-invariance for policy optimization", equation 2, with the weight
+    at most 1. Otherwise most of the gradient is clipped away, for the update before has moved the
+    policy to the edge of the clip range already.
     correction: how advantages and targets account for a policy lag: "none" (generalised advantage
     estimation, as if there were none) or "vtrace".
     max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
@@ -34,6 +39,7 @@ class PPOConfig:
     normalise_advantage: bool = True
     reward_scale: float = 0.1
     target_kl: float | None = None
+    decoupled_clip: bool = True
     correction: str = "none"
     max_policy_lag: int | None = None
 

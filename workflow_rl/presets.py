@@ -33,11 +33,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "num_batches_to_accumulate": 10,
     },
     # Small pieces into a bounded queue that drops the oldest; the learner takes whatever is there.
+    # Ten of ours are about a rollout. With a longer queue batches would grow without end: while the
+    # learner learns from one, a larger one gathers.
     "continuous": {
         "num_steps_per_env": 24,
         "async_rl": True,
         "batching": "first-come",
-        "num_batches_to_accumulate": 1000,
+        "num_batches_to_accumulate": 10,
         "when_full": "drop",
         "take_all": True,
     },

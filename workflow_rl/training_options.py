@@ -209,6 +209,9 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
                help="Factor on the rewards the critic learns from."),
         option("--target-kl", type=POSITIVE, show_default="none",
                help="Stop an update's epochs once the KL divergence exceeds 1.5 times this."),
+        option("--decoupled-clip/--no-decoupled-clip",
+               help="Clip around the policy at the start of an update, or around the one that "
+                    "acted; the same without a policy lag."),
         option("--correction", type=click.Choice(CORRECTIONS),
                help="Of advantages and targets for steps of an earlier policy_version."),
         option("--max-policy-lag", type=click.IntRange(min=0), show_default="any",

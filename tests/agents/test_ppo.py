@@ -238,6 +238,12 @@ def policy_trajectory(agent: PPOAgent, trajectory: Trajectory, log_ratio: float)
     return trajectory._replace(log_prob=log_prob - np.float32(log_ratio))
 
 
+def older_trajectory(agent: PPOAgent, trajectory: Trajectory, log_ratio: float) -> Trajectory:
+    """The same, of a policy of one update ago."""
+    version = agent.policy_version - 1
+    return policy_trajectory(agent, trajectory, log_ratio)._replace(policy_version=version)
+
+
 def test_metrics_of_off_policy_steps_by_hand() -> None:
     # Every ratio is 2, beyond the clip range 0.2. One step of reward 3 that terminates, a critic
     # that answers 0: the advantage and the return are 3.
@@ -365,7 +371,9 @@ def test_terminated_and_truncated_episodes_teach_different_values() -> None:
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_the_policy_that_acted_has_ratio_1(activation: str) -> None:
-    agent = counting_agent(ONE_STEP, activation=activation, learning_rate=0.02)
+    agent = counting_agent(
+        ONE_STEP, activation=activation, learning_rate=0.02, decoupled_clip=False
+    )
     env = CountingEnv()
     # Away from the nearly uniform policy of the start.
     for _ in range(20):
@@ -401,10 +409,12 @@ def test_vtrace_by_hand(
     correction: str, advantages: tuple[float, float], returns: tuple[float, float]
 ) -> None:
     # The policy that acted was twice as likely to act so; the critic answers 0.
-    agent = example_agent(ONE_STEP, correction=correction, normalise_advantage=False)
+    agent = example_agent(
+        ONE_STEP, correction=correction, normalise_advantage=False, decoupled_clip=False
+    )
     silence_critic(agent)
     trajectory = example_trajectory([1.0, 2.0], terminated=True)
-    metrics = agent.update([policy_trajectory(agent, trajectory, -math.log(2))], 0.0)
+    metrics = agent.update([older_trajectory(agent, trajectory, -math.log(2))], 0.0)
     # PPO's own ratio, 0.5: for positive advantages the clip range only binds above 1.
     assert metrics.policy_loss == pytest.approx(-0.5 * np.mean(advantages), rel=1e-5)
     assert metrics.value_loss == pytest.approx(0.5 * np.mean(np.square(returns)), rel=1e-5)
@@ -413,7 +423,7 @@ def test_vtrace_by_hand(
 def test_vtrace_takes_each_steps_own_ratio() -> None:
     agent = example_agent(correction="vtrace")
     log_ratios = np.linspace(-2, 1, 10, dtype=np.float32)
-    acted = [policy_trajectory(agent, t, 0.0) for t in TRAJECTORIES]
+    acted = [older_trajectory(agent, t, 0.0) for t in TRAJECTORIES]
     acted = [t._replace(log_prob=t.log_prob - log_ratios) for t in acted]
     obs, last_obs = stack_obs(acted)
     with torch.no_grad():
@@ -433,7 +443,7 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
 def test_vtrace_changes_nothing_where_every_ratio_is_clipped(log_ratio: float, same: bool) -> None:
     agents = [example_agent(correction=correction) for correction in ("none", "vtrace")]
     for agent in agents:
-        agent.update([policy_trajectory(agent, t, log_ratio) for t in TRAJECTORIES], 0.0)
+        agent.update([older_trajectory(agent, t, log_ratio) for t in TRAJECTORIES], 0.0)
     assert (weights(agents[0]) == weights(agents[1])) is same
 
 
@@ -446,6 +456,52 @@ def test_vtrace_is_generalised_advantage_estimation_on_policy() -> None:
     parameters = (agent.network.parameters() for agent in agents)
     for ours, theirs in zip(*parameters, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "decoupled_clip", "policy_loss"),
+    [
+        # Twice as likely as when it was taken: the weight is at most 1, and so is the ratio to the
+        # policy at the start. Around the one that acted, the ratio 2 is clipped to 1.2.
+        (math.log(2), True, -3.0),
+        (math.log(2), False, -3.6),
+        # Half as likely: the weight is a half. Around the one that acted, so is the ratio.
+        (-math.log(2), True, -1.5),
+        (-math.log(2), False, -1.5),
+    ],
+)
+def test_decoupled_clip_by_hand(log_ratio: float, decoupled_clip: bool, policy_loss: float) -> None:
+    agent = example_agent(ONE_STEP, normalise_advantage=False, decoupled_clip=decoupled_clip)
+    silence_critic(agent)
+    trajectory = example_trajectory([3.0], terminated=True)
+    lagging = older_trajectory(agent, trajectory, log_ratio)
+    (gradients,) = gradients_of_steps(agent, [lagging])
+    agent = example_agent(ONE_STEP, normalise_advantage=False, decoupled_clip=decoupled_clip)
+    silence_critic(agent)
+    metrics = agent.update([lagging], 0.0)
+    assert metrics.policy_loss == pytest.approx(policy_loss, rel=1e-5)
+    is_clipped = log_ratio > 0 and not decoupled_clip
+    assert metrics.clip_fraction == (1 if not decoupled_clip else 0)
+    # What is clipped away has no gradient; the entropy bonus is left.
+    assert (norm(gradients, "actor") < 0.05) is is_clipped
+
+
+def test_without_lag_both_clips_are_the_same_bit_for_bit() -> None:
+    agents = [counting_agent(decoupled_clip=decoupled) for decoupled in (True, False)]
+    for _ in range(2):
+        trajectories = collect(agents[0], CountingEnv(), range(6))
+        metrics = [agent.update(trajectories, 0.0) for agent in agents]
+        assert metrics[0] == metrics[1]
+    assert weights(agents[0]) == weights(agents[1])
+
+
+def test_with_lag_the_two_clips_differ() -> None:
+    agents = [counting_agent(decoupled_clip=decoupled) for decoupled in (True, False)]
+    trajectories = collect(agents[0], CountingEnv(), range(6))
+    for agent in agents:
+        for _ in range(2):
+            agent.update(trajectories, 0.0)
+    assert weights(agents[0]) != weights(agents[1])
 
 
 def trajectory_of_version(policy_version: int, length: int) -> Trajectory:
@@ -479,7 +535,7 @@ def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that
 
 def test_a_lag_within_the_limit_changes_no_bit() -> None:
     rollout = [trajectory_of_version(version, 10) for version in (5, 3, 0)]
-    agents = [agent_at_version_5(), agent_at_version_5(max_policy_lag=5)]
+    agents = [agent_at_version_5(decoupled_clip=False, max_policy_lag=limit) for limit in (None, 5)]
     expected = agents[0].update([t._replace(policy_version=5) for t in rollout], 0.0)
     assert agents[1].update(rollout, 0.0)[:7] == expected[:7]
     assert weights(agents[0]) == weights(agents[1])

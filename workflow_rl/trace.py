@@ -32,6 +32,8 @@ COLLECTOR = "collector"
 MAX_SPANS = 640_000  # Below 50 MB, which the viewers open in a few seconds.
 
 
+SENT_EVERY = 50_000_000  # Nanoseconds: at every step of a barrier it would cost several percent.
+
 _ACTIVITY_BITS = 4
 _log = logging.getLogger(__name__)
 
@@ -79,6 +81,7 @@ class WorkerMarks:
         self.envs: TracedEnvs | None = None
         self.actor: TracedActor | None = None
         self._marks: list[int] = []
+        self._due = 0
 
     def add(self, activity: Activity) -> None:
         """From now on this."""
@@ -96,29 +99,40 @@ class WorkerMarks:
         if self.actor is not None:
             self.actor.watch()
 
+    @property
+    def due(self) -> bool:
+        """Whether the last time they were taken is SENT_EVERY ago."""
+        return self._marks[-1] >= self._due
+
     def take(self) -> bytes:
         """All marks so far, int64, which it forgets."""
+        self._due = self._marks[-1] + (SENT_EVERY << _ACTIVITY_BITS)
         marks = array("q", self._marks).tobytes()
         self._marks.clear()
         return marks
 
 
 class TracedPipe:
-    """Marks waiting and sending, and sends the marks along: see `Trace.take_marks`."""
+    """Marks waiting and sending, and now and then sends the marks along: see `Trace.take_marks`."""
 
     def __init__(self, pipe: Pipe, marks: WorkerMarks) -> None:
         self._pipe = pipe
         self._marks = marks
 
     def send(self, answer: Any, /) -> None:
-        """Send it, and the marks since the one before."""
+        """Send it, along with the marks if they are due."""
         self._marks.turn_to(Activity.SENDING)
-        self._pipe.send((answer, self._marks.take()))
+        self._pipe.send((answer, self._marks.take()) if self._marks.due else answer)
 
     def recv(self) -> Any:
         """The next request."""
         self._marks.turn_to(Activity.WAITING)
         return self._pipe.recv()
+
+    def send_last(self) -> None:
+        """Send the marks that are left, with no answer."""
+        self._marks.add(Activity.IDLE)
+        self._pipe.send((None, self._marks.take()))
 
 
 class TracedEnvs:
@@ -209,8 +223,8 @@ class Trace:
             self.extend(row, [mark(activity)])
 
     def take_marks(self, worker: str, message: Any) -> Any:
-        """The answer in a worker's message, without the marks that come with it in a trace."""
-        if self.path is None:
+        """The answer in a worker's message, without the marks that may come with it."""
+        if type(message) is not tuple:
             return message
         answer, marks = message
         self.extend(worker, memoryview(marks).cast("q"))

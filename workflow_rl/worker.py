@@ -128,6 +128,8 @@ def worker_main(
         while command is not Command.CLOSE:
             command, payload = pipe.recv()
             worker.answer(command, payload)
+        if isinstance(pipe, TracedPipe):
+            pipe.send_last()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # The main process has closed its end.
     except BaseException:

@@ -150,6 +150,12 @@ class _WorkerProcess:
             self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
         return WorkerError(self.name, self.command, self.process.exitcode, reason)
 
+    def take_last_marks(self) -> None:
+        """What a worker that has ended left in the pipe goes into the trace."""
+        with suppress(EOFError, OSError):
+            while self.pipe.poll():
+                self.trace.take_marks(self.name, self.pipe.recv())
+
     def kill(self) -> None:
         self.pipe.close()
         if self.process.pid is None:
@@ -293,6 +299,8 @@ class WorkerPool:
             if worker.fork_error is None:
                 worker.process.join(max(0.0, deadline - time.monotonic()))
         for worker in workers:
+            if self.trace.is_on:
+                worker.take_last_marks()
             worker.kill()
 
 

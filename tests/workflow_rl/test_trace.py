@@ -129,10 +129,13 @@ def test_marks_are_taken_once_and_in_order():
     marks = WorkerMarks()
     marks.add(Activity.STEPPING)
     marks.turn_to(Activity.SENDING)
+    assert marks.due
     taken = array("q", marks.take())
     assert [mark & 15 for mark in taken] == [Activity.STEPPING, Activity.SENDING]
     assert taken[0] < taken[1] <= time.perf_counter_ns() << 4 | 15
-    assert marks.take() == b""
+    marks.add(Activity.WAITING)
+    assert not marks.due
+    assert [mark & 15 for mark in array("q", marks.take())] == [Activity.WAITING]
 
 
 @pytest.mark.parametrize("collector", [ParallelEnv, AsyncParallelEnv])
@@ -160,7 +163,7 @@ def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_pa
         # Nothing of the time is left out, and all processes share a clock.
         covered = sum(event["dur"] for event in rows[row]) / 1e6
         assert covered <= ended - start
-        assert covered >= 0.5 * (ended - begun)
+        assert covered >= ended - begun
 
 
 def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
@@ -191,8 +194,9 @@ def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, sa
     starts = [[event["name"] for event in events].count("starting") for events in workers]
     assert sorted(starts) == [1, 2]
     resets = sum(event["name"] == "resetting" for events in workers for event in events)
-    # One episode is played twice; what a killed worker did of it is gone with it.
-    assert resets == len(specs) + (fault == "exception")
+    # One episode is played twice. Of what the failed worker did, the 20 steps of some episodes of 3
+    # or more, not all had been sent.
+    assert len(specs) + 1 - 7 <= resets <= len(specs) + 1
 
 
 COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}

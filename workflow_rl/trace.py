@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
@@ -56,13 +56,17 @@ class Activity(IntEnum):
     SAVING = 12
 
 
-def mark(activity: Activity) -> int:
-    """From now on, this: nanoseconds of a clock all processes share, and the activity, packed."""
-    return time.perf_counter_ns() << _ACTIVITY_BITS | activity
+# Looking up a member of an enumeration takes as long as reading the clock.
+_STEPPING, _SENDING, _WAITING = (
+    int(activity) for activity in (Activity.STEPPING, Activity.SENDING, Activity.WAITING)
+)
 
 
 def unpacked(marked: int) -> tuple[int, Activity]:
-    """A mark's time in nanoseconds, and its activity."""
+    """A mark's time in nanoseconds, of a clock that all processes share, and its activity.
+
+    They are packed into one integer, the activity in the lowest bits.
+    """
     return marked >> _ACTIVITY_BITS, Activity(marked & (1 << _ACTIVITY_BITS) - 1)
 
 
@@ -75,38 +79,37 @@ class Pipe(Protocol):
 
 
 class WorkerMarks:
-    """A worker's marks that have not been sent yet."""
+    """A worker's marks that have not been sent yet.
+
+    Once it has an actor of its own, the first step after a reset or a message is told apart, and
+    the rest is playing: to read the clock twice a step would cost a percent of the sped-up
+    CybORG's speed. Where the main process acts, every step is a message.
+
+    due: the mark from which on they are to be sent.
+    """
 
     def __init__(self) -> None:
         self.envs: TracedEnvs | None = None
         self.actor: TracedActor | None = None
+        self.due = 0
         self._marks: list[int] = []
-        self._due = 0
 
-    def add(self, activity: Activity) -> None:
-        """From now on this."""
-        self._marks.append(mark(activity))
+    def add(self, activity: int) -> int:
+        """From now on this. Returns the mark."""
+        marked = time.perf_counter_ns() << _ACTIVITY_BITS | activity
+        self._marks.append(marked)
+        return marked
 
-    def turn_to(self, activity: Activity) -> None:
-        """From now on this; of the steps that come after it, the first is told apart.
-
-        Only that one: to read the clock twice a step would cost a percent of the sped-up CybORG's
-        speed. The rest is playing. Where the main process acts, every step comes by itself.
-        """
-        self.add(activity)
-        if self.envs is not None:
-            self.envs.watch()
-        if self.actor is not None:
+    def turn_to(self, activity: int) -> int:
+        """From now on this, and after it steps. Returns the mark."""
+        if self.actor is not None and self.envs is not None:
             self.actor.watch()
-
-    @property
-    def due(self) -> bool:
-        """Whether the last time they were taken is SENT_EVERY ago."""
-        return self._marks[-1] >= self._due
+            self.envs.watch()
+        return self.add(activity)
 
     def take(self) -> bytes:
         """All marks so far, int64, which it forgets."""
-        self._due = self._marks[-1] + (SENT_EVERY << _ACTIVITY_BITS)
+        self.due = self._marks[-1] + (SENT_EVERY << _ACTIVITY_BITS)
         marks = array("q", self._marks).tobytes()
         self._marks.clear()
         return marks
@@ -121,12 +124,13 @@ class TracedPipe:
 
     def send(self, answer: Any, /) -> None:
         """Send it, along with the marks if they are due."""
-        self._marks.turn_to(Activity.SENDING)
-        self._pipe.send((answer, self._marks.take()) if self._marks.due else answer)
+        if self._marks.turn_to(_SENDING) >= self._marks.due:
+            answer = (answer, self._marks.take())
+        self._pipe.send(answer)
 
     def recv(self) -> Any:
         """The next request."""
-        self._marks.turn_to(Activity.WAITING)
+        self._marks.turn_to(_WAITING)
         return self._pipe.recv()
 
     def send_last(self) -> None:
@@ -158,8 +162,9 @@ class TracedEnvs:
         return self._envs.reset(envs, specs)
 
     def _first_step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
-        self._marks.add(Activity.STEPPING)
-        self.step = self._envs.step
+        self._marks.add(_STEPPING)
+        if self._marks.actor is not None:
+            self.step = self._envs.step
         return self._envs.step(envs, actions)
 
 
@@ -208,9 +213,9 @@ class Trace:
     ) -> None:
         self.path = path
         self._about = dict(about or {})
-        self._rows: dict[str, array[int]] = {}
+        self._rows: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
+        # Without a lock: two threads at once may miscount, by little.
         self._room = max_spans
-        self._lock = threading.Lock()
 
     @property
     def is_on(self) -> bool:
@@ -219,25 +224,23 @@ class Trace:
 
     def mark(self, row: str, activity: Activity) -> None:
         """From now on the row does this."""
-        if self.path is not None:
-            self.extend(row, [mark(activity)])
+        if self.path is not None and self._room > 0:
+            self._rows[row].append(time.perf_counter_ns() << _ACTIVITY_BITS | activity)
+            self._room -= 1
 
     def take_marks(self, worker: str, message: Any) -> Any:
         """The answer in a worker's message, without the marks that may come with it."""
         if type(message) is not tuple:
             return message
         answer, marks = message
-        self.extend(worker, memoryview(marks).cast("q"))
+        self.extend(worker, array("q", marks))
         return answer
 
-    def extend(self, row: str, marks: Iterable[int]) -> None:
+    def extend(self, row: str, marks: Sequence[int]) -> None:
         """Marks of a row, later than all it has."""
-        with self._lock:
-            if self._room > 0:
-                marks_of_row = self._rows.setdefault(row, array("q"))
-                before = len(marks_of_row)
-                marks_of_row.extend(marks)
-                self._room -= len(marks_of_row) - before
+        if self._room > 0:
+            self._rows[row].extend(marks)
+            self._room -= len(marks)
 
     def __enter__(self) -> Self:
         return self

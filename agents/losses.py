@@ -14,7 +14,7 @@ def normalised(advantage: Tensor) -> Tensor:
 def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
     """Negated clipped surrogate objective, Schulman et al. 2017, equation 7. [B], [B] -> scalar.
 
-    ratio: pi(a|s) / pi_old(a|s), where pi_old is the policy that chose the action.
+    ratio: pi(a|s) / pi_old(a|s), where pi_old is the policy that the clip range is around.
     """
     clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
     return -torch.min(ratio * advantage, clipped * advantage).mean()
@@ -33,8 +33,8 @@ def categorical_entropy(log_probs: Tensor) -> Tensor:
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """KL(pi_old || pi), estimated from actions of pi_old. log_ratio: log pi - log pi_old [B].
 
-    The low-variance unbiased estimator (r - 1) - log r of Schulman 2020, "Approximating KL
-    divergence", k3.
+    The low-variance estimator (r - 1) - log r of Schulman 2020, "Approximating KL divergence", k3.
+    Unbiased, unless an earlier policy than pi_old chose the actions.
     """
     return (log_ratio.expm1() - log_ratio).mean()
 

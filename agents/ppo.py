@@ -52,8 +52,8 @@ class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
     obs_index: int64 [B], which of the rollout's distinct observations each step's is. action: int64
-    [B]; log_prob, value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the
-    policy's loss; log_prob is of the policy that the clip range is around (see PPOConfig).
+    [B]; log_prob, value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in
+    the policy's loss; log_prob is of the policy that the clip range is around (see PPOConfig).
     """
 
     obs_index: Tensor

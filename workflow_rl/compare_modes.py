@@ -36,6 +36,7 @@ from workflow_rl.plotting import running_mean
 from workflow_rl.presets import PRESETS
 from workflow_rl.run_dir import RunDirError, read_metrics
 from workflow_rl.training_command import require_simulator
+from workflow_rl.training_options import FiniteRange
 from workflow_rl.versions import environment
 from workflow_rl.worker_pool import StopRequested, TooManyFailuresError
 
@@ -263,7 +264,8 @@ _OPTIONS: list[click.Parameter] = [
                  help="Episodes of every run."),
     click.Option(["--episodes-per-update"], type=_COUNT, metavar="N",
                  help="Of the modes that collect complete episodes.  [default: the trainers']"),
-    click.Option(["--target-return"], type=float, default=-60.0, show_default=True, metavar="X",
+    click.Option(["--target-return"], type=FiniteRange(max=0), default=-60.0, show_default=True,
+                 metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
     click.Option(["--red-agent"], type=click.Choice(RED_AGENT_CHOICES), default="B_lineAgent",
                  show_default=True, help="Who attacks."),

@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from agents.trajectory import Trajectory
 from workflow_rl.episode import EpisodeSpec
@@ -129,7 +129,8 @@ class UnrollWork:
         if not self._rounds_left[worker]:
             return None
         self._rounds_left[worker] -= 1
-        slots: Any = None if self._knows_slots[worker] else self.slots[worker :: self._n_workers]
+        known = self._knows_slots[worker]
+        slots = None if known else self.slots[worker :: self._n_workers]
         self._knows_slots[worker] = True
         return Request(Command.UNROLL, Unroll(self._n_steps, slots))
 

@@ -288,6 +288,7 @@ def test_default_modes_have_every_preset_and_alfs_table_comes_alone(trained):
         (["--n-envs", 2, "--n-actors", 3], "--n-actors"),
         (["--seeds", 0], "--seeds"),
         (["--simulator", "stock"], "--simulator"),
+        (["--target-return", "nan"], "--target-return"),
         (["--envs-per-actor", 2, "--png", "modes.png"], "--png"),
         (["--json", "nowhere/modes.json"], "--json"),
         (["--png", "nowhere/modes.png"], "--png"),

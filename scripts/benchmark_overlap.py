@@ -60,10 +60,15 @@ def overlap_ratio(rounds: int, config: Callable[..., TrainConfig]) -> float:
 
 def epochs_as_long_as_collecting(config: Callable[..., TrainConfig]) -> int:
     """PPO epochs that take about as long as collecting a rollout does."""
-    with tempfile.TemporaryDirectory() as folder:
-        summary = train(config(), asynchronous_collector, Path(folder), quiet=True)
-    epochs = config().ppo.epochs
-    return round(epochs * summary["collect_seconds"] / summary["update_seconds"])
+    epochs = PPOConfig().epochs
+    for _ in range(2):  # The first time, what an update takes besides its epochs weighs too much.
+        with tempfile.TemporaryDirectory() as folder:
+            settings = config(ppo=PPOConfig(epochs=epochs), total_episodes=96)
+            summary = train(settings, asynchronous_collector, Path(folder), quiet=True)
+        ratio = summary["collect_seconds"] / summary["update_seconds"]
+        epochs = max(1, round(epochs * ratio))
+    click.echo(f"   {epochs} epochs an update; with those before, {ratio:.2f} x as long collecting")
+    return epochs
 
 
 def collected_rate(mode: str, delays: list[float], episodes: int, max_steps: int) -> float:
@@ -102,11 +107,10 @@ def main(rounds: int, n_envs: int, episodes: int, max_steps: int) -> None:
     click.echo("envs that wait 20 ms a step, learning as long as collecting, episodes/s")
     waiting = functools.partial(
         TrainConfig, "async", n_envs=8, n_workers=8, max_steps=math.ceil(0.3 * max_steps),
-        total_episodes=192, slow_worker_ms=20, slow_worker_share=1.0,
+        total_episodes=288, slow_worker_ms=20, slow_worker_share=1.0,
     )  # fmt: skip
-    waiting = functools.partial(
-        waiting, ppo=PPOConfig(epochs=epochs_as_long_as_collecting(waiting))
-    )
+    epochs = epochs_as_long_as_collecting(waiting)
+    waiting = functools.partial(waiting, ppo=PPOConfig(epochs=epochs))
     click.echo(f"-> {overlap_ratio(rounds, waiting):.2f}x")
 
     click.echo("one worker in ten slowed 10 times")

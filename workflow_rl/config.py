@@ -185,6 +185,16 @@ class TrainConfig:
             raise ConfigError(
                 "batching", "first-come needs the asynchronous trainer: a barrier has no first"
             )
+        lag = self.num_batches_to_accumulate
+        if not self.async_rl and lag != 1:
+            raise ConfigError("num_batches_to_accumulate", f"{lag} needs --async-rl")
+        limit = self.ppo.max_policy_lag
+        if self.batching == "exact-lag" and self.async_rl and limit is not None and limit < lag:
+            raise ConfigError(
+                "max_policy_lag",
+                f"{limit} leaves nothing to learn from: with --batching exact-lag every sample's "
+                f"lag is --num-batches-to-accumulate, {lag}",
+            )
         if self.batching == "exact-lag":
             for name, value in (("when_full", "wait"), ("take_all", False)):
                 if getattr(self, name) != value:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from workflow_rl.output_files import require_writable
 from workflow_rl.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.training_options import FiniteRange
 
 RECENT_EPISODES = 300
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
@@ -79,9 +80,13 @@ def running_mean(
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
 @click.option(
-    "--from", "start", type=float, metavar="S", help="Where the timelines begin, in seconds."
+    "--from",
+    "start",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Where the timelines begin, in seconds.",
 )
-@click.option("--to", "end", type=float, metavar="S", help="Where they end.")
+@click.option("--to", "end", type=FiniteRange(min=0), metavar="S", help="Where they end.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

@@ -85,6 +85,8 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     """Share of the workers' wall time spent stepping or acting, resets included, from 0 to 1.
 
     Both are sums over all workers: over a collection, or over a whole run, learning included. Where
+    workers run freely, a batch may have been played in part before the one before it arrived: that
+    of a single update can be above 1, not that of the run. Where
     workers outnumber the cores, waiting for a core in the middle of a step counts as busy.
     """
     return busy_seconds / worker_seconds

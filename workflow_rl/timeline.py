@@ -100,7 +100,7 @@ def read_trace(path: Path) -> RunTrace:
         rows = {name_of[tid]: _spans(sorted(of_row)) for tid, of_row in spans.items()}
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise TraceError(f"{path} is not a trace: give a file that --trace wrote") from None
     if not rows:
         raise TraceError(f"{path} is a trace in which nothing happens")

@@ -89,7 +89,8 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
         config.worker_timeout,
         config.max_worker_failures,
         worker_preload(config.simulator),
-        [config.slow_worker_ms / 1000] * math.ceil(config.slow_worker_share * config.n_workers),
+        [config.slow_worker_ms / 1000]
+        * math.ceil(round(config.slow_worker_share * config.n_workers, 6)),
         trace,
     )
 
@@ -279,7 +280,7 @@ def _row(
         "collect_seconds": rollout.collect_seconds,
         "update_seconds": seconds.learning,
         "learner_idle_seconds": seconds.waiting,
-        "worker_idle_seconds": rollout.worker_seconds - rollout.busy_seconds,
+        "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
         "seconds_per_update": seconds.total,
         "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
         "episodes_per_second": rollout.episodes / rollout.collect_seconds,

@@ -46,7 +46,7 @@ def run_command(mode: Mode, make_collector: MakeCollector, options: dict[str, An
             for name, value in config.to_dict().items():
                 click.echo(f"{name}: {value}")
             return
-        if options["trace"] is not None:
+        if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.red_agent)
         summary = train(

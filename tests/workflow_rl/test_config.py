@@ -90,3 +90,30 @@ def test_config_survives_json_and_cannot_be_changed():
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("num_batches_to_accumulate", {"num_batches_to_accumulate": 2}),
+        ("batching", {"batching": "whole-batches"}),
+        ("batching", {"mode": "sync", "batching": "first-come", "async_rl": True}),
+        ("when_full", {"when_full": "drop", "async_rl": True}),
+        ("take_all", {"take_all": True, "async_rl": True}),
+        ("max_policy_lag", {"ppo": PPOConfig(max_policy_lag=0), "async_rl": True}),
+        ("steps_per_update", {"steps_per_update": 100}),
+        ("episodes_per_update", {"episodes_per_update": 5, "num_steps_per_env": 10}),
+        ("slow_worker_ms", {"slow_worker_ms": -1.0}),
+        ("slow_worker_share", {"slow_worker_share": 0.0}),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(field, changes):
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(**{"mode": "async", **changes})
+    assert caught.value.field_name == field
+
+
+def test_a_limit_that_every_sample_keeps_is_allowed():
+    ppo = PPOConfig(max_policy_lag=3)
+    TrainConfig("async", async_rl=True, num_batches_to_accumulate=3, ppo=ppo)
+    TrainConfig("async", ppo=PPOConfig(max_policy_lag=0))

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from workflow_rl.checkpoint import load_checkpoint
+from workflow_rl.presets import PRESETS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
@@ -137,3 +138,17 @@ def test_default_options_learn(tmp_path):
         print(f"seed {seed}: {means[-1]:.1f} in {summary['wall_seconds']:.0f} s")
     assert min(means) > -35
     assert statistics.median(means) > -30
+
+
+@pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_trains(preset, simulator, tmp_path):
+    # What is dropped counts: on the compiled simulator, most of what `continuous` collects.
+    episodes = 20_000 if (preset, simulator) == ("continuous", "compiled") else 3000
+    path = tmp_path / "run"
+    options = ("--preset", preset, "--simulator", simulator, "--n-envs", 24, "--n-workers", 2)
+    finish("async", *options, "--total-episodes", episodes, "--run-dir", path)
+    summary = json.loads((path / "summary.json").read_text())
+    print(f"{preset} on {simulator}: {summary['return_mean_last_300']:.1f}")
+    # Untrained agents score about -700.
+    assert summary["return_mean_last_300"] > -100

@@ -125,7 +125,7 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
 def _overlap_options(option: Callable[..., Any]) -> list[Any]:
     return [
         option("--preset", type=click.Choice(list(PRESETS)), show_default="none",
-               help="The settings of a known system: see README. Options given besides win."),
+               help="The settings of a known system: see docs/modes.md. Options given besides win."),
         option("--num-steps-per-env", type=COUNT, show_default="complete episodes",
                help="Steps of an unroll: envs are not reset in between."),
         option("--steps-per-update", type=COUNT,
@@ -213,7 +213,7 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
                help="Clip around the policy at the start of an update, or around the one that "
                     "acted; the same without a policy lag."),
         option("--correction", type=click.Choice(CORRECTIONS),
-               help="Of advantages and targets for steps of an earlier policy_version."),
+               help="Of advantages and targets for steps that an older policy played."),
         option("--max-policy-lag", type=click.IntRange(min=0), show_default="any",
                help="Updates a step's policy may be behind; staler steps are left out."),
     ]  # fmt: skip

@@ -125,7 +125,7 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
 def _overlap_options(option: Callable[..., Any]) -> list[Any]:
     return [
         option("--preset", type=click.Choice(list(PRESETS)), show_default="none",
-               help="The settings of a known system: see docs/modes.md. Options given besides win."),
+               help="The settings of a known system: see docs/modes.md. Other options win."),
         option("--num-steps-per-env", type=COUNT, show_default="complete episodes",
                help="Steps of an unroll: envs are not reset in between."),
         option("--steps-per-update", type=COUNT,

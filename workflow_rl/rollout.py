@@ -86,8 +86,8 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
 
     Both are sums over all workers: over a collection, or over a whole run, learning included. Where
     workers run freely, a batch may have been played in part before the one before it arrived: that
-    of a single update can be above 1, not that of the run. Where
-    workers outnumber the cores, waiting for a core in the middle of a step counts as busy.
+    of a single update can be above 1, not that of the run. Where workers outnumber the cores,
+    waiting for a core in the middle of a step counts as busy.
     """
     return busy_seconds / worker_seconds
 

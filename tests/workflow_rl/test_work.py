@@ -54,14 +54,20 @@ def finish(work: EpisodeWork, worker: int) -> None:
         work.answered(worker, [blank._replace(episode=number)])
 
 
-def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(clock):
-    specs = [episode_spec(0, number, "mixed") for number in range(20)]
-    work = EpisodeWork(specs, 20, n_workers=3)
+def work_with_a_slow_worker(clock: list[float], n_specs: int) -> EpisodeWork:
+    """Three workers have played an episode each: worker 0 in 10 s, the others in 1 s."""
+    specs = [episode_spec(0, number, "mixed") for number in range(n_specs)]
+    work = EpisodeWork(specs, n_specs, n_workers=3)
     for worker in range(3):
         assert work.request(worker) is not None
     for now, worker in ((1.0, 1), (1.0, 2), (10.0, 0)):
         clock[0] = now
         finish(work, worker)
+    return work
+
+
+def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(clock):
+    work = work_with_a_slow_worker(clock, 20)
     # 17 wait. The two fast ones need 8.5 s and the rest of an episode: worker 0 would take 10.
     assert work.request(0) is None
     assert work.request(1) is not None
@@ -70,25 +76,13 @@ def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(clock
 
 
 def test_a_slow_worker_is_used_while_there_is_much_to_do(clock):
-    specs = [episode_spec(0, number, "mixed") for number in range(30)]
-    work = EpisodeWork(specs, 30, n_workers=3)
-    for worker in range(3):
-        work.request(worker)
-    for now, worker in ((1.0, 1), (1.0, 2), (10.0, 0)):
-        clock[0] = now
-        finish(work, worker)
+    work = work_with_a_slow_worker(clock, 30)
     # 27 wait: the fast ones need 13.5 s.
     assert work.request(0) is not None
 
 
 def test_whoever_is_fastest_always_takes_what_waits(clock):
-    specs = [episode_spec(0, number, "mixed") for number in range(4)]
-    work = EpisodeWork(specs, 4, n_workers=3)
-    for worker in range(3):
-        work.request(worker)
-    for now, worker in ((1.0, 1), (1.0, 2), (10.0, 0)):
-        clock[0] = now
-        finish(work, worker)
+    work = work_with_a_slow_worker(clock, 4)
     assert work.request(0) is None
     assert work.request(2) is not None
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from agents.distributions import Distribution
 from agents.numpy_policy import PolicyParameters
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -34,20 +35,38 @@ def mlp(
 
 
 class ActorCritic(nn.Module):
-    """Logits over actions from one MLP, the state's value from another."""
+    """What the distribution over actions takes from one MLP, the state's value from another."""
 
     def __init__(
-        self, obs_dim: int, n_actions: int, hidden_sizes: Sequence[int], activation: str, seed: int
+        self,
+        obs_dim: int,
+        distribution: Distribution,
+        hidden_sizes: Sequence[int],
+        activation: str,
+        seed: int,
+        log_std_init: float = 0.0,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.activation = activation
-        self.actor = mlp([obs_dim, *hidden_sizes, n_actions], activation, 0.01, generator)
+        self.distribution = distribution
+        n_outputs = distribution.n_outputs
+        self.actor = mlp([obs_dim, *hidden_sizes, n_outputs], activation, 0.01, generator)
         self.critic = mlp([obs_dim, *hidden_sizes, 1], activation, 1.0, generator)
+        self.log_std = (
+            nn.Parameter(torch.full((n_outputs,), log_std_init))
+            if distribution.has_log_std
+            else None
+        )
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [B, A] and values [B] of observations [B, D]."""
+        """The actor's outputs [B, n_outputs] and values [B] of observations [B, D]."""
         return self.actor(obs), self.critic(obs).squeeze(-1)
+
+    def parts(self) -> list[list[nn.Parameter]]:
+        """The parameters of the actor, and those of the critic."""
+        log_std = [] if self.log_std is None else [self.log_std]
+        return [[*self.actor.parameters(), *log_std], list(self.critic.parameters())]
 
     def policy_parameters(self) -> PolicyParameters:
         """A NumPy copy of the actor, for the workers."""
@@ -58,4 +77,10 @@ class ActorCritic(nn.Module):
             ),
             biases=tuple(linear.bias.detach().cpu().numpy().copy() for linear in linears),
             activation=self.activation,
+            log_std=None if self.log_std is None else self.log_std.detach().cpu().numpy().copy(),
+            distribution=self.distribution,
         )
+
+
+NETWORKS: dict[str, type[ActorCritic]] = {"mlp": ActorCritic}
+"""By the name that `--network` takes. `numpy_policy.FORWARD` has the actor of each."""

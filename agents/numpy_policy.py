@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float32]
+from agents.distributions import Categorical, Choice, Distribution, FloatArray, Prepared, Rows
 
 REMEMBERED_OBSERVATIONS = 16_384
+REMEMBERED_BYTES = 1024
 
 
 def relu(x: FloatArray) -> FloatArray:
@@ -22,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "
 
 
 class Actor(Protocol):
-    """Whatever plays blue, in any number of envs at once.
+    """Whatever plays, in any number of envs at once.
 
     What it does in one of them depends on the seed and the observations there, and on nothing else.
     """
@@ -35,30 +36,68 @@ class Actor(Protocol):
         Or go on with one in which another actor has acted `n_acted` times.
         """
 
-    def act(
-        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Actions int64 [M] and their log-probabilities float32 [M] in `envs`, one for each of the
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Actions and their log-probabilities float32 [M] in `envs`, one for each of the
         observations [M, D]."""
 
 
 class PolicyParameters(NamedTuple):
-    """An actor MLP's layers: weights [in, out] and biases [out], float32, first to last."""
+    """All that an actor's actions follow from: plain arrays, float32.
+
+    weights [in, out] and biases [out] of an MLP's layers, first to last. log_std: [K], if the
+    distribution has one. obs_mean, obs_scale: [D], taken from and multiplied with an observation
+    before the network sees it, which is then clipped to OBS_LIMIT on either side; None: it sees
+    it as it is. distribution: None is Categorical over the outputs. network: a key of FORWARD.
+    """
 
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
     activation: str
+    log_std: FloatArray | None = None
+    obs_mean: FloatArray | None = None
+    obs_scale: FloatArray | None = None
+    distribution: Distribution | None = None
+    network: str = "mlp"
+
+
+def mlp_forward(parameters: PolicyParameters, obs: FloatArray) -> FloatArray:
+    """Outputs [N, A] of an MLP for observations [N, D].
+
+    Every row is its own vector-matrix product. A plain [N, in] @ [in, out] would let the BLAS sum
+    in another order for another N, and then a run would depend on how many envs share a pass.
+    """
+    weights, biases = parameters.weights, parameters.biases
+    activation = ACTIVATIONS[parameters.activation]
+    hidden = obs[:, None, :]
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        hidden = activation(hidden @ weight + bias)
+    outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
+    return outputs
+
+
+FORWARD: dict[str, Callable[[PolicyParameters, FloatArray], FloatArray]] = {"mlp": mlp_forward}
+"""What each of `networks.NETWORKS` computes for its actor, without torch."""
+
+OBS_LIMIT = np.float32(10)
+
+
+def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Observations [N, D] shifted and scaled, and clipped to OBS_LIMIT on either side; float32."""
+    shifted = (obs.astype(np.float32) - mean) * scale
+    return np.clip(shifted, -OBS_LIMIT, OBS_LIMIT)
+
+
+def likely_repeats(obs: NDArray[Any]) -> bool:
+    """Whether observations [N, D] are of a kind that repeats bit for bit: a few integers, not
+    measurements nor pictures. It depends on their type alone, so that runs do not differ in it."""
+    return obs.dtype.kind in "biu" and obs[:1].nbytes <= REMEMBERED_BYTES
 
 
 class NumpyPolicy:
-    """A categorical policy over logits from an MLP.
+    """A policy: a network without torch, and a distribution over actions.
 
-    The same observation gives the same logits bit for bit, alone or in any batch: every row is its
-    own vector-matrix product. A plain [N, in] @ [in, out] would let the BLAS sum in another order
-    for another N, and then a run would depend on how many envs share a forward pass.
-
-    That also lets it remember what it made of an observation: CAGE-2's repeat, so that most need no
-    forward pass.
+    The same observation gives the same outputs bit for bit, alone or in any batch. That also lets
+    it remember what it made of an observation: CAGE-2's repeat, so that most need no forward pass.
     """
 
     def __init__(
@@ -67,71 +106,68 @@ class NumpyPolicy:
         self.parameters = parameters
         self.policy_version = policy_version
         self.greedy = greedy
+        self.distribution = parameters.distribution or Categorical(len(parameters.biases[-1]))
         self._randoms = {0: np.random.default_rng(0)}
-        self._known = _Distributions(len(parameters.biases[-1]))
+        self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": _Distributions(self._known.n_actions)}
+        return {**vars(self), "_memory": _Memory()}
 
-    def logits(self, obs: NDArray[Any]) -> FloatArray:
-        """Unnormalised log-probabilities [N, A] of observations [N, D]."""
-        weights, biases, activation = self.parameters
+    def outputs(self, obs: NDArray[Any]) -> FloatArray:
+        """What the network puts out [N, n_outputs] for observations [N, D]."""
+        parameters = self.parameters
+        if parameters.obs_mean is not None and parameters.obs_scale is not None:
+            obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
         # In C order, whatever the order of `obs`: strided rows would be summed in another order.
-        hidden = np.ascontiguousarray(obs, np.float32)[:, None, :]
-        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-            hidden = ACTIVATIONS[activation](hidden @ weight + bias)
-        logits: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
-        return logits
+        obs = np.ascontiguousarray(obs, np.float32)
+        return FORWARD[parameters.network](parameters, obs)
 
-    def act_batch(
-        self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]
-    ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Actions int64 [N] and log-probabilities float32 [N] for observations [N, D].
+    def _prepare(self, obs: NDArray[Any]) -> Prepared:
+        return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
 
-        Row `n` draws one number from `randoms[n]` (inverse transform sampling), so each episode
-        has a random stream of its own.
+    def act_batch(self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]) -> Choice:
+        """Actions and log-probabilities float32 [N] for observations [N, D].
+
+        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`, so each episode has a random
+        stream of its own.
         """
-        rows = self._known.rows(obs, self.logits)
-        if self.greedy:
-            action = self._known.likeliest[rows]
+        if likely_repeats(obs):
+            prepared, rows = self._memory.recall(obs, self._prepare)
         else:
-            cumulative = self._known.cumulative[rows]
-            drawn = np.array([random.random() for random in randoms], np.float32)
-            threshold = drawn[:, None] * cumulative[:, -1:]
-            # Rounding can put the threshold at the total itself: hence the minimum.
-            action = (cumulative <= threshold).sum(axis=1)
-            action = np.minimum(action, self._known.n_actions - 1)
-        return action, self._known.log_prob[rows, action]
+            prepared, rows = self._prepare(obs), np.arange(len(obs))
+        if self.greedy:
+            return self.distribution.mode(prepared, rows)
+        n_draws = self.distribution.n_draws
+        if n_draws == 1:
+            uniforms = np.array([random.random() for random in randoms])[:, None]
+        else:
+            uniforms = np.array([random.random(n_draws) for random in randoms])
+        return self.distribution.sample(prepared, rows, uniforms)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode, or go on with one: see Actor."""
-        self._randoms[env] = np.random.default_rng(seed)
-        self._randoms[env].random(n_acted)
+        # PCG64 counts: the numbers of step `t` follow from the episode's seed and `t` alone.
+        bits = np.random.PCG64(seed)
+        bits.advance(n_acted * self.distribution.n_draws)
+        self._randoms[env] = np.random.Generator(bits)
 
-    def act(
-        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], FloatArray]:
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Actions and log-probabilities in these envs: see Actor."""
         return self.act_batch(obs, [self._randoms[env] for env in envs])
 
 
-class _Distributions:
-    """A policy's action distributions for the observations it has met, a row each.
+class _Memory:
+    """What a policy has made of the observations it has met, a row each."""
 
-    cumulative: float32 [U, A], sums of the probabilities up to each action, unnormalised.
-    log_prob: float32 [U, A]. likeliest: int64 [U], the action of the greatest logit.
-    """
-
-    def __init__(self, n_actions: int) -> None:
-        self.n_actions = n_actions
-        self.likeliest = np.empty(0, np.int64)
-        self.cumulative = self.log_prob = np.empty((0, n_actions), np.float32)
+    def __init__(self) -> None:
+        self._columns: Prepared = ()
         self._row_of: dict[bytes, int] = {}
 
-    def rows(
-        self, obs: NDArray[Any], logits_of: Callable[[NDArray[Any]], FloatArray]
-    ) -> NDArray[np.int64]:
-        """The row of each observation [N, D]; those not met before are added."""
+    def recall(
+        self, obs: NDArray[Any], prepare: Callable[[NDArray[Any]], Prepared]
+    ) -> tuple[Prepared, Rows]:
+        """All that is remembered, and the row of each observation [N, D]; what `prepare` makes of
+        those not met before is added."""
         obs = np.ascontiguousarray(obs)
         keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()
         new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
@@ -139,21 +175,17 @@ class _Distributions:
             self._row_of.clear()
             new = {key: n for n, key in enumerate(keys)}
         if new:
-            self._add(list(new), logits_of(obs[list(new.values())]))
-        return np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
+            self._add(list(new), prepare(obs[list(new.values())]))
+        return self._columns, np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
 
-    def _add(self, keys: Sequence[bytes], logits: FloatArray) -> None:
+    def _add(self, keys: Sequence[bytes], prepared: Prepared) -> None:
         start = len(self._row_of)
         end = start + len(keys)
-        if end > len(self.cumulative):
-            self.cumulative = _grown(self.cumulative, 2 * end)
-            self.log_prob = _grown(self.log_prob, 2 * end)
-            self.likeliest = _grown(self.likeliest, 2 * end)
-        self.likeliest[start:end] = logits.argmax(axis=1)
-        logits = logits - logits.max(axis=1, keepdims=True)
-        cumulative = np.exp(logits).cumsum(axis=1)
-        self.cumulative[start:end] = cumulative
-        self.log_prob[start:end] = logits - np.log(cumulative[:, -1:])
+        self._columns = self._columns or tuple(column[:0] for column in prepared)
+        if end > len(self._columns[0]):
+            self._columns = tuple(_grown(column, 2 * end) for column in self._columns)
+        for column, rows in zip(self._columns, prepared, strict=True):
+            column[start:end] = rows
         self._row_of.update(zip(keys, range(start, end), strict=True))
 
 

@@ -12,19 +12,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.distributions import Categorical, Distribution, from_plain, to_plain
 from agents.losses import (
     approximate_kl,
-    categorical_entropy,
     clip_fraction,
     clipped_policy_loss,
     explained_variance,
     normalised,
     value_loss,
 )
-from agents.networks import ActorCritic
-from agents.numpy_policy import PolicyParameters
+from agents.networks import NETWORKS
+from agents.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.ppo_config import PPOConfig
+from agents.running_statistics import ReturnScale, RunningMoments
+from agents.torch_distributions import log_prob_and_entropy
 from agents.trajectory import Trajectory, distinct_rows, make_batch, stack_obs
+
+
+def saved_distribution(state: Mapping[str, Any]) -> Distribution:
+    """That of a `PPOAgent.state_dict()`; the first ones had logits and did not say so."""
+    if "distribution" in state:
+        return from_plain(state["distribution"])
+    last_bias = next(
+        tensor for name, tensor in reversed(state["network"].items()) if name.startswith("actor.")
+    )
+    return Categorical(len(last_bias))
 
 
 class UpdateMetrics(NamedTuple):
@@ -51,9 +63,9 @@ class UpdateMetrics(NamedTuple):
 class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
-    obs_index: int64 [B], which of the rollout's distinct observations each step's is. action: int64
-    [B]; log_prob, value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in
-    the policy's loss; log_prob is of the policy that the clip range is around (see PPOConfig).
+    obs_index: int64 [B], which row of RolloutObs each step's is. action: [B] or [B, K]; log_prob,
+    value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the policy's
+    loss; log_prob is of the policy that the clip range is around (see PPOConfig).
     """
 
     obs_index: Tensor
@@ -65,36 +77,77 @@ class TensorBatch(NamedTuple):
     weight: Tensor
 
 
+class RolloutObs(NamedTuple):
+    """A rollout's observations as the networks see them: float32 [U, D], on the learner's device.
+
+    repeat: whether they are its distinct ones, which many steps share. CAGE-2's 52 bits repeat: of
+    2400 steps against B_line, some 250 differ. The networks see each of them once a minibatch,
+    which gives the same gradients for a third of the work.
+    """
+
+    rows: Tensor
+    repeat: bool
+
+    def minibatch(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Observations to compute for steps of these indices [B], and which of them each step's
+        is; None: one each, in order."""
+        if not self.repeat:
+            return self.rows[obs_index], None
+        distinct, row = torch.unique(obs_index, return_inverse=True)
+        return self.rows[distinct], row
+
+
 class PPOAgent:
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
+
+    obs_moments, return_scale: the running statistics that observations and rewards are normalised
+    with, of all rollouts before; None where they are not.
 
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents given the same trajectories end with the same weights.
     """
 
     def __init__(
-        self, config: PPOConfig, obs_dim: int, n_actions: int, seed: int, device: str = "cpu"
+        self,
+        config: PPOConfig,
+        obs_dim: int,
+        distribution: Distribution,
+        seed: int,
+        device: str = "cpu",
     ) -> None:
         self.config = config
         self.seed = seed
         self.device = torch.device(device)
         self.policy_version = 0
-        self.network = ActorCritic(
-            obs_dim, n_actions, config.hidden_sizes, config.activation, seed
+        self.distribution = distribution
+        self.network = NETWORKS[config.network](
+            obs_dim,
+            distribution,
+            config.hidden_sizes,
+            config.activation,
+            seed,
+            config.log_std_init,
         ).to(self.device)
+        self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
+        self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True
         )
 
     def policy_parameters(self) -> PolicyParameters:
         """A NumPy copy of the actor at the present `policy_version`."""
-        return self.network.policy_parameters()
+        parameters = self.network.policy_parameters()
+        if self.obs_moments is None:
+            return parameters
+        mean, scale = self.obs_moments.mean_and_scale()
+        return parameters._replace(obs_mean=mean, obs_scale=scale)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> UpdateMetrics:
         """Learn from a rollout; afterwards `policy_version` is one higher.
 
-        progress: share of the run's episodes collected before this rollout, from 0 to 1; the
-        learning rate falls with it linearly to `learning_rate_final`.
+        progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1;
+        the learning rate falls with it linearly to `learning_rate_final`, and the clip range to
+        `clip_range_final`.
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
@@ -110,42 +163,51 @@ class PPOAgent:
             config.learning_rate + progress * (config.learning_rate_final - config.learning_rate)
         )
         valid = list(itertools.compress(trajectories, is_valid))
-        losses = self._learn(valid, learning_rate) if valid else [math.nan] * 6
+        clip_range = config.clip_range + progress * (config.final_clip_range - config.clip_range)
+        if self.return_scale is not None:
+            self.return_scale.update(trajectories)
+        losses = self._learn(valid, learning_rate, clip_range) if valid else [math.nan] * 6
+        if self.obs_moments is not None:
+            # Only now: the policy that acted saw them with the statistics of the rollouts before.
+            self.obs_moments.update(stack_obs(trajectories)[0])
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         return UpdateMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
 
-    def _learn(self, trajectories: Sequence[Trajectory], learning_rate: float) -> list[float]:
+    def _learn(
+        self, trajectories: Sequence[Trajectory], learning_rate: float, clip_range: float
+    ) -> list[float]:
         """All epochs over the trajectories. Returns the metrics down to explained_variance."""
         config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
 
-        distinct_obs, batch = self._make_batch(trajectories)
+        obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         for _ in range(config.epochs):
             order = shuffle.permutation(len(batch.action))
-            if not self._run_epoch(distinct_obs, batch, order, history):
+            if not self._run_epoch(obs, batch, order, clip_range, history):
                 break
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
         return [*means, explained_variance(batch.value, batch.return_)]
 
     @torch.no_grad()
-    def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[Tensor, TensorBatch]:
-        """The rollout's distinct observations, float32 [U, D], and its batch.
-
-        CAGE-2's 52 bits repeat: of 2400 steps against B_line, some 250 differ. The networks see
-        each of them once a minibatch, which gives the same gradients for a third of the work.
-        """
+    def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[RolloutObs, TensorBatch]:
         obs, last_obs = stack_obs(trajectories)
-        distinct, obs_index = distinct_rows(np.concatenate([obs, last_obs]))
-        distinct_obs = torch.from_numpy(distinct).to(self.device)
-        value = self.network.critic(distinct_obs).squeeze(-1).cpu().numpy()[obs_index]
+        rows = np.concatenate([obs, last_obs])
+        obs_index = np.arange(len(rows))
+        repeat = likely_repeats(trajectories[0].obs)
+        if repeat:
+            rows, obs_index = distinct_rows(rows)
+        if self.obs_moments is not None:
+            rows = normalised_obs(rows, *self.obs_moments.mean_and_scale())
+        seen = RolloutObs(torch.from_numpy(rows).to(self.device), repeat)
+        value = self.network.critic(seen.rows).squeeze(-1).cpu().numpy()[obs_index]
         value = value.astype(np.float64)
         config = self.config
-        log_prob_now = self._log_prob_now(distinct_obs, obs_index[: len(obs)], trajectories)
+        log_prob_now = self._log_prob_now(seen.rows, obs_index[: len(obs)], trajectories)
         log_prob_then = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         ratio = np.exp(log_prob_now.astype(np.float64) - log_prob_then)
         batch = make_batch(
@@ -155,7 +217,7 @@ class PPOAgent:
             value[len(obs) :],
             config.discount,
             config.gae_lambda,
-            config.reward_scale,
+            self._scaled_reward,
             ratio if config.correction == "vtrace" else None,
         )
         weight = np.ones_like(log_prob_then)
@@ -164,10 +226,16 @@ class PPOAgent:
             weight = np.minimum(ratio, 1).astype(np.float32)
         columns = (obs_index[: len(obs)], *batch[1:], weight)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
-        return distinct_obs, TensorBatch(*tensors)
+        return seen, TensorBatch(*tensors)
+
+    def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
+        """Rewards [T] as the critic learns them."""
+        if self.return_scale is not None:
+            reward = self.return_scale.scaled(reward)
+        return self.config.reward_scale * reward
 
     def _log_prob_now(
-        self, distinct_obs: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
+        self, rows: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
     ) -> np.ndarray:
         """Log-probabilities of the actions under the present policy, float32 [B].
 
@@ -177,16 +245,23 @@ class PPOAgent:
         lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
         is_older = np.repeat(lag, [trajectory.length for trajectory in trajectories]) > 0
         if is_older.any():
-            log_probs = torch.log_softmax(self.network.actor(distinct_obs), dim=-1).cpu().numpy()
             action = np.concatenate([trajectory.action for trajectory in trajectories])
-            log_prob = np.where(is_older, log_probs[obs_index, action], log_prob)
+            now, _ = log_prob_and_entropy(
+                self.distribution,
+                self.network.actor(rows),
+                self.network.log_std,
+                torch.from_numpy(obs_index).to(self.device),
+                torch.from_numpy(action).to(self.device),
+            )
+            log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
         return log_prob
 
     def _run_epoch(
         self,
-        distinct_obs: Tensor,
+        obs: RolloutObs,
         batch: TensorBatch,
         order: np.ndarray,
+        clip_range: float,
         history: list[tuple[Tensor, ...]],
     ) -> bool:
         """One pass over the batch. False if the KL went past its target: learning stops there."""
@@ -200,19 +275,20 @@ class PPOAgent:
             if config.normalise_advantage:
                 advantage = normalised(advantage)
             advantage = minibatch.weight * advantage
-            distinct, row = torch.unique(minibatch.obs_index, return_inverse=True)
-            logits, value = self.network(distinct_obs[distinct])
-            log_probs = torch.log_softmax(logits, dim=-1)
-            log_prob = log_probs[row, minibatch.action]
+            seen, row = obs.minibatch(minibatch.obs_index)
+            outputs, value = self.network(seen)
+            log_prob, entropy = log_prob_and_entropy(
+                self.distribution, outputs, self.network.log_std, row, minibatch.action
+            )
             log_ratio = log_prob - minibatch.log_prob
             ratio = log_ratio.exp()
-            policy_loss = clipped_policy_loss(ratio, advantage, config.clip_range)
-            critic_loss = value_loss(value[row], minibatch.return_)
-            entropy = categorical_entropy(log_probs)[row].mean()
+            policy_loss = clipped_policy_loss(ratio, advantage, clip_range)
+            critic_loss = value_loss(value if row is None else value[row], minibatch.return_)
+            entropy = entropy.mean()
             loss = policy_loss + config.value_coef * critic_loss - config.entropy_coef * entropy
             with torch.no_grad():
                 kl = approximate_kl(log_ratio)
-                clipped = clip_fraction(ratio, config.clip_range)
+                clipped = clip_fraction(ratio, clip_range)
             history.append(
                 (policy_loss.detach(), critic_loss.detach(), entropy.detach(), kl, clipped)
             )
@@ -220,26 +296,44 @@ class PPOAgent:
                 return False
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            for part in (self.network.actor, self.network.critic):
-                torch.nn.utils.clip_grad_norm_(part.parameters(), config.max_grad_norm)
+            for parameters in self.network.parts():
+                torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
             self.optimizer.step()
         return True
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of everything the next update depends on, as tensors and plain values."""
-        return copy.deepcopy(
-            {
-                "network": self.network.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "policy_version": self.policy_version,
-                "seed": self.seed,
-            }
-        )
+        state = {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+            "distribution": to_plain(self.distribution),
+        }
+        for name, statistics in self._statistics().items():
+            state[name] = statistics.state_dict()
+        return copy.deepcopy(state)
+
+    def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
+        """Those in use, by name."""
+        both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
+        return {name: one for name, one in both.items() if one is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`. Raises RuntimeError if the network has another shape."""
-        self.network.load_state_dict(state["network"])
+        self.load_policy(state)
         # A copy: the optimizer would keep the given tensors and change them.
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.policy_version = state["policy_version"]
         self.seed = state["seed"]
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        """Take weights and running statistics alone from `state_dict()`: a warm start.
+
+        Raises RuntimeError, KeyError or ValueError if they do not fit.
+        """
+        if saved_distribution(state) != self.distribution:
+            raise ValueError(f"its actions are {saved_distribution(state)}")
+        self.network.load_state_dict(state["network"])
+        for name, statistics in self._statistics().items():
+            statistics.load_state_dict(state[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.numpy_policy import ACTIVATIONS
+from agents.numpy_policy import ACTIVATIONS, FORWARD
 
 CORRECTIONS = ("none", "vtrace")
 
@@ -42,6 +42,16 @@ class PPOConfig:
     decoupled_clip: bool = True
     correction: str = "none"
     max_policy_lag: int | None = None
+    network: str = "mlp"
+    log_std_init: float = 0.0
+    clip_range_final: float | None = None
+    normalise_obs: bool = False
+    normalise_returns: bool = False
+
+    @property
+    def final_clip_range(self) -> float:
+        """Where the clip range ends: by default, where it begins."""
+        return self.clip_range if self.clip_range_final is None else self.clip_range_final
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
@@ -75,6 +85,19 @@ class PPOConfig:
             "correction",
             self.correction,
             f"one of {', '.join(CORRECTIONS)}",
+        )
+        _require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
+        _require(
+            self.clip_range_final is None or self.clip_range_final >= 0,
+            "clip_range_final",
+            self.clip_range_final,
+            "0 or greater",
+        )
+        _require(
+            not self.normalise_advantage or self.minibatch_size > 1,
+            "minibatch_size",
+            self.minibatch_size,
+            "2 or greater with normalised advantages: that of a single step is always 0",
         )
         _require(
             self.max_policy_lag is None or self.max_policy_lag >= 0,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.distributions import Actions
 from agents.vtrace import vtrace
 
 FloatArray = NDArray[np.float64]
@@ -18,8 +19,9 @@ class Trajectory(NamedTuple):
 
     `obs[t]` is what the agent saw when it chose `action[t]`.
 
-    obs: [T, D], the env's dtype; action: int64 [T]; log_prob: float32 [T], of the action under the
-    policy that chose it; reward: float64 [T].
+    variant: of the env, such as its red agent; "" where it has none.
+    obs: [T, D], the env's dtype; action: [T] or [T, K], as it was sampled; log_prob: float32 [T],
+    of the action under the policy that chose it; reward: float64 [T].
     last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
     were to come; otherwise, whether it was `truncated` or goes on in the next unroll, the value of
     last_obs stands for them.
@@ -27,10 +29,10 @@ class Trajectory(NamedTuple):
     """
 
     episode: int
-    red_agent: str
+    variant: str
     policy_version: int
     obs: NDArray[np.generic]
-    action: NDArray[np.int64]
+    action: Actions
     log_prob: NDArray[np.float32]
     reward: FloatArray
     last_obs: NDArray[np.generic]
@@ -81,12 +83,12 @@ def generalized_advantages(
 class Batch(NamedTuple):
     """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
 
-    obs: float32 [B, D]; action: int64 [B]; log_prob, value, advantage, return_: float32 [B].
+    obs: float32 [B, D]; action: [B] or [B, K]; log_prob, value, advantage, return_: float32 [B].
     return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
     """
 
     obs: NDArray[np.float32]
-    action: NDArray[np.int64]
+    action: Actions
     log_prob: NDArray[np.float32]
     value: NDArray[np.float32]
     advantage: NDArray[np.float32]
@@ -121,13 +123,14 @@ def make_batch(
     last_value: FloatArray,
     discount: float,
     gae_lambda: float,
-    reward_scale: float = 1.0,
+    scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
     ratio: FloatArray | None = None,
 ) -> Batch:
     """Advantages episode by episode, then one flat batch.
 
     obs: [B, D] as `stack_obs` gives it; value: [B] and last_value: [N], the critic's estimates of
-    `obs` and of each episode's last observation, in units of scaled reward. ratio: [B], where
+    `obs` and of each episode's last observation, in units of scaled reward. scaled: what the critic
+    learns of rewards [T]. ratio: [B], where
     V-trace is to correct for the policy that acted; None: generalised advantages.
     """
     ends = np.cumsum([trajectory.length for trajectory in trajectories])
@@ -136,7 +139,7 @@ def make_batch(
     for n, (trajectory, end) in enumerate(zip(trajectories, ends, strict=True)):
         steps = slice(end - trajectory.length, end)
         episode = (
-            reward_scale * trajectory.reward,
+            scaled(trajectory.reward),
             value[steps],
             0.0 if trajectory.terminated else float(last_value[n]),
         )

@@ -22,14 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo_config import PPOConfig
-from workflow_rl.async_train_workflow_rl import asynchronous_collector
-from workflow_rl.config import TrainConfig
-from workflow_rl.episode import SeedStream, episode_spec
-from workflow_rl.parallel_env import ParallelEnv
-from workflow_rl.parallel_env_async import AsyncParallelEnv
-from workflow_rl.simulators import make_envs
-from workflow_rl.training import make_agent, train
-from workflow_rl.worker_pool import WorkerPool
+from workflow_rl.collection.episode import SeedStream
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.training.batches import episode_specs
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.loop import make_agent, train
 
 STEP_SECONDS = 0.002
 
@@ -37,7 +36,7 @@ STEP_SECONDS = 0.002
 def rate_of(config: TrainConfig) -> float:
     """Episodes/s of a whole training run, its workers' start left out."""
     with tempfile.TemporaryDirectory() as folder:
-        summary = train(config, asynchronous_collector, Path(folder), quiet=True)
+        summary = train(config, Path(folder), quiet=True)
     return float(summary["episodes_per_second_run"])
 
 
@@ -64,7 +63,7 @@ def epochs_as_long_as_collecting(config: Callable[..., TrainConfig]) -> int:
     for _ in range(2):  # The first time, what an update takes besides its epochs weighs too much.
         with tempfile.TemporaryDirectory() as folder:
             settings = config(ppo=PPOConfig(epochs=epochs), total_episodes=96)
-            summary = train(settings, asynchronous_collector, Path(folder), quiet=True)
+            summary = train(settings, Path(folder), quiet=True)
         ratio = summary["collect_seconds"] / summary["update_seconds"]
         epochs = max(1, round(epochs * ratio))
     click.echo(f"   {epochs} epochs an update; with those before, {ratio:.2f} x as long collecting")
@@ -73,11 +72,10 @@ def epochs_as_long_as_collecting(config: Callable[..., TrainConfig]) -> int:
 
 def collected_rate(mode: str, delays: list[float], episodes: int, max_steps: int) -> float:
     """Episodes/s of collecting alone, with ten workers of one env each."""
-    config = TrainConfig("async", n_envs=10, n_workers=10, max_steps=max_steps)
+    config = TrainConfig("async", n_envs=10, n_workers=10, env_args={"max_steps": max_steps})
     policy = NumpyPolicy(make_agent(config).policy_parameters())
-    envs = functools.partial(make_envs, config.max_steps, config.simulator)
-    specs = [episode_spec(0, n, config.red_agent, SeedStream.BENCHMARK) for n in range(episodes)]
-    with WorkerPool(envs, 10, step_delays=delays) as pool:
+    specs = episode_specs(config, range(episodes), SeedStream.BENCHMARK)
+    with WorkerPool(config.environment.make_envs, 10, step_delays=delays) as pool:
         collector = ParallelEnv(pool, 10) if mode == "sync" else AsyncParallelEnv(pool)
         collector.collect(policy, specs[:10])
         return episodes / collector.collect(policy, specs).collect_seconds
@@ -100,13 +98,18 @@ def main(rounds: int, n_envs: int, episodes: int, max_steps: int) -> None:
     """Measure what collecting while learning, and complete episodes, bring."""
     click.echo("cores busy: overlapped against taking turns, episodes/s")
     busy = functools.partial(
-        TrainConfig, "async", n_envs=n_envs, total_episodes=episodes, max_steps=max_steps
+        TrainConfig,
+        "async",
+        n_envs=n_envs,
+        total_episodes=episodes,
+        env_args={"max_steps": max_steps},
     )
     click.echo(f"-> {overlap_ratio(rounds, busy):.2f}x")
 
     click.echo("envs that wait 20 ms a step, learning as long as collecting, episodes/s")
     waiting = functools.partial(
-        TrainConfig, "async", n_envs=8, n_workers=8, max_steps=math.ceil(0.3 * max_steps),
+        TrainConfig, "async", n_envs=8, n_workers=8,
+        env_args={"max_steps": math.ceil(0.3 * max_steps)},
         total_episodes=288, slow_worker_ms=20, slow_worker_share=1.0,
     )  # fmt: skip
     epochs = epochs_as_long_as_collecting(waiting)

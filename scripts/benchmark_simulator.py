@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 # A core is a core: none of numpy's own threads beside the workers.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.simulator_speed import POLICIES, cores, make_rows, make_variants, measure
+from workflow_rl.cage2.simulator_speed_report import best_batches, speed_figure, speed_table
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.scenario2 import RED_AGENTS
-from workflow_rl.simulator_speed import POLICIES, cores, make_rows, make_variants, measure
-from workflow_rl.simulator_speed_report import best_batches, speed_figure, speed_table
 
 AGAIN = "May be given several times."
 

@@ -25,11 +25,11 @@ from prettytable import PrettyTable, TableStyle
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.checkpoint import CheckpointError
-from workflow_rl.evaluation import checkpoint_path, evaluate_actor, load_policy
+from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.options import require_simulator
+from workflow_rl.cage2.scores import CellScore, Evaluation, to_dict
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.scores import CellScore, Evaluation, to_dict
-from workflow_rl.training_command import require_simulator
+from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path
 
 ERROR_RATE = 0.05
 

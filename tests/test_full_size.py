@@ -14,8 +14,8 @@ import psutil
 import pytest
 import torch
 
-from workflow_rl.checkpoint import load_checkpoint
-from workflow_rl.presets import PRESETS
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.presets import PRESETS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]

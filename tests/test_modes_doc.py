@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.presets import PRESETS
+from workflow_rl.training.presets import PRESETS
 
 MODES = (Path(__file__).parents[1] / "docs" / "modes.md").read_text()
 
@@ -36,7 +36,7 @@ def test_no_other_preset_is_documented():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_documented_options_give_the_preset(name, monkeypatch):
-    monkeypatch.setattr("workflow_rl.training_command.require_simulator", lambda simulator: None)
+    monkeypatch.setattr("workflow_rl.training.command.require_simulator", lambda simulator: None)
 
     def config(*arguments: str) -> list[str]:
         result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])

@@ -15,12 +15,12 @@ from agents.ppo import PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
-from workflow_rl import training
 from workflow_rl.async_train_workflow_rl import asynchronous_collector
-from workflow_rl.checkpoint import Checkpoint, load_checkpoint
-from workflow_rl.config import TrainConfig
+from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.parallel_train_workflow_rl import synchronous_collector
-from workflow_rl.worker_pool import WorkerPool
+from workflow_rl.training import loop
+from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.training.config import TrainConfig
 
 COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
@@ -65,8 +65,8 @@ class Interfered:
 def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.MonkeyPatch]:
     """Runs in here step these envs, and draw no learning curve."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "make_envs", make_envs)
-        patch.setattr(training, "plot_learning_curve", lambda *arguments: None)
+        patch.setattr(loop, "make_envs", make_envs)
+        patch.setattr(loop, "plot_learning_curve", lambda *arguments: None)
         yield patch
 
 
@@ -83,7 +83,7 @@ def run(
     if (path / "checkpoint.pt").exists():
         resumed = load_checkpoint(path / "checkpoint.pt")
     with on_counting_envs(make_envs or make_counting_envs):
-        return training.train(config, make_collector, path, resumed, quiet=True)
+        return loop.train(config, make_collector, path, resumed, quiet=True)
 
 
 def same_weights(one: Path, other: Path) -> bool:

@@ -3,4 +3,4 @@
 Importing the package registers its environment with Gymnasium: see `registration`.
 """
 
-from workflow_rl import registration as registration
+from workflow_rl.cage2 import registration as registration

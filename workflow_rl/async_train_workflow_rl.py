@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if __package__ in (None, ""):
     # Run as a file: Python put this folder on the path, but the packages lie beside it.
@@ -12,20 +12,8 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.training_command import run_command
-from workflow_rl.training_options import GroupedCommand, training_options
-
-if TYPE_CHECKING:
-    from workflow_rl.config import TrainConfig
-    from workflow_rl.rollout import Collector
-    from workflow_rl.worker_pool import WorkerPool
-
-
-def asynchronous_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
-    """Hands out episodes to idle workers, at most `envs_per_worker` at a time."""
-    from workflow_rl.parallel_env_async import AsyncParallelEnv
-
-    return AsyncParallelEnv(pool, config.envs_per_worker)
+from workflow_rl.training.command import run_command
+from workflow_rl.training.options import GroupedCommand, training_options
 
 
 @click.command("train-async", cls=GroupedCommand)
@@ -41,7 +29,7 @@ def train_async(**options: Any) -> None:
     Example:
       train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
-    run_command("async", asynchronous_collector, options)
+    run_command("async", options)
 
 
 if __name__ == "__main__":

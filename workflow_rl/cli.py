@@ -9,11 +9,12 @@ import click
 MODULES = {
     "train-sync": "workflow_rl.parallel_train_workflow_rl",
     "train-async": "workflow_rl.async_train_workflow_rl",
-    "evaluate": "workflow_rl.evaluation",
-    "benchmark": "workflow_rl.benchmark",
-    "compare-modes": "workflow_rl.compare_modes",
-    "parity": "workflow_rl.parity",
-    "plot": "workflow_rl.plotting",
+    "evaluate": "workflow_rl.training.evaluation",
+    "check-env": "workflow_rl.training.check_env",
+    "benchmark": "workflow_rl.measuring.benchmark",
+    "compare-modes": "workflow_rl.measuring.compare_modes",
+    "parity": "workflow_rl.cage2.parity",
+    "plot": "workflow_rl.measuring.plotting",
 }
 
 

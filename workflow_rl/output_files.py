@@ -1,10 +1,38 @@
-"""Files that a command is asked to write: checked before its work, replaced in one step after."""
+"""Files that are written in one step: a reader, or a crash, finds the old one or the new one."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import click
+
+
+@contextmanager
+def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
+    """A file that takes the place of `path`, on disk, once all is written; if not, nothing does.
+
+    mode, options: those of `open`.
+    """
+    temporary = _temporary(path)
+    try:
+        with temporary.open(mode, **options) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` in one step."""
+    with replacing(path, encoding="utf-8") as file:
+        file.write(text)
 
 
 def require_writable(path: Path, option: str) -> None:
@@ -30,13 +58,6 @@ def require_writable_folder(path: Path, option: str) -> None:
             f"{path} cannot be made a folder: {error.strerror}", param_hint=option
         ) from None
     require_writable(path / "a file", option)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace `path` in one step."""
-    temporary = _temporary(path)
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _temporary(path: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if __package__ in (None, ""):
     # Run as a file: Python put this folder on the path, but the packages lie beside it.
@@ -12,20 +12,8 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.training_command import run_command
-from workflow_rl.training_options import GroupedCommand, training_options
-
-if TYPE_CHECKING:
-    from workflow_rl.config import TrainConfig
-    from workflow_rl.rollout import Collector
-    from workflow_rl.worker_pool import WorkerPool
-
-
-def synchronous_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
-    """Steps all envs together: one batched forward pass, then a barrier, at every step."""
-    from workflow_rl.parallel_env import ParallelEnv
-
-    return ParallelEnv(pool, config.n_envs)
+from workflow_rl.training.command import run_command
+from workflow_rl.training.options import GroupedCommand, training_options
 
 
 @click.command("train-sync", cls=GroupedCommand)
@@ -42,7 +30,7 @@ def train_sync(**options: Any) -> None:
     Example:
       train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
     """
-    run_command("sync", synchronous_collector, options)
+    run_command("sync", options)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
-from workflow_rl.env_batch import SerialEnvs
-from workflow_rl.episode import episode_spec
-from workflow_rl.play import play_episode
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.play import play_episode
 
 # Every number that an expected value below follows from.
 CONFIG = PPOConfig(

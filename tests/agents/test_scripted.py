@@ -17,9 +17,9 @@ from agents.scripted import (
     SCRIPTED_AGENTS,
     make_scripted_agent,
 )
-from workflow_rl.cyborg_env import CyborgEnv
-from workflow_rl.private_cyborg import no_stable_baselines3
-from workflow_rl.scenario2 import ACTION_NAMES, HOSTS, scenario2
+from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.private_cyborg import no_stable_baselines3
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
 
 OBS = np.zeros(52, np.uint8)
 CYBORGS_AGENTS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.compiled.state import STATE
+from workflow_rl.cage2.compiled.state import STATE
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmark_simulator.py"
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from agents.ppo import PPOAgent
-from workflow_rl.checkpoint import Checkpoint, TrainingState, save_checkpoint
-from workflow_rl.config import TrainConfig
-from workflow_rl.scores import CellScore, Evaluation
-from workflow_rl.versions import SimulatorVersion
+from workflow_rl.cage2.scores import CellScore, Evaluation
+from workflow_rl.cage2.simulator_version import SimulatorVersion
+from workflow_rl.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.training.config import TrainConfig
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_transfer.py"
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
-from workflow_rl.episode import EpisodeSpec, episode_spec
+from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 
 
 @pytest.fixture(scope="session")

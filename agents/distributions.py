@@ -1,0 +1,202 @@
+"""Distributions over actions, one for each kind of action space: what workers sample from.
+
+`torch_distributions` has the learner's side of each. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float32]
+Actions: TypeAlias = NDArray[Any]
+"""Of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]."""
+
+Choice: TypeAlias = tuple[Actions, FloatArray]
+"""Actions of M steps, and their log-probabilities [M]."""
+
+Prepared: TypeAlias = tuple[NDArray[Any], ...]
+"""What a distribution makes of a network's outputs before it samples: arrays of as many rows."""
+
+Rows: TypeAlias = NDArray[np.int64]
+Uniforms: TypeAlias = NDArray[np.float64]
+
+
+class Distribution(Protocol):
+    """Of actions, given what the actor's network puts out for an observation.
+
+    n_outputs: numbers the network puts out. n_draws: uniform numbers that one action takes, always
+    as many, so that those of any step of an episode can be found.
+    has_log_std: whether the network has a log standard deviation [n_outputs] besides.
+    """
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    @property
+    def n_draws(self) -> int: ...
+
+    @property
+    def has_log_std(self) -> bool: ...
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
+        """Of outputs [M, n_outputs]."""
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """An action for each of these rows, from uniforms [M, n_draws]."""
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """The likeliest action for each of these rows."""
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of `n_outputs` choices; outputs are logits, of which -inf rules a choice out."""
+
+    n_outputs: int
+    n_draws = 1
+    has_log_std = False
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
+        """Likeliest choice int64 [M]; sums of the probabilities up to each choice, unnormalised,
+        float32 [M, A]; log-probabilities float32 [M, A]."""
+        likeliest = outputs.argmax(axis=1)
+        logits = outputs - outputs.max(axis=1, keepdims=True)
+        cumulative = np.exp(logits).cumsum(axis=1)
+        return likeliest, cumulative, logits - np.log(cumulative[:, -1:])
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """By inverse transform sampling."""
+        _, cumulative, log_prob = prepared
+        cumulative = cumulative[rows]
+        threshold = uniforms.astype(np.float32) * cumulative[:, -1:]
+        # Rounding can put the threshold at the total itself: hence the minimum.
+        action = np.minimum((cumulative <= threshold).sum(axis=1), self.n_outputs - 1)
+        return action, log_prob[rows, action]
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """The choice of the greatest logit, the first of equal ones."""
+        likeliest, _, log_prob = prepared
+        action = likeliest[rows]
+        return action, log_prob[rows, action]
+
+
+class MultiCategorical:
+    """Several independent choices, of `sizes[k]` each; outputs are the logits of one after another.
+
+    Equal sizes make equal distributions.
+    """
+
+    has_log_std = False
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.components = tuple(Categorical(size) for size in sizes)
+        self.n_outputs = sum(sizes)
+        self.n_draws = len(self.components)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MultiCategorical) and other.components == self.components
+
+    def __hash__(self) -> int:
+        return hash(self.components)
+
+    @property
+    def slices(self) -> list[slice]:
+        """Each choice's part of the outputs."""
+        ends = [0, *itertools.accumulate(component.n_outputs for component in self.components)]
+        return list(itertools.starmap(slice, itertools.pairwise(ends)))
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
+        """Three arrays a choice, one choice after another: see Categorical."""
+        parts = zip(self.components, self.slices, strict=True)
+        return tuple(itertools.chain(*(one.prepare(outputs[:, part]) for one, part in parts)))
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """Each choice with a uniform number of its own."""
+        return self._joined(
+            [
+                one.sample(prepared[3 * k : 3 * k + 3], rows, uniforms[:, k : k + 1])
+                for k, one in enumerate(self.components)
+            ]
+        )
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """The likeliest of each choice."""
+        return self._joined(
+            [one.mode(prepared[3 * k : 3 * k + 3], rows) for k, one in enumerate(self.components)]
+        )
+
+    @staticmethod
+    def _joined(choices: Sequence[Choice]) -> Choice:
+        actions, log_probs = zip(*choices, strict=True)
+        return np.stack(actions, axis=1), np.sum(log_probs, axis=0, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class DiagonalGaussian:
+    """`n_outputs` independent normal numbers; outputs are their means, and the log standard
+    deviations do not depend on the observation."""
+
+    n_outputs: int
+    has_log_std = True
+
+    @property
+    def n_draws(self) -> int:
+        """A pair of uniform numbers for each pair of normal ones."""
+        return 2 * self._n_pairs
+
+    @property
+    def _n_pairs(self) -> int:
+        return math.ceil(self.n_outputs / 2)
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
+        """Means and log standard deviations, float32 [M, K] both."""
+        assert log_std is not None
+        return outputs, np.broadcast_to(log_std, outputs.shape)
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """By the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
+        mean, log_std = (column[rows] for column in prepared)
+        radius = np.sqrt(-2 * np.log1p(-uniforms[:, : self._n_pairs]))
+        angle = 2 * np.pi * uniforms[:, self._n_pairs :]
+        pairs = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        noise = pairs[:, : self.n_outputs].astype(np.float32)
+        return mean + np.exp(log_std) * noise, self._log_prob(noise, log_std)
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """The means."""
+        mean, log_std = (column[rows] for column in prepared)
+        return mean, self._log_prob(np.zeros_like(mean), log_std)
+
+    @staticmethod
+    def _log_prob(noise: FloatArray, log_std: FloatArray) -> FloatArray:
+        log_prob: FloatArray = -(0.5 * noise**2 + log_std + np.float32(HALF_LOG_2_PI)).sum(axis=1)
+        return log_prob
+
+
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+def to_plain(distribution: Distribution) -> list[Any]:
+    """Its kind and its sizes."""
+    if isinstance(distribution, MultiCategorical):
+        return ["MultiCategorical", [one.n_outputs for one in distribution.components]]
+    return [type(distribution).__name__, distribution.n_outputs]
+
+
+def from_plain(values: Sequence[Any]) -> Distribution:
+    """The inverse of `to_plain`. Raises KeyError for an unknown kind."""
+    kinds: dict[str, Any] = {
+        "Categorical": Categorical,
+        "MultiCategorical": MultiCategorical,
+        "DiagonalGaussian": DiagonalGaussian,
+    }
+    kind, sizes = values
+    distribution: Distribution = kinds[kind](sizes)
+    return distribution

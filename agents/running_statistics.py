@@ -1,0 +1,106 @@
+"""Running mean and variance of observations, and the scale of returns, from rollout to rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.trajectory import Trajectory
+
+EPSILON = 1e-8
+REWARD_LIMIT = 10.0
+OPEN_EPISODES = 10_000
+
+
+class RunningMoments:
+    """Mean and (biased) variance, float64 [D] each, of all rows seen so far.
+
+    Before the first row the mean is 0 and the variance 1.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean = np.zeros(size)
+        self.variance = np.ones(size)
+
+    def update(self, rows: NDArray[Any]) -> None:
+        """Add rows [B, D], at least one: Chan et al. 1983, equations 2.1."""
+        n = len(rows)
+        mean, variance = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64)
+        if self.count == 0:
+            self.count, self.mean, self.variance = n, mean, variance
+            return
+        total = self.count + n
+        delta = mean - self.mean
+        between = np.square(delta) * self.count * n / total
+        self.mean = self.mean + delta * n / total
+        self.variance = (self.variance * self.count + variance * n + between) / total
+        self.count = total
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """What brings the rows to a standard deviation of 1, [D]."""
+        return 1 / np.sqrt(self.variance + EPSILON)
+
+    def mean_and_scale(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """As an actor takes them."""
+        return self.mean.astype(np.float32), self.scale.astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "count": self.count,
+            "mean": self.mean.tolist(),
+            "variance": self.variance.tolist(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`. Raises ValueError if it is of rows of another size."""
+        if len(state["mean"]) != len(self.mean):
+            raise ValueError(f"statistics of {len(state['mean'])} numbers, not {len(self.mean)}")
+        self.count = state["count"]
+        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
+
+
+class ReturnScale:
+    """What rewards are divided by: the standard deviation of the discounted return so far.
+
+    As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
+    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step.
+    """
+
+    def __init__(self, discount: float) -> None:
+        self.discount = discount
+        self._moments = RunningMoments(1)
+        self._open: dict[int, float] = {}  # By episode, for those that go on.
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        """Add a rollout, in the order of its episodes and steps."""
+        returns: list[float] = []
+        for trajectory in trajectories:
+            running = self._open.pop(trajectory.episode, 0.0)
+            for reward in trajectory.reward.tolist():
+                running = self.discount * running + reward
+                returns.append(running)
+            if not trajectory.ended:
+                self._open[trajectory.episode] = running
+        # Episodes whose ends are dropped on the way never come.
+        for episode in list(self._open)[:-OPEN_EPISODES]:
+            del self._open[episode]
+        self._moments.update(np.array(returns)[:, None])
+
+    def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
+        return np.clip(reward * self._moments.scale[0], -REWARD_LIMIT, REWARD_LIMIT)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`."""
+        self._moments.load_state_dict(state["moments"])
+        self._open = dict(state["open"])

@@ -1,0 +1,166 @@
+"""Many envs at once, what does not fit, and what is out of range."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage2.compiled import jit
+from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs, step_envs
+from workflow_rl.cage2.compiled.state import MAX_PORTS, STATE
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.simulator_speed import bytes_per_env
+
+SLEEP = 0
+
+
+def play(simulator: Simulator, action: int, n_steps: int) -> None:
+    for _ in range(n_steps):
+        simulator.step(action)
+
+
+def test_an_env_fits_into_eight_kilobytes() -> None:
+    """All that is kept for it: the state, and its rows of the simulator's arrays."""
+    assert bytes_per_env(Simulator(5)) < 8000
+    assert STATE.itemsize < bytes_per_env(Simulator(5))
+
+
+def test_envs_do_not_disturb_each_other() -> None:
+    n_envs, n_steps = 12, 60
+    seeds, red_agents = np.arange(n_envs) + 40, np.arange(n_envs) % 3
+    actions = np.random.default_rng(1).integers(len(ACTION_NAMES), size=(n_steps, n_envs))
+    together = Simulator(n_envs)
+    together.reset(seeds, red_agents)
+    shown = [(obs.copy(), rewards.copy()) for obs, rewards in map(together.step, actions)]
+    for i in range(n_envs):
+        alone = Simulator(1)
+        alone.reset(seeds[i], red_agents[i])
+        for (obs, rewards), action in zip(shown, actions[:, i], strict=True):
+            own_obs, own_rewards = alone.step(action)
+            assert own_obs[0].tolist() == obs[i].tolist()
+            assert own_rewards[0] == rewards[i]
+        assert alone.states[0] == together.states[i]
+
+
+def test_only_chosen_envs_are_reset() -> None:
+    simulator = Simulator(3)
+    simulator.reset([1, 2, 3], 0)
+    play(simulator, SLEEP, 20)
+    before = simulator.states.copy(), simulator.obs.copy()
+    assert before[1].any(axis=1).all()
+    simulator.reset([7, 7, 7], 1, chosen=[False, True, False])
+    assert (simulator.states[[0, 2]] == before[0][[0, 2]]).all()
+    assert (simulator.obs[[0, 2]] == before[1][[0, 2]]).all()
+    assert not simulator.obs[1].any()
+    assert simulator.states["red_agent"].tolist() == [0, 1, 0]
+
+
+def test_an_episode_does_not_depend_on_the_one_before() -> None:
+    used, fresh = Simulator(1), Simulator(1)
+    generator = np.random.default_rng(0)
+    for seed in range(30):
+        red_agent = seed % 3
+        used.reset(seed, red_agent)
+        fresh = Simulator(1)
+        fresh.reset(seed, red_agent)
+        for action in generator.integers(len(ACTION_NAMES), size=100):
+            assert used.step(action)[0].tolist() == fresh.step(action)[0].tolist()
+            assert used.rewards[0] == fresh.rewards[0]
+
+
+def test_too_many_decoys_are_an_error_and_no_overflow() -> None:
+    simulator = Simulator(1)
+    simulator.reset(0, RED_AGENTS.index("SleepAgent"))
+    # CybORG sets up any number of these on one host.
+    action = ACTION_NAMES.index("DecoyVsftpd Op_Host0")
+    with pytest.raises(RuntimeError, match="env 0: more than 200 decoys"):
+        play(simulator, action, 300)
+    assert simulator.states["n_processes"][0] == 200
+    with pytest.raises(RuntimeError, match="env 0: more than 200 decoys"):
+        simulator.step(SLEEP)
+    simulator.reset(0, 2)
+    simulator.step(action)
+
+
+def test_too_many_ports_are_an_error_and_no_overflow() -> None:
+    simulator = Simulator(1)
+    simulator.reset(0, RED_AGENTS.index("B_lineAgent"))
+    simulator.states["n_ports"] = MAX_PORTS // 2, MAX_PORTS // 2 - 3
+    simulator.states["busy_host"] = HOSTS.index("Op_Host2")
+    with pytest.raises(RuntimeError, match=f"env 0: more than {MAX_PORTS} ephemeral ports"):
+        play(simulator, SLEEP, 100)
+    assert simulator.states["n_ports"].sum() <= MAX_PORTS
+
+
+def test_hundred_steps_always_fit() -> None:
+    """At most a decoy, a red session and a caught process a step."""
+    for host in range(len(HOSTS)):
+        simulator = Simulator(300)
+        simulator.reset(np.arange(300) + 300 * host, np.arange(300) % 3)
+        action = ACTION_NAMES.index(f"DecoyVsftpd {HOSTS[host]}")
+        play(simulator, action, 100)
+        assert not simulator.states["error"].any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 1], [0, 3]), "red_agents: 3 is not from 0 to 2"),
+        (([-1, 1], [0, 0]), "seeds: -1 is not from 0 to"),
+        (([0.5, 1], [0, 0]), "seeds: integers are needed, not float64"),
+    ],
+)
+def test_mistakes_in_a_reset_are_named(arguments: tuple[list[int], ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Simulator(2).reset(*arguments)
+
+
+@pytest.mark.parametrize("action", [-1, 145])
+def test_actions_out_of_range_are_named(action: int) -> None:
+    simulator = Simulator(2)
+    simulator.reset(0, 0)
+    with pytest.raises(ValueError, match=f"actions: {action} is not from 0 to 144"):
+        simulator.step([0, action])
+
+
+@pytest.mark.parametrize(
+    "module", ["workflow_rl.collection.worker", "workflow_rl.cli", "workflow_rl.cage2.parity"]
+)
+def test_numba_is_not_imported_elsewhere(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1")
+    before = jit.digest(tmp_path.glob("*.py"))
+    assert before == jit.digest(tmp_path.glob("*.py"))
+    (tmp_path / "b.py").write_text("x = 2")
+    assert before != jit.digest(tmp_path.glob("*.py"))
+    for function in (reset_envs, step_envs):
+        assert function._cache._cache_file._source_stamp == jit.SOURCES
+
+
+def test_the_second_process_does_not_compile() -> None:
+    code = (
+        "import numpy as np\n"
+        "from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs, step_envs\n"
+        "s = Simulator(2); s.reset(0, 0); s.step(0)\n"
+        "s.reset(np.array([1, 2]), [0, 1], chosen=[True, False])\n"
+        "s.step(np.zeros(2, np.int64)); s.step(np.zeros(2, np.int32), np.ones(2, bool))\n"
+        "for f in (reset_envs, step_envs):\n"
+        "    print(f.stats.cache_hits.total(), f.stats.cache_misses.total())"
+    )
+    simulator = Simulator(2)
+    simulator.reset(0, 0)
+    simulator.step(SLEEP)
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert result.stdout.split() == ["1", "0", "1", "0"]
+    assert "Compiling" not in result.stderr

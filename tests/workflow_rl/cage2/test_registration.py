@@ -1,0 +1,128 @@
+"""The environment as others' code finds it: by its id, through Gymnasium alone."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.utils.env_match import check_environments_match
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+from workflow_rl.cage2 import registration
+from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.cyborg_env import CyborgEnv
+
+REPOSITORY = Path(__file__).parents[3]
+ENV_ID = registration.ENV_ID
+
+
+def run(program: str) -> None:
+    subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True, timeout=120)
+
+
+def test_importing_the_package_registers_and_loads_no_simulator() -> None:
+    run("""
+import sys, gymnasium
+assert "workflow_rl/CAGE2-v0" not in gymnasium.registry
+import workflow_rl
+assert "workflow_rl/CAGE2-v0" in gymnasium.registry
+heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.cyborg_env"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+""")
+
+
+@pytest.mark.parametrize("module", ["workflow_rl", "workflow_rl.cage2.registration"])
+def test_an_id_with_the_module_needs_no_import(module: str) -> None:
+    run(f"""
+import gymnasium
+env = gymnasium.make("{module}:workflow_rl/CAGE2-v0", max_steps=3)
+env.reset(seed=0)
+assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+""")
+
+
+def test_registering_twice_changes_nothing() -> None:
+    spec = gymnasium.spec(ENV_ID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        importlib.reload(registration)
+    assert gymnasium.spec(ENV_ID) is spec
+    assert (spec.namespace, spec.name, spec.version) == ("workflow_rl", "CAGE2", 0)
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock", "compiled"])
+def test_make_passes_the_arguments_on_and_gymnasium_finds_no_fault(simulator: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(ENV_ID, red_agent="RedMeanderAgent", max_steps=12, simulator=simulator)
+        # With what `make` puts around it, which checks every call as well.
+        env.reset(seed=1)
+        steps = [env.step(action) for action in range(12)]
+        check_env(env.unwrapped)
+    assert isinstance(env.unwrapped, CyborgEnv)
+    assert [step[3] for step in steps] == [False] * 11 + [True]
+    assert steps[0][4]["red_agent"] == "RedMeanderAgent"
+
+
+def test_gymnasium_sees_no_difference_between_the_simulators() -> None:
+    cyborg, compiled = (
+        gymnasium.make(ENV_ID, simulator=simulator, max_steps=50)
+        for simulator in ("cyborg", "compiled")
+    )
+    check_environments_match(cyborg, compiled, num_steps=150, seed=4)
+
+
+def test_an_env_is_made_again_from_its_spec() -> None:
+    env = gymnasium.make(ENV_ID, red_agent="SleepAgent", max_steps=2)
+    assert env.spec is not None
+    assert json.loads(env.spec.to_json())["kwargs"] == {"red_agent": "SleepAgent", "max_steps": 2}
+    again = gymnasium.make(gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert again.unwrapped.max_steps == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        (None, CompiledVectorEnv),
+        ("vector_entry_point", CompiledVectorEnv),
+        ("sync", SyncVectorEnv),
+        ("async", AsyncVectorEnv),
+    ],
+)
+def test_every_vectorization_plays_the_same(mode: str | None, kind: type[Any]) -> None:
+    """With the same arguments, `simulator` included."""
+    arguments = {"red_agent": "RedMeanderAgent", "max_steps": 9, "simulator": "compiled"}
+    reference = CompiledVectorEnv(2, **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Of forking with threads; it is Gymnasium that forks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        envs = gymnasium.make_vec(ENV_ID, num_envs=2, vectorization_mode=mode, **arguments)
+        try:
+            assert type(envs.unwrapped) is kind
+            assert data_equivalence(envs.reset(seed=8), reference.reset(seed=8), exact=True)
+            reference.action_space.seed(8)
+            for _ in range(25):
+                actions = reference.action_space.sample()
+                steps = envs.step(actions), reference.step(actions)
+                assert data_equivalence(*steps, exact=True)
+        finally:
+            envs.close()
+
+
+def test_the_vector_env_says_how_to_get_another_simulator() -> None:
+    with pytest.raises(ValueError, match=r"simulator='cyborg'.*vectorization_mode=.sync."):
+        gymnasium.make_vec(ENV_ID, num_envs=2, simulator="cyborg")
+    envs = gymnasium.make_vec(ENV_ID, num_envs=2, simulator="cyborg", vectorization_mode="sync")
+    obs, infos = envs.reset(seed=np.array([3, 4]).tolist())
+    assert obs.shape == (2, 52)
+    assert infos["red_agent"].tolist() == ["B_lineAgent"] * 2

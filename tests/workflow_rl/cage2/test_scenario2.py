@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
+
+OFFICIAL_SHA256 = "f6c815e34a8f307b3c603d780045f2f9f3579d9cb470f2a68958399ae3c3839f"
+OFFICIAL = Path(__file__).parents[4] / "shared" / "cage2" / "scenario2.json"
+
+
+def test_the_scenario_is_the_official_one() -> None:
+    canonical = json.dumps(scenario2(), sort_keys=True)
+    assert hashlib.sha256(canonical.encode()).hexdigest() == OFFICIAL_SHA256
+
+
+@pytest.mark.skipif(not OFFICIAL.exists(), reason="the official description is not at hand")
+def test_the_scenario_equals_the_official_description_in_content_and_in_order() -> None:
+    ours, official = scenario2(), json.loads(OFFICIAL.read_text())
+    assert ours == official
+    for section in ("Agents", "Hosts", "Subnets"):
+        assert list(ours[section]) == list(official[section])
+    for agent in ours["Agents"]:
+        known, official_known = (d["Agents"][agent]["INT"]["Hosts"] for d in (ours, official))
+        assert list(known) == list(official_known)
+    for host in ours["Hosts"]:
+        learned, official_learned = (d["Hosts"][host].get("info", {}) for d in (ours, official))
+        assert list(learned) == list(official_learned)
+
+
+def test_each_description_is_fresh_and_shares_nothing_between_hosts() -> None:
+    changed = scenario2()
+    changed["Hosts"]["Enterprise1"]["Processes"][0]["PID"] = -1
+    changed["Agents"]["Blue"]["INT"]["Hosts"]["User0"]["Sessions"] = "Blue"
+    assert changed["Hosts"]["Enterprise2"] == scenario2()["Hosts"]["Enterprise2"]
+    assert scenario2()["Hosts"]["Enterprise1"]["Processes"][0]["PID"] == 3368
+    assert "Sessions" not in scenario2()["Agents"]["Blue"]["INT"]["Hosts"]["User0"]
+
+
+def test_the_action_names_follow_the_documented_groups() -> None:
+    assert len(ACTION_NAMES) == len(set(ACTION_NAMES)) == 145
+    first_of_group = {
+        0: "Sleep",
+        1: "Monitor",
+        2: "Analyse Defender",
+        15: "Remove Defender",
+        28: "DecoyApache Defender",
+        41: "DecoyFemitter Defender",
+        54: "DecoyHarakaSMPT Defender",
+        67: "DecoySmss Defender",
+        80: "DecoySSHD Defender",
+        93: "DecoySvchost Defender",
+        106: "DecoyTomcat Defender",
+        119: "DecoyVsftpd Defender",
+        132: "Restore Defender",
+        144: "Restore User4",
+    }
+    assert {index: ACTION_NAMES[index] for index in first_of_group} == first_of_group
+    assert HOSTS[7] == "Op_Server0"
+    assert ACTION_NAMES[132 + 7] == "Restore Op_Server0"

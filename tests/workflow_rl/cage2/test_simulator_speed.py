@@ -1,0 +1,144 @@
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from agents.numpy_policy import NumpyPolicy
+from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.state import STATE
+from workflow_rl.cage2.simulator_speed import (
+    MAX_STEPS,
+    StaggeredEnvs,
+    Variant,
+    bytes_per_env,
+    make_rows,
+    make_variants,
+    measure,
+    network_actions,
+    play_compiled,
+    random_actions,
+    untrained_parameters,
+)
+from workflow_rl.cage2.simulator_speed_report import speed_figure, speed_table
+
+AGENT = "B_lineAgent"
+
+
+def test_no_worker_is_without_an_env_and_no_variant_is_there_twice():
+    variants = make_variants(AGENT, [1, 10, 10], ["random"], [1, 4])
+    assert [variant[0:1] + variant[3:] for variant in variants] == [
+        ("stock", 1, 1),
+        ("cyborg", 1, 1),
+        ("compiled", 1, 1),
+        ("compiled", 10, 1),
+        ("compiled", 10, 4),
+    ]
+    assert variants[-1].shares == [2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("n_envs", [1, 7, 30])
+def test_every_env_begins_one_episode_in_a_hundred_steps_a_tenth_at_a_time(n_envs, monkeypatch):
+    envs = StaggeredEnvs(AGENT, n_envs, seed=0)
+    begun, reset = [], envs.simulator.reset
+
+    def recorded(seeds, red_agent, chosen):
+        begun.append((envs._n_steps, chosen.copy()))
+        return reset(seeds, red_agent, chosen)
+
+    monkeypatch.setattr(envs.simulator, "reset", recorded)
+    actions = random_actions(n_envs, 0)
+    for _ in range(MAX_STEPS):
+        envs.step(next(actions))
+    assert (np.sum([chosen for _, chosen in begun], axis=0) == 1).all()
+    assert all(step % 10 == 0 and chosen.sum() <= -(-n_envs // 10) for step, chosen in begun)
+    assert len(begun) == min(n_envs, 10)
+
+
+def test_the_rate_counts_steps_of_all_envs_until_time_is_up(monkeypatch):
+    envs = StaggeredEnvs(AGENT, 50, seed=0)
+    # The clock is read at the start and before every step: two steps, and time is up.
+    monkeypatch.setattr(time, "perf_counter", iter(range(10)).__next__)
+    assert play_compiled(envs, random_actions(50, 0), 3.0) == 2 * 50 / 3
+
+
+def test_a_turn_has_one_step_at_least():
+    assert play_compiled(StaggeredEnvs(AGENT, 2, seed=0), random_actions(2, 0), 0.0) > 0
+
+
+@pytest.mark.parametrize("n_envs", [1, 20_000])
+def test_random_actions_are_all_equally_likely(n_envs):
+    drawn = np.concatenate(list(itertools.islice(random_actions(n_envs, 3), 290_000 // n_envs + 1)))
+    counts = np.bincount(drawn, minlength=145)
+    assert counts.shape == (145,)
+    assert abs(counts / len(drawn) - 1 / 145).max() < 5 * (len(drawn) * 145) ** -0.5
+
+
+def test_the_network_acts_on_what_is_seen_at_that_step():
+    simulator, policy = Simulator(4), NumpyPolicy(untrained_parameters(0))
+    simulator.reset(np.arange(4), 0)
+    random = np.random.default_rng(5)
+    for actions in itertools.islice(network_actions(simulator, policy, seed=5), 20):
+        expected, _ = policy.act_batch(simulator.obs.copy(), [random] * 4)
+        assert actions.tolist() == expected.tolist()
+        simulator.step(actions)
+
+
+def test_the_network_prefers_no_action():
+    logits = NumpyPolicy(untrained_parameters(0)).logits(np.ones((1, 52)))
+    assert 0 < logits.std() < 0.05
+
+
+def test_bytes_of_an_env_are_its_state_observation_reward_and_mask():
+    assert bytes_per_env(Simulator(3)) == STATE.itemsize + 52 + 8 + 1
+
+
+def test_rows_have_medians_and_ratios_within_each_round():
+    variants = [
+        Variant("stock", AGENT),
+        Variant("cyborg", AGENT),
+        Variant("compiled", AGENT, "random", 10, 1),
+        Variant("compiled", AGENT, "random", 100, 1),
+        Variant("compiled", AGENT, "random", 100, 2),
+    ]
+    rates = [[1, 2, 4], [10, 20, 80], [100, 300, 200], [400, 600, 500], [50, 50, 50]]
+    rows = make_rows(variants, rates)
+    assert [row["steps_per_second"] for row in rows] == [2, 20, 200, 500, 50]
+    assert [row["ratio_to_stock"] for row in rows] == [1, 10, 100, 300, 25]
+    # The last has two cores: it is its own best.
+    assert [row["ratio_to_best"] for row in rows] == [1, 1, 0.4, 1, 1]
+    assert [row["cores"] for row in rows] == [1, 1, 1, 1, 2]
+    assert rows[0]["bytes_per_env"] is None
+
+
+def test_the_table_and_the_chart_show_every_row():
+    variants = make_variants(AGENT, [1, 10, 100], ["random", "network"], [1, 2])
+    rows = make_rows(variants, [[float(10 * 2**i)] for i in range(len(variants))])
+    shown = speed_table(rows).get_string()
+    assert all(f" {row['steps_per_second']:,.0f} " in shown for row in rows)
+    (axes,) = speed_figure(rows).axes
+    lines = {line.get_label(): line for line in axes.lines}
+    for policy, cores, sizes in [
+        ("random", "1 core", [1, 10, 100]),
+        ("network", "1 core", [1, 10, 100]),
+        ("random", "2 cores", [10, 100]),
+        ("network", "2 cores", [10, 100]),
+    ]:
+        line = lines[f"compiled, {policy} policy, {cores}"]
+        assert list(line.get_xdata()) == sizes
+        assert list(line.get_ydata()) == [
+            row["steps_per_second"]
+            for row in rows
+            if (row["simulator"], row["policy"], row["cores"])
+            == ("compiled", policy, int(cores[0]))
+        ]
+    levels = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
+    assert levels == [row["steps_per_second"] for row in rows[:2]]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_measuring_gives_a_rate_a_round_and_two_workers_add_up():
+    variants = [Variant("compiled", AGENT, "random", 40, n_workers) for n_workers in (1, 2)]
+    one, two = measure(variants, rounds=2, seconds=0.05, seed=0)
+    assert len(one) == len(two) == 2
+    assert min(one + two) > 0

@@ -1,0 +1,198 @@
+"""Both collectors: what they return, and that no fault, worker count or mode changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agents.numpy_policy import NumpyPolicy
+from tests.faulty_env import FAULTS, FaultyEnv, kill_process
+from tests.tiny_envs import CountingEnv
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.collection.env_batch import SerialEnvs, Transitions
+from workflow_rl.collection.episode import EpisodeSpec, episode_spec
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerError, WorkerPool
+
+Collector = Callable[..., Rollout]
+
+
+def collect_async(make_env, policy, specs, n_workers=2, per_request=3, **pool_options) -> Rollout:
+    with WorkerPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
+        return AsyncParallelEnv(pool, per_request).collect(policy, specs)
+
+
+def collect_sync(make_env, policy, specs, n_workers=2, per_worker=2, **pool_options) -> Rollout:
+    with WorkerPool(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
+        return ParallelEnv(pool, n_workers * per_worker).collect(policy, specs)
+
+
+COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
+
+
+@pytest.fixture(scope="module")
+def expected(policy) -> list:
+    env = SerialEnvs(CountingEnv, 1)
+    return [play_episode(env, policy, episode_spec(3, number, "mixed")) for number in range(11)]
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_collectors_return_what_plain_episodes_are(
+    collect: Collector, policy, specs, expected, same_trajectories
+):
+    rollout = collect(CountingEnv, policy, specs)
+    same_trajectories(rollout.trajectories, expected)
+    assert len({t.length for t in expected}) > 1, "the test needs episodes of different lengths"
+    assert {t.terminated for t in expected} == {True, False}
+    assert all(t.terminated != t.truncated for t in rollout.trajectories)
+    assert all(t.policy_version == 4 for t in rollout.trajectories)
+    assert rollout.env_steps == sum(t.length for t in expected)
+    assert 0 < rollout.utilisation <= 1
+    assert rollout.workers_restarted == 0
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(n_workers=st.integers(1, 7), size=st.integers(1, 5), n_episodes=st.integers(1, 11))
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_no_shape_changes_the_result(
+    collect: Collector, policy, expected, same_trajectories, n_workers, size, n_episodes
+):
+    specs = [episode_spec(3, number, "mixed") for number in range(n_episodes)]
+    rollout = collect(CountingEnv, policy, specs, n_workers, size)
+    same_trajectories(rollout.trajectories, expected[:n_episodes])
+
+
+def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
+    specs = [episode_spec(1, number, "mixed") for number in range(5)]
+    make_env = partial(CyborgEnv, max_steps=12)
+    one = collect_async(make_env, policy, specs)
+    other = collect_sync(make_env, policy, specs)
+    same_trajectories(one.trajectories, other.trajectories)
+    assert len({t.red_agent for t in one.trajectories}) > 1
+
+
+class KilledOnce(CompiledEnvs):
+    """Compiled envs whose worker is killed at a step, once."""
+
+    def __init__(self, ticket: Path, at: int, n_envs: int) -> None:
+        super().__init__(25, n_envs)
+        self._ticket, self._steps_to_go = ticket, at
+
+    def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+        self._steps_to_go -= 1
+        if self._steps_to_go == 0:
+            with suppress(FileExistsError):
+                self._ticket.touch(exist_ok=False)
+                kill_process()
+        return super().step(envs, actions)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
+    mode, policy, same_trajectories, tmp_path
+):
+    specs = [episode_spec(1, number, "mixed") for number in range(13)]
+    envs = SerialEnvs(partial(CyborgEnv, max_steps=25), 1)
+    expected = [play_episode(envs, policy, spec) for spec in specs]
+    with WorkerPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
+        collector = ParallelEnv(pool, 6) if mode == "sync" else AsyncParallelEnv(pool, 5)
+        rollout = collector.collect(policy, specs)
+    same_trajectories(rollout.trajectories, expected)
+    assert rollout.workers_restarted == 1
+    assert 0 < rollout.utilisation <= 1
+
+
+def test_another_seed_is_another_episode(policy):
+    env = SerialEnvs(CountingEnv, 1)
+    one = play_episode(env, policy, episode_spec(3, 0, "mixed"))
+    other = play_episode(env, policy, episode_spec(4, 0, "mixed"))
+    assert not np.array_equal(one.obs, other.obs)
+
+
+@pytest.mark.parametrize("method", ["create", "reset", "step"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_a_worker_that_fails_changes_nothing(
+    collect: Collector, fault, method, policy, specs, expected, tmp_path, same_trajectories, caplog
+):
+    make_env = partial(
+        FaultyEnv, CountingEnv, fault, method, 1 if method == "create" else 3, [tmp_path / "1"]
+    )
+    rollout = collect(make_env, policy, specs, timeout=3.0 if fault in ("hang", "stopped") else 20)
+    same_trajectories(rollout.trajectories, expected)
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(("worker-0 ", "worker-1 "))
+    assert "during '" in message
+    assert (tmp_path / "1").exists()
+    if fault == "exception":
+        assert "ArithmeticError: the injected fault" in message
+        assert "exit code: 1" in message
+    elif fault == "exit":
+        assert "ended" in message
+        assert "exit code: 7" in message
+    elif fault == "killed":
+        assert "SIGKILL" in message
+    else:
+        assert "gave no complete answer for 3 s" in message
+        assert "still running" in message
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_several_workers_may_fail(
+    collect: Collector, policy, specs, expected, tmp_path, same_trajectories
+):
+    tickets = [tmp_path / str(number) for number in range(3)]
+    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", 4, tickets)
+    rollout = collect(make_env, policy, specs, 3)
+    same_trajectories(rollout.trajectories, expected)
+    assert rollout.workers_restarted == 3
+
+
+@pytest.mark.parametrize("method", ["create", "step"])
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_failures_without_end_stop_the_collection(
+    collect: Collector, method, policy, specs, tmp_path
+):
+    tickets = [tmp_path / str(number) for number in range(100)]
+    make_env = partial(FaultyEnv, CountingEnv, "exception", method, 1, tickets)
+    with pytest.raises(TooManyFailuresError, match="at most 4 may") as caught:
+        collect(make_env, policy, specs, max_failures=4)
+    assert "ArithmeticError: the injected fault" in str(caught.value)
+    assert isinstance(caught.value.__cause__, WorkerError)
+    assert caught.value.__cause__.exitcode == 1
+
+
+def test_free_run_counts_episodes(policy):
+    specs: list[EpisodeSpec] = [episode_spec(0, number, "SleepAgent") for number in range(3)]
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        counts = AsyncParallelEnv(pool).free_run(policy, specs, seconds=0.2)
+    assert len(counts) == 2
+    for count in counts:
+        assert count.seconds >= 0.2
+        assert count.episodes >= 1
+        assert count.env_steps >= count.episodes
+
+
+def test_evaluation_seeds_are_not_training_seeds(policy):
+    from workflow_rl.collection.episode import SeedStream
+
+    streams = [episode_spec(0, 0, "SleepAgent", stream) for stream in SeedStream]
+    assert len({spec.env_seed for spec in streams}) == len(streams)
+
+
+def test_greedy_policy_travels_to_the_workers(policy, specs):
+    greedy = NumpyPolicy(policy.parameters, greedy=True)
+    rollout = collect_async(CountingEnv, greedy, specs)
+    for trajectory in rollout.trajectories:
+        assert np.array_equal(trajectory.action, policy.logits(trajectory.obs).argmax(axis=1))

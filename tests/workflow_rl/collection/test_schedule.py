@@ -1,0 +1,392 @@
+"""Schedules: which rollout is collected when and with which weights, and that none is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.trajectory import Trajectory
+from tests.tiny_envs import CountingEnv
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.schedule import ExactLag, FreeRunning
+from workflow_rl.collection.slots import first_slots
+from workflow_rl.collection.worker_pool import (
+    POLL_SECONDS,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerPool,
+)
+
+STEPS = 3
+
+
+def policy_of(version: int) -> NumpyPolicy:
+    layer = np.zeros((52, 145), np.float32)
+    return NumpyPolicy(PolicyParameters((layer,), (layer[0],), "tanh"), version)
+
+
+def rollout_of(number: int, policy: NumpyPolicy) -> Rollout:
+    """An episode of this number, of 3 steps."""
+    steps = np.zeros(STEPS)
+    trajectory = Trajectory(
+        number, "", policy.policy_version, steps, steps, steps, steps, steps, False, True
+    )
+    return Rollout([trajectory], 1.0, 0.5, n_workers=2, workers_restarted=number % 2)
+
+
+class Workers:
+    """Stands in for the pool and its collector; plays batches at once, or when allowed to."""
+
+    def __init__(self, at_once: bool = True) -> None:
+        self.collected: list[int] = []
+        self.allowed = threading.Semaphore(0)
+        self.at_once = at_once
+        self.cancelled = threading.Event()
+        self.closed = threading.Event()
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def play_batch(self, policy: NumpyPolicy, number: int) -> Rollout:
+        while not self.at_once and not self.allowed.acquire(timeout=0.02):
+            if self.cancelled.is_set():
+                raise CancelledError
+        self.collected.append(number)
+        return rollout_of(number, policy)
+
+    def collect(self, policy: NumpyPolicy, specs: Any) -> Rollout:
+        self.collected.append(-1)
+        return rollout_of(-1, policy)
+
+    def batches(self, newest: Any) -> Any:
+        while (policy := newest()) is not None:
+            yield self.play_batch(policy, len([n for n in self.collected if n >= 0]))
+
+    def exact(self, lag: int, *resumed: Any) -> ExactLag:
+        return ExactLag(self, self, self.play_batch, lag, *resumed)  # type: ignore[arg-type]
+
+    def free(self, capacity: int, **options: bool) -> FreeRunning:
+        return FreeRunning(self, self, self.batches, capacity, **options)  # type: ignore[arg-type]
+
+
+def number_and_version(rollout: Rollout) -> tuple[int, int]:
+    (trajectory,) = rollout.trajectories
+    return trajectory.episode, trajectory.policy_version
+
+
+def eventually(condition: Any) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("lag", [0, 1, 3])
+def test_every_batch_is_collected_with_the_weights_of_exactly_lag_updates_ago(lag):
+    with Workers().exact(lag) as schedule:
+        for update in range(7):
+            rollout = schedule.next_rollout(policy_of(update))
+            assert number_and_version(rollout) == (update, max(0, update - lag))
+            versions = [policy.policy_version for policy in schedule.policies()]
+            assert versions == [
+                max(0, batch - lag) for batch in range(update + 1, update + lag + 1)
+            ]
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_collecting_goes_on_while_the_learner_learns(lag):
+    workers = Workers()
+    with workers.exact(lag) as schedule:
+        schedule.next_rollout(policy_of(0))
+        eventually(lambda: workers.collected == list(range(lag + 1)))
+        time.sleep(0.05)
+        assert workers.collected == list(range(lag + 1))
+        schedule.next_rollout(policy_of(1))
+        eventually(lambda: workers.collected == list(range(lag + 2)))
+        assert schedule.next_rollout(policy_of(2)).queue_length >= lag - 1
+
+
+def test_without_lag_nothing_is_collected_ahead():
+    workers = Workers()
+    with workers.exact(0) as schedule:
+        for update in range(3):
+            schedule.next_rollout(policy_of(update))
+            assert schedule.policies() == []
+            assert workers.collected == list(range(update + 1))
+
+
+@pytest.mark.parametrize("updates", [0, 1, 2, 5])
+@pytest.mark.parametrize("lag", [0, 1, 3])
+def test_resumed_with_the_policies_of_the_batches_begun_it_goes_on_alike(lag, updates):
+    with Workers().exact(lag) as schedule:
+        for update in range(updates):
+            schedule.next_rollout(policy_of(update))
+        policies = schedule.policies()
+    assert schedule.policies() == policies, "the checkpoint is saved after the schedule is closed"
+    resumed = Workers().exact(lag, updates, policies)
+    assert resumed.policies() == policies, "and before it is entered"
+    with resumed:
+        assert resumed.policies() == policies
+        for update in range(updates, updates + 5):
+            rollout = resumed.next_rollout(policy_of(update))
+            assert number_and_version(rollout) == (update, max(0, update - lag))
+
+
+def test_a_batch_that_failed_is_still_to_be_collected():
+    workers = Workers()
+
+    def play_batch(policy: NumpyPolicy, number: int) -> Rollout:
+        if number == 2:
+            raise TooManyFailuresError("the workers")
+        return workers.play_batch(policy, number)
+
+    with ExactLag(workers, workers, play_batch, 1) as schedule:  # type: ignore[arg-type]
+        for update in range(2):
+            schedule.next_rollout(policy_of(update))
+        for _ in range(2):
+            with pytest.raises(TooManyFailuresError, match="the workers"):
+                schedule.next_rollout(policy_of(2))
+    assert [policy.policy_version for policy in schedule.policies()] == [1, 2]
+    assert workers.collected == [0, 1], "nothing is played by workers in disarray"
+
+
+@pytest.mark.parametrize("kind", ["exact", "free"])
+def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
+    workers = Workers()
+    failed = threading.Event()
+
+    def fail(*_: Any) -> Any:
+        try:
+            raise TooManyFailuresError("the workers")
+        finally:
+            failed.set()
+
+    def failing_second(policy: NumpyPolicy, number: int) -> Rollout:
+        return rollout_of(0, policy) if number == 0 else fail()
+
+    def failing_batches(newest: Any) -> Any:
+        yield rollout_of(0, newest())
+        fail()
+
+    schedule: Any = (
+        ExactLag(workers, workers, failing_second, 1)  # type: ignore[arg-type]
+        if kind == "exact"
+        else FreeRunning(workers, workers, failing_batches, 2)  # type: ignore[arg-type]
+    )
+    with schedule:
+        schedule.next_rollout(policy_of(0))
+        assert failed.wait(5)
+        with pytest.raises(TooManyFailuresError, match="the workers"):
+            schedule.evaluate(policy_of(1), [])
+        with pytest.raises(TooManyFailuresError, match="the workers"):
+            schedule.next_rollout(policy_of(1))
+    assert workers.collected == []
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 4])
+def test_where_collecting_waits_nothing_is_dropped_and_no_more_than_capacity_waits(capacity):
+    workers = Workers()
+    with workers.free(capacity) as schedule:
+        for update in range(12):
+            rollout = schedule.next_rollout(policy_of(update))
+            assert number_and_version(rollout)[0] == update
+            assert rollout.queue_length <= capacity
+            assert (rollout.dropped_steps, rollout.dropped_episodes) == (0, 0)
+            # Besides those that wait there is the one that finds no room.
+            eventually(lambda: len(workers.collected) == update + 1 + capacity + 1)  # noqa: B023
+            assert len(schedule._waiting) == capacity
+        time.sleep(0.05)
+        assert len(workers.collected) == 12 + capacity + 1
+
+
+def test_collecting_uses_the_newest_weights_there_are():
+    workers = Workers(at_once=False)
+    with workers.free(3) as schedule:
+        for version in range(5):
+            # The batch before has ended by now, and this one ends after the policy is known.
+            threading.Timer(0.05, workers.allowed.release).start()
+            rollout = schedule.next_rollout(policy_of(version))
+            assert number_and_version(rollout) == (version, max(0, version - 1))
+
+
+def test_what_is_dropped_is_the_oldest_and_is_counted_with_what_it_cost():
+    workers = Workers(at_once=False)
+    with workers.free(2, drop=True) as schedule:
+        workers.allowed.release(1)
+        assert number_and_version(schedule.next_rollout(policy_of(0)))[0] == 0
+        workers.allowed.release(5)  # 1 to 5; room for two.
+        eventually(lambda: [r.trajectories[0].episode for r in [*schedule._waiting]] == [4, 5])
+        rollout = schedule.next_rollout(policy_of(1))
+        assert number_and_version(rollout)[0] == 4
+        assert (rollout.dropped_steps, rollout.dropped_episodes) == (3 * STEPS, 3)
+        assert (rollout.env_steps, rollout.episodes) == (4 * STEPS, 4)
+        assert (rollout.collect_seconds, rollout.busy_seconds) == (4.0, 2.0)
+        assert rollout.workers_restarted == 2  # Of batches 1 and 3.
+        following = schedule.next_rollout(policy_of(2))
+        assert number_and_version(following)[0] == 5
+        assert following.dropped_steps == 0
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_all_that_waits_is_taken_at_once(drop):
+    workers = Workers(at_once=False)
+    with workers.free(4, drop=drop, take_all=True) as schedule:
+        workers.allowed.release(1)
+        schedule.next_rollout(policy_of(0))
+        workers.allowed.release(3)
+        eventually(lambda: len(schedule._waiting) == 3)
+        rollout = schedule.next_rollout(policy_of(1))
+        assert [t.episode for t in rollout.trajectories] == [1, 2, 3]
+        assert (rollout.queue_length, rollout.collect_seconds) == (0, 3.0)
+        assert rollout.steps_to_learn == 3 * STEPS
+
+
+def test_joined_batches_end_where_the_last_of_them_ends():
+    slots = [tuple(first_slots(0, "mixed", 1, first_episode=number)) for number in range(3)]
+
+    def batches(newest: Any) -> Any:
+        for number in range(3):
+            yield rollout_of(number, newest())._replace(slots=slots[number])
+        while newest() is not None:
+            time.sleep(0.01)
+
+    workers = Workers()
+    with FreeRunning(workers, workers, batches, 2, take_all=True) as schedule:  # type: ignore[arg-type]
+        taken = [schedule.next_rollout(policy_of(0))]
+        eventually(lambda: len(schedule._waiting) + len(taken[0].trajectories) == 3)
+        while taken[-1].slots != slots[2]:
+            taken.append(schedule.next_rollout(policy_of(0)))
+        for rollout in taken:
+            assert rollout.slots == slots[rollout.trajectories[-1].episode]
+        assert [t.episode for rollout in taken for t in rollout.trajectories] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("options", [{}, {"drop": True}, {"take_all": True}])
+def test_evaluations_lose_nothing_and_make_no_queue_longer(options):
+    workers = Workers()
+    learned: list[int] = []
+    dropped = 0
+    with workers.free(2, **options) as schedule:
+        for update in range(10):
+            rollout = schedule.next_rollout(policy_of(update))
+            learned += [t.episode for t in rollout.trajectories]
+            dropped += rollout.dropped_episodes
+            assert rollout.queue_length <= 2
+            if update % 2:
+                evaluation = schedule.evaluate(policy_of(update), [])
+                assert evaluation.trajectories[0].episode == -1
+                assert len(schedule._waiting) <= 2
+        schedule.evaluate(policy_of(10), [])
+        dropped += sum(rollout.dropped_episodes for rollout in schedule._dropped)
+        left = [r.trajectories[0].episode for r in [*schedule._waiting, *schedule._to_put]]
+    collected = [number for number in workers.collected if number >= 0]
+    assert workers.collected.count(-1) == 6
+    assert len(collected) == len(learned) + dropped + len(left)
+    assert learned == sorted(set(learned))
+    if not options.get("drop"):
+        assert learned + left == collected
+
+
+def test_dropped_batches_are_not_kept():
+    workers = Workers()
+    with workers.free(1, drop=True) as schedule:
+        schedule.next_rollout(policy_of(0))
+        before = len(workers.collected)
+        eventually(lambda: len(workers.collected) > before + 200)
+        assert len(schedule._dropped) == 1
+        assert schedule._dropped[0].trajectories == []
+
+
+@pytest.mark.parametrize("kind", ["exact", "free"])
+def test_a_signal_is_acted_on_while_the_learner_waits_whichever_thread_it_comes_to(kind):
+    workers = Workers(at_once=False)
+    schedule = workers.exact(1) if kind == "exact" else workers.free(1)
+
+    def stop(*_: Any) -> None:
+        raise StopRequested(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, stop)
+
+    def send() -> None:
+        time.sleep(0.2)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    try:
+        with schedule:
+            sender.start()
+            start = time.monotonic()
+            with pytest.raises(StopRequested):
+                schedule.next_rollout(policy_of(0))
+            assert time.monotonic() - start < 0.2 + 5 * POLL_SECONDS
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("kind", ["exact", "free"])
+@pytest.mark.parametrize("where", ["waiting for room", "waiting for a worker", "idle"])
+def test_closing_is_bounded_and_may_be_repeated(kind, where):
+    workers = Workers(at_once=where != "waiting for a worker")
+    schedule = workers.exact(1) if kind == "exact" else workers.free(1)
+    with schedule:
+        if where != "idle":
+            workers.allowed.release()
+            schedule.next_rollout(policy_of(0))
+            time.sleep(0.05)
+        start = time.monotonic()
+    assert time.monotonic() - start < 0.5
+    schedule.__exit__()
+    assert not [thread for thread in threading.enumerate() if thread.name == "collector"]
+    assert not workers.closed.is_set()
+
+
+@pytest.mark.parametrize("kind", ["exact", "free"])
+def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
+    """A stopped worker, and a policy larger than its pipe: sending blocks for the whole timeout."""
+    large = np.zeros((52, 40_000), np.float32)
+    policy = NumpyPolicy(PolicyParameters((large,), (large[0],), "tanh"))
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
+        collector = AsyncParallelEnv(pool)
+        collector.start_slots(first_slots(0, "mixed", 1), 2)
+        (worker,) = pool._workers
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        schedule: Any = ExactLag(pool, collector, lambda policy, _: collector.unroll(policy), 1)
+        if kind == "free":
+            collector.unroll_work().add_rounds(1)
+
+            def batches(newest: Any) -> Any:
+                for _ in collector.play(collector.unroll_work(), newest):
+                    yield rollout_of(0, policy)
+
+            schedule = FreeRunning(pool, collector, batches, 1)
+        learner = threading.Timer(0.5, partial(os.kill, os.getpid(), signal.SIGUSR1))
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGUSR1, interrupt)
+        start = time.monotonic()
+        try:
+            learner.start()
+            with pytest.raises(KeyboardInterrupt), schedule:
+                schedule.next_rollout(policy)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+    assert time.monotonic() - start < 5.5
+    worker.process.join(5)
+    assert worker.process.exitcode == -signal.SIGKILL

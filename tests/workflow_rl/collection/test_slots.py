@@ -1,0 +1,210 @@
+"""Unrolls: the pieces of the episodes that an env plays anyway, wherever and however often."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.numpy_policy import NumpyPolicy
+from agents.trajectory import Trajectory
+from tests.faulty_env import FaultyEnv
+from tests.tiny_envs import CountingEnv
+from tests.workflow_rl.conftest import assert_same_trajectories
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.rollout import in_order
+from workflow_rl.collection.slots import Slot, advance, first_slots, player_in
+from workflow_rl.collection.worker_pool import WorkerPool
+
+
+def copy_of(policy: NumpyPolicy, version: int = 4) -> NumpyPolicy:
+    """The same weights, but nothing remembered of any episode: as a worker gets them."""
+    return NumpyPolicy(policy.parameters, version)
+
+
+def unrolls(
+    envs: EnvBatch, policy: NumpyPolicy, n_steps: int, times: int, slots: list[Slot] | None = None
+) -> list[list[Trajectory]]:
+    """Each unroll with the weights of another version, all of the same values."""
+    player = player_in(envs, slots or first_slots(3, "mixed", envs.n_envs))
+    return [player.unroll(copy_of(policy, version), n_steps) for version in range(times)]
+
+
+def concatenated(pieces: list[Trajectory]) -> Trajectory:
+    arrays = ("obs", "action", "log_prob", "reward")
+    whole = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in arrays}
+    ends = {name: getattr(pieces[-1], name) for name in ("last_obs", "terminated", "truncated")}
+    return pieces[0]._replace(**whole, **ends)
+
+
+@settings(max_examples=40)
+@given(n_envs=st.integers(1, 6), n_steps=st.integers(1, 30), times=st.integers(1, 12))
+def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
+    by_episode: dict[int, list[Trajectory]] = {}
+    for version, unroll in enumerate(
+        unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, times)
+    ):
+        steps_of_env = [0] * n_envs
+        for piece in unroll:
+            assert piece.policy_version == version
+            assert piece.length >= 1
+            before = by_episode.setdefault(piece.episode, [])
+            assert piece.steps_before == sum(earlier.length for earlier in before)
+            assert piece.return_before == pytest.approx(sum(t.reward.sum() for t in before))
+            assert not any(earlier.ended for earlier in before)
+            before.append(piece)
+            steps_of_env[piece.episode % n_envs] += piece.length
+        assert steps_of_env == [n_steps] * n_envs
+    alone = SerialEnvs(CountingEnv, 1)
+    for episode, pieces in by_episode.items():
+        expected = play_episode(alone, copy_of(policy, 0), episode_spec(3, episode, "mixed"))
+        whole = concatenated(pieces)._replace(policy_version=0)
+        if whole.ended:
+            assert_same_trajectories([whole], [expected])
+        else:
+            for name in ("obs", "action", "log_prob", "reward"):
+                assert np.array_equal(
+                    getattr(whole, name), getattr(expected, name)[: whole.length]
+                ), name
+            assert np.array_equal(whole.last_obs, expected.obs[whole.length])
+    for env in range(n_envs):
+        # An env goes on with the next of its own episodes once one has ended, and not before.
+        played = sorted(number for number in by_episode if number % n_envs == env)
+        assert played == list(range(env, env + n_envs * len(played), n_envs))
+        assert [by_episode[number][-1].ended for number in played[:-1]] == [True] * (
+            len(played) - 1
+        )
+
+
+@given(
+    n_envs=st.integers(1, 5),
+    n_steps=st.integers(1, 9),
+    before=st.integers(0, 6),
+    first_episode=st.integers(0, 50),
+)
+def test_envs_brought_back_to_their_slots_go_on_as_if_nothing_had_happened(
+    policy, n_envs, n_steps, before, first_episode
+):
+    slots = first_slots(3, "mixed", n_envs, first_episode)
+    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, slots)
+    for unroll in expected[:before]:
+        advance(slots, unroll)
+    restored = player_in(SerialEnvs(CountingEnv, n_envs), slots)
+    for version in range(before, before + 3):
+        unroll = restored.unroll(copy_of(policy, version), n_steps)
+        assert_same_trajectories(unroll, expected[version])
+
+
+def test_slots_follow_the_actions_and_move_on_by_their_stride(policy):
+    slots = first_slots(3, "mixed", 2, first_episode=10)
+    assert [(slot.episode, slot.stride, slot.actions) for slot in slots] == [
+        (10, 2, ()),
+        (11, 2, ()),
+    ]
+    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, slots)
+    advance(slots, first)
+    assert [slot.actions for slot in slots] == [tuple(t.action.tolist()) for t in first]
+    advance(slots, second)
+    for env, slot in enumerate(slots):
+        own = [t for t in second if t.episode % 2 == env]
+        assert slot.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
+        if not own[-1].ended:
+            in_episode = [t for t in first + second if t.episode == slot.episode]
+            assert slot.actions == tuple(a for t in in_episode for a in t.action.tolist())
+
+
+def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
+    slots = first_slots(3, "mixed", 3)
+    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, slots)
+    cyborg = unrolls(SerialEnvs(partial(CyborgEnv, max_steps=12), 3), policy, 5, 4, slots)
+    for one, other in zip(compiled, cyborg, strict=True):
+        assert_same_trajectories(one, other)
+        advance(slots, one)
+    assert all(slot.actions for slot in slots)
+    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, slots)
+    from_cyborg = unrolls(SerialEnvs(partial(CyborgEnv, max_steps=12), 3), policy, 5, 1, slots)
+    assert_same_trajectories(*restored, *from_cyborg)
+
+
+@pytest.fixture(scope="module")
+def expected(policy) -> list[list[Trajectory]]:
+    """Unrolls of 5 envs, 6 steps each."""
+    return [in_order(unroll) for unroll in unrolls(SerialEnvs(CountingEnv, 5), policy, 6, 5)]
+
+
+def collector_of(mode: str, pool: WorkerPool) -> ParallelEnv | AsyncParallelEnv:
+    collector = ParallelEnv(pool, 5) if mode == "sync" else AsyncParallelEnv(pool, 3)
+    collector.start_slots(first_slots(3, "mixed", 5), 6)
+    return collector
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 5])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, policy, expected):
+    with WorkerPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+        collector = collector_of(mode, pool)
+        slots = first_slots(3, "mixed", 5)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            advance(slots, unroll)
+            assert rollout.slots == tuple(slots)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_several_unrolls_at_a_time_are_as_many_one_after_another(mode, policy):
+    envs = SerialEnvs(CountingEnv, 5)
+    player = player_in(envs, first_slots(3, "mixed", 5))
+    one_by_one = [t for _ in range(3) for t in player.unroll(copy_of(policy), 6)]
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+        rollout = collector_of(mode, pool).unroll(copy_of(policy), times=3)
+    assert_same_trajectories(rollout.trajectories, in_order(one_by_one))
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_envs_that_played_something_else_meanwhile_go_on_where_they_were(
+    mode, policy, specs, expected
+):
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+        collector = collector_of(mode, pool)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            collector.collect(copy_of(policy, 99), specs[: version + 1])
+        assert pool.failures == 0, "envs that are somewhere else fail, and are then brought back"
+
+
+@pytest.mark.parametrize("at", [1, 9, 22])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_unrolls_lose_nothing_with_a_worker(mode, at, policy, expected, tmp_path):
+    # The step counter of one env in each worker; so both fail, each in another unroll.
+    tickets = [tmp_path / "1", tmp_path / "2"]
+    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", at, tickets)
+    with WorkerPool(partial(SerialEnvs, make_env), 2, 3) as pool:
+        collector = collector_of(mode, pool)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+        assert pool.failures == 2
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_idle_workers_that_are_gone_are_noticed_and_replaced(n_workers, policy, expected):
+    with WorkerPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+        collector = collector_of("async", pool)
+        for version, unroll in enumerate(expected[:3]):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            assert rollout.workers_restarted == (n_workers if version else 0)
+            for worker in pool._workers:
+                worker.process.kill()
+                worker.process.join()

@@ -1,0 +1,258 @@
+"""Traces: what is in the file, and that recording changes nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from agents.ppo import PPOConfig
+from tests.faulty_env import FaultyEnv
+from tests.tiny_envs import CountingEnv, SleepyEnv
+from workflow_rl.async_train_workflow_rl import asynchronous_collector, train_async
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.trace import LEARNER, Activity, Trace, WorkerMarks
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.parallel_train_workflow_rl import synchronous_collector
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.loop import train
+
+BUSY = {"stepping", "acting", "playing", "resetting"}
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def at(microseconds: float, activity: Activity) -> int:
+    return round(microseconds * 1000) << 4 | activity
+
+
+def rows_of(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The complete events of each named row, in the file's order, once the format is checked."""
+    trace = json.loads(path.read_text())
+    names = {}
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for event in trace["traceEvents"]:
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "M":
+            if event["name"] == "thread_name":
+                names[event["tid"]] = event["args"]["name"]
+                rows[event["tid"]] = []
+            continue
+        assert event["ph"] == "X"
+        assert event["name"].upper() in Activity.__members__
+        assert event["ts"] >= 0
+        assert event["dur"] >= 0
+        rows[event["tid"]].append(event)
+    for events in rows.values():
+        for event, following in pairwise(events):
+            # To a nanosecond: the sum of two decimals is rounded.
+            assert event["ts"] + event["dur"] <= following["ts"] + 1e-3
+    return {names[tid]: events for tid, events in rows.items()}
+
+
+def test_a_span_lasts_from_one_mark_to_the_next(tmp_path):
+    with Trace(tmp_path / "trace.json", {"mode": "sync"}) as trace:
+        trace.extend("worker-10", [at(1000.5, Activity.WAITING), at(1002, Activity.IDLE)])
+        trace.extend("worker-2", [at(1003, Activity.STEPPING), at(1004.25, Activity.SENDING)])
+        trace.extend("worker-10", [at(1005, Activity.STEPPING), at(1006, Activity.SENDING)])
+        trace.extend(LEARNER, [at(1001, Activity.LEARNING), at(1002.001, Activity.WAITING)])
+    rows = rows_of(tmp_path / "trace.json")
+    assert list(rows) == ["learner", "worker-2", "worker-10"]
+    assert [(e["name"], e["ts"], e["dur"]) for e in rows["worker-10"]] == [
+        ("waiting", 0, 1.5),
+        ("stepping", 4.5, 1),
+    ]
+    assert [(e["name"], e["ts"], e["dur"]) for e in rows["learner"]] == [("learning", 0.5, 1.001)]
+    assert json.loads((tmp_path / "trace.json").read_text())["otherData"] == {"mode": "sync"}
+
+
+def test_what_a_dead_worker_did_last_does_not_last_until_its_replacement_starts(tmp_path):
+    with Trace(tmp_path / "trace.json") as trace:
+        trace.extend("worker-0", [at(1, Activity.STEPPING), at(2, Activity.SENDING)])
+        trace.extend("worker-0", [at(50, Activity.STARTING), at(60, Activity.WAITING)])
+    assert [(e["name"], e["dur"]) for e in rows_of(tmp_path / "trace.json")["worker-0"]] == [
+        ("stepping", 1),
+        ("starting", 10),
+    ]
+
+
+def test_a_full_trace_ends_early_and_says_so(tmp_path, caplog):
+    with Trace(tmp_path / "trace.json", max_spans=10) as trace:
+        for step in range(100):
+            trace.extend("worker-0", [at(step, Activity.STEPPING)])
+    assert len(rows_of(tmp_path / "trace.json")["worker-0"]) == 9
+    assert "the end of the run is not in" in caplog.text
+
+
+def test_a_trace_without_a_file_keeps_nothing():
+    with Trace() as trace:
+        trace.mark(LEARNER, Activity.LEARNING)
+        assert trace.take_marks("worker-0", "answer") == "answer"
+    assert json.loads(trace.to_json())["traceEvents"] == [
+        {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "workflow_rl"}}
+    ]
+
+
+def test_an_exception_leaves_a_whole_file(tmp_path):
+    def interrupted() -> None:
+        with Trace(tmp_path / "trace.json") as trace:
+            trace.extend("worker-0", [at(1, Activity.STEPPING), at(2, Activity.SENDING)])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(rows_of(tmp_path / "trace.json")["worker-0"]) == 1
+
+
+def test_a_file_that_cannot_be_written_any_more_does_not_fail_the_run(tmp_path, caplog):
+    with Trace(tmp_path / "gone" / "trace.json") as trace:
+        trace.mark(LEARNER, Activity.LEARNING)
+    assert "could not be written" in caplog.text
+
+
+def test_marks_are_taken_once_and_in_order():
+    marks = WorkerMarks()
+    marks.add(Activity.STEPPING)
+    assert marks.turn_to(Activity.SENDING) >= marks.due
+    taken = array("q", marks.take())
+    assert [mark & 15 for mark in taken] == [Activity.STEPPING, Activity.SENDING]
+    assert taken[0] < taken[1] <= time.perf_counter_ns() << 4 | 15
+    assert marks.add(Activity.WAITING) < marks.due
+    assert [mark & 15 for mark in array("q", marks.take())] == [Activity.WAITING]
+
+
+@pytest.mark.parametrize("collector", [ParallelEnv, AsyncParallelEnv])
+def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_path):
+    make_envs = partial(SerialEnvs, partial(SleepyEnv, 0.01, 0.02))
+    trace = Trace(tmp_path / "trace.json")
+    start = time.perf_counter()
+    with trace, WorkerPool(make_envs, 2, trace=trace) as pool:
+        collecting = ParallelEnv(pool, 2) if collector is ParallelEnv else AsyncParallelEnv(pool)
+        begun = time.perf_counter()
+        rollout = collecting.collect(policy, specs)
+        ended = time.perf_counter()
+    rows = rows_of(tmp_path / "trace.json")
+    assert rows.keys() == {"collector", "worker-0", "worker-1"}
+    workers = [event for row in ("worker-0", "worker-1") for event in rows[row]]
+    busy = sum(event["dur"] for event in workers if event["name"] in BUSY) / 1e6
+    assert busy == pytest.approx(rollout.busy_seconds, rel=0.2)
+    # The worst that can be slept is known, whatever the machine.
+    steps = sum(trajectory.length for trajectory in rollout.trajectories)
+    assert busy >= 0.01 * steps + 0.02 * len(specs)
+    for row in ("worker-0", "worker-1"):
+        names = {event["name"] for event in rows[row]}
+        assert {"starting", "resetting", "stepping", "sending", "waiting"} <= names
+        assert ("playing" in names) == (collector is AsyncParallelEnv)
+        # Nothing of the time is left out, and all processes share a clock.
+        covered = sum(event["dur"] for event in rows[row]) / 1e6
+        assert covered <= ended - start
+        assert covered >= ended - begun
+
+
+def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
+    trace = Trace(tmp_path / "trace.json")
+    make_envs = partial(SerialEnvs, CountingEnv)
+    with trace, WorkerPool(make_envs, 1, trace=trace) as pool:
+        rollout = ParallelEnv(pool, 1).collect(policy, specs)
+    rows = rows_of(tmp_path / "trace.json")
+    steps = sum(trajectory.length for trajectory in rollout.trajectories)
+    stepping = [event for event in rows["worker-0"] if event["name"] == "stepping"]
+    waiting = [event for event in rows["collector"] if event["name"] == "waiting"]
+    assert len(stepping) == steps
+    assert len(waiting) == steps + len(specs)
+
+
+@pytest.mark.parametrize("fault", ["exception", "killed"])
+def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, same_trajectories):
+    make_env = partial(FaultyEnv, CountingEnv, fault, "step", 20, [tmp_path / "ticket"])
+    trace = Trace(tmp_path / "trace.json")
+    with trace, WorkerPool(partial(SerialEnvs, make_env), 2, trace=trace) as pool:
+        rollout = AsyncParallelEnv(pool).collect(policy, specs)
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        same_trajectories(
+            rollout.trajectories, AsyncParallelEnv(pool).collect(policy, specs).trajectories
+        )
+    rows = rows_of(tmp_path / "trace.json")
+    workers = [rows["worker-0"], rows["worker-1"]]
+    starts = [[event["name"] for event in events].count("starting") for events in workers]
+    assert sorted(starts) == [1, 2]
+    resets = sum(event["name"] == "resetting" for events in workers for event in events)
+    # One episode is played twice. Of what the failed worker did, the 20 steps of some episodes of 3
+    # or more, not all had been sent.
+    assert len(specs) + 1 - 7 <= resets <= len(specs) + 1
+
+
+COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings"), [("sync", {}), ("async", {}), ("async", {"async_rl": True})]
+)
+def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
+    config = TrainConfig(
+        mode=mode,
+        n_envs=3,
+        max_steps=6,
+        total_episodes=12,
+        episodes_per_update=6,
+        ppo=PPOConfig(hidden_sizes=(8,), minibatch_size=40, epochs=1),
+        **settings,
+    )
+    weights = []
+    for path in (None, tmp_path / "trace.json"):
+        run_path = tmp_path / f"run-{path is None}"
+        train(config, COLLECTORS[mode], run_path, quiet=True, trace_path=path)
+        weights.append(load_checkpoint(run_path / "checkpoint.pt").agent["network"])
+    plain, traced = weights
+    assert all(torch.equal(plain[name], traced[name]) for name in plain)
+    rows = rows_of(tmp_path / "trace.json")
+    learner = [event["name"] for event in rows[LEARNER]]
+    assert learner.count("learning") == 2
+    assert learner[:3] == ["waiting", "learning", "saving"]
+    assert rows.keys() >= {LEARNER, *(f"worker-{index}" for index in range(config.n_workers))}
+
+
+def test_an_interrupted_run_leaves_its_trace(tmp_path):
+    path = tmp_path / "trace.json"
+    command = "-m workflow_rl.cli train-async --n-envs 2 --max-steps 20 --total-episodes 100000"
+    process = subprocess.Popen(
+        [sys.executable, *command.split(), "--run-dir", tmp_path / "run", "--trace", path],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    deadline = time.monotonic() + 60
+    metrics = tmp_path / "run" / "metrics.csv"
+    while time.monotonic() < deadline and not (metrics.exists() and metrics.stat().st_size > 2000):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    rows = rows_of(path)
+    assert "learning" in {event["name"] for event in rows[LEARNER]}
+    assert "playing" in {event["name"] for event in rows["worker-0"]}
+
+
+def test_a_trace_that_cannot_be_written_stops_before_the_run(tmp_path):
+    result = CliRunner().invoke(
+        train_async,
+        ["--run-dir", str(tmp_path / "run"), "--trace", str(tmp_path / "no" / "trace.json")],
+    )
+    assert result.exit_code == 2
+    assert "--trace" in result.output.strip().splitlines()[-1]
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,229 @@
+"""Starting and ending workers: memory, orphans, deadlines, idempotent closing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.tiny_envs import CountingEnv
+from workflow_rl.collection import worker_pool
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.worker import Command, Replay
+from workflow_rl.collection.worker_pool import (
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+    WorkerPool,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+COUNTING = partial(SerialEnvs, CountingEnv)
+
+
+def living(pids: list[int]) -> list[int]:
+    return [
+        pid
+        for pid in pids
+        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
+    deadline = time.monotonic() + seconds
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return living(pids)
+
+
+def worker_pids(pool: WorkerPool) -> list[int]:
+    return [worker.process.pid for worker in pool._workers]  # type: ignore[misc]
+
+
+def test_close_ends_all_workers_and_may_be_called_again():
+    with WorkerPool(COUNTING, 3) as pool:
+        pids = worker_pids(pool)
+        assert len(living(pids)) == 3
+        pool.close()
+        assert not wait_until_gone(pids, 1)
+        pool.close()
+
+
+def test_close_is_bounded_when_workers_are_stopped_or_dead():
+    with WorkerPool(COUNTING, 3) as pool:
+        pids = worker_pids(pool)
+        os.kill(pids[0], signal.SIGSTOP)
+        os.kill(pids[1], signal.SIGKILL)
+        start = time.monotonic()
+    assert time.monotonic() - start < 5
+    assert not wait_until_gone(pids, 1)
+
+
+def test_an_exception_in_the_with_block_ends_the_workers():
+    pids: list[int] = []
+
+    def fail_while_workers_live() -> None:
+        with WorkerPool(COUNTING, 2) as pool:
+            pids.extend(worker_pids(pool))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_while_workers_live()
+    assert not wait_until_gone(pids, 1)
+
+
+def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
+    with WorkerPool(COUNTING, 1, timeout=1.0) as pool:
+        os.kill(worker_pids(pool)[0], signal.SIGSTOP)
+        with pytest.raises(WorkerError, match="took no message for 1 s during 'load actor'"):
+            pool.send(0, Command.LOAD_ACTOR, bytes(10_000_000))
+
+
+def test_a_stop_is_noticed_while_waiting():
+    with WorkerPool(COUNTING, 1) as pool:
+        pool.stop_signal = signal.SIGTERM
+        with pytest.raises(StopRequested, match="SIGTERM"):
+            pool.ready([0])
+
+
+def test_factories_that_cannot_be_pickled_by_name_are_sent():
+    seed = 12
+
+    class LocalEnv(CountingEnv):
+        captured = seed
+
+    with WorkerPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
+        assert len(living(worker_pids(pool))) == 1
+
+
+def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
+    class HalfMessage:
+        def reset(self, **options):
+            frame = sys._getframe()
+            while frame.f_code.co_name != "worker_main":
+                frame = frame.f_back
+            pipe = frame.f_locals["pipe"]
+            os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
+            os._exit(9)
+
+    with WorkerPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
+        with pytest.raises(WorkerError, match=r"ended during 'replay' \(exit code: 9\)"):
+            pool.receive(0)
+
+
+def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
+    def no_fork(process):
+        raise EOFError
+
+    with WorkerPool(COUNTING, 1, max_failures=2) as pool:
+        monkeypatch.setattr(worker_pool._context.Process, "start", no_fork)
+        with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
+            pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
+
+
+def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
+    with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
+        pid = worker_pids(pool)[0]
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGCONT)
+        assert len(pool.receive(0).result.obs) == 1
+
+
+def run_script(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+ENDLESS_RUN = """
+    import psutil
+    from workflow_rl.collection.worker_pool import WorkerPool
+    from workflow_rl.collection.worker import Command, FreeRun, Replay
+    from workflow_rl.cage2.cyborg_env import CyborgEnv
+    from workflow_rl.collection.episode import episode_spec
+    from workflow_rl.collection.env_batch import SerialEnvs
+    from functools import partial
+    import time
+    from tests.tiny_envs import SleepyEnv
+
+    with WorkerPool(partial(SerialEnvs, {make_env}), 3) as pool:
+        {work}
+        print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("make_env", "work"),
+    [
+        ("CyborgEnv", "pass"),
+        (
+            "lambda: SleepyEnv(step_seconds=1000.0)",
+            "[pool.send(index, Command.REPLAY, "
+            "[Replay(0, episode_spec(0, 0, 'mixed'), [0])])"
+            " for index in range(3)]",
+        ),
+    ],
+    ids=["idle", "in a step"],
+)
+def test_nothing_survives_the_main_process(sent, make_env, work):
+    main = run_script(ENDLESS_RUN.format(make_env=make_env, work=work))
+    assert main.stdout is not None
+    pids = [int(pid) for pid in main.stdout.readline().split()]
+    assert len(pids) >= 3
+    main.send_signal(sent)
+    main.wait(5)
+    assert not wait_until_gone(pids, 5)
+
+
+def test_workers_import_no_torch_and_share_their_memory():
+    main = run_script(
+        """
+        import torch  # the main process has it, and so has its script
+        import psutil
+        from functools import partial
+        from workflow_rl.collection.worker_pool import WorkerPool
+        from workflow_rl.collection.env_batch import SerialEnvs
+        from workflow_rl.cage2.cyborg_env import CyborgEnv
+
+        with WorkerPool(partial(SerialEnvs, CyborgEnv), 4) as pool:
+            for worker in pool._workers:
+                process = psutil.Process(worker.process.pid)
+                maps = {part.path for part in process.memory_maps()}
+                torch_maps = [path for path in maps if "torch" in path]
+                print(process.memory_full_info().pss // 2**20, len(torch_maps))
+        """
+    )
+    output, _ = main.communicate(timeout=60)
+    lines = [line.split() for line in output.splitlines()]
+    assert len(lines) == 4
+    for megabytes, torch_maps in lines:
+        assert torch_maps == "0"
+        assert int(megabytes) < 30
+
+
+def test_slow_workers_are_so_much_slower():
+    with WorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
+        seconds = []
+        for worker in range(2):
+            pool.send(worker, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [0])])
+            seconds.append(pool.receive(worker).busy_seconds)
+    assert 0.25 <= seconds[0] < 0.5
+    assert seconds[1] < 0.1

@@ -1,0 +1,87 @@
+import pickle
+
+import pytest
+import torch
+
+from workflow_rl.training.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+
+def a_checkpoint() -> Checkpoint:
+    training = TrainingState(updates=3, episodes=72, best_score=-12.5)
+    training.recent_returns.extend([-1.0, -2.0])
+    return Checkpoint({"seed": 7}, {"weight": torch.arange(3.0)}, training)
+
+
+def test_round_trip(tmp_path):
+    save_checkpoint(tmp_path / "checkpoint.pt", a_checkpoint())
+    loaded = load_checkpoint(tmp_path / "checkpoint.pt")
+    assert loaded.config == {"seed": 7}
+    assert loaded.training == a_checkpoint().training
+    assert torch.equal(loaded.agent["weight"], torch.arange(3.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    before = path.read_bytes()
+
+    def crash(content, file):
+        file.write(b"half of it")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(torch, "save", crash)
+    with pytest.raises(OSError, match="disk full"):
+        save_checkpoint(path, a_checkpoint())
+    assert path.read_bytes() == before
+
+
+def test_a_missing_one_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*nothing\.pt"):
+        load_checkpoint(tmp_path / "nothing.pt")
+
+
+@pytest.mark.parametrize("kept", [0, 10, 500, 0.5, 0.99])
+def test_a_damaged_one_is_refused(tmp_path, kept):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    content = path.read_bytes()
+    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], {"format": 2, "training": {}}, 3])
+def test_somebody_elses_file_is_refused(tmp_path, content):
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
+        load_checkpoint(tmp_path / "other.pt")
+
+
+def test_another_format_is_refused_with_both_numbers(tmp_path):
+    torch.save({"format": 99}, tmp_path / "later.pt")
+    with pytest.raises(CheckpointError, match="format 99, but this version reads 2"):
+        load_checkpoint(tmp_path / "later.pt")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('exploded').touch()",))
+
+
+@pytest.mark.parametrize("writer", ["torch", "pickle"])
+def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
+    monkeypatch.chdir(tmp_path)
+    if writer == "torch":
+        torch.save({"format": 1, "agent": Bomb()}, "bomb.pt")
+    else:
+        (tmp_path / "bomb.pt").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path / "bomb.pt")
+    assert not (tmp_path / "exploded").exists()

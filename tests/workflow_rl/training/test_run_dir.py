@@ -1,0 +1,92 @@
+import json
+import math
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.run_dir import (
+    METRICS,
+    RunDir,
+    RunDirError,
+    make_run_folder,
+    read_config,
+    read_metrics,
+)
+
+CONFIG = TrainConfig("async", n_envs=2)
+
+
+def a_row(update: int) -> dict[str, float]:
+    return {**dict.fromkeys(METRICS, 0.5), "update": update, "eval_return_mean": math.nan}
+
+
+def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log(a_row(1))
+        run.log(a_row(2))
+    assert read_config(tmp_path / "run") == CONFIG
+    rows = read_metrics(tmp_path / "run")
+    assert [row["update"] for row in rows] == [1, 2]
+    assert tuple(rows[0]) == METRICS
+    assert math.isnan(rows[0]["eval_return_mean"])
+
+
+def test_tensorboard_events_have_every_metric(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log(a_row(1))
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == set(METRICS) - {"update"}
+    assert events.Scalars("entropy")[0].value == 0.5
+
+
+def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2, 3):
+            run.log(a_row(update))
+    # A run that is killed can leave half a row.
+    with (tmp_path / "run" / "metrics.csv").open("a") as file:
+        file.write("4,0.5,0.")
+    with RunDir(tmp_path / "run", CONFIG, resumed_at=2) as run:
+        run.log(a_row(3))
+    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3]
+
+
+def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
+    RunDir(tmp_path / "run", CONFIG).close()
+    RunDir(tmp_path / "run", CONFIG, resumed_at=0).close()
+    assert read_metrics(tmp_path / "run") == []
+
+
+def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(RunDirError, match="not empty"):
+        RunDir(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RunDirError, match="cannot be used"):
+        RunDir(tmp_path / "file" / "run", CONFIG)
+    with pytest.raises(RunDirError, match="cannot be used"):
+        RunDir(tmp_path / "file", CONFIG)
+
+
+def test_a_new_path_is_never_one_that_exists(tmp_path):
+    paths = [make_run_folder("sync", "mixed", tmp_path / "runs") for _ in range(3)]
+    assert len(set(paths)) == 3
+    assert all(path.is_dir() and "-sync-mixed" in path.name for path in paths)
+
+
+def test_no_run_folder(tmp_path):
+    for read in (read_config, read_metrics):
+        with pytest.raises(RunDirError, match="not a run folder"):
+            read(tmp_path)
+
+
+def test_summary_is_written(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.write_summary({"episodes": 3})
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}

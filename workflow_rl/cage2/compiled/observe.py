@@ -1,0 +1,86 @@
+"""What Blue sees at the end of a step: the 52 bits of `BlueTableWrapper`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.state import NONE
+from workflow_rl.cage2.compiled.tables import (
+    FIRST_DECOY,
+    LAST_DECOY,
+    N_HOSTS,
+    REMOVE,
+    RESTORE,
+    TRUE,
+)
+
+# A host's activity and its compromise are two bits each, the first the lowest.
+NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
+UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
+# By activity, and four times compromise: the four bytes of a host, as one word.
+BYTES = np.array(
+    [
+        int.from_bytes(bytes((a & 1, a >> 1, c & 1, c >> 1)), "little")
+        for c in range(4)
+        for a in range(4)
+    ],
+    np.uint32,
+)
+
+
+@compiled
+def observe(s: Any, kind: int, host: int, obs: Any) -> None:
+    """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32 `[13]`, a word a host."""
+    if kind == RESTORE:
+        set_compromise(s, host, UNCOMPROMISED)
+    elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
+        set_compromise(s, host, UNSURE)
+    decoy_host = NONE
+    if FIRST_DECOY <= kind <= LAST_DECOY and s.blue_success == TRUE:
+        decoy_host = host
+    activity = NO_ACTIVITY
+    if s.n_events > 0:
+        activity = interpret_connections(s, decoy_host == s.event_host)
+        if activity == EXPLOITED:
+            set_compromise(s, int(s.event_host), USER)
+    if s.malware_found:
+        set_compromise(s, host, OWNED)
+    compromise = int(s.compromise)
+    for i in range(N_HOSTS):
+        obs[i] = BYTES[(compromise & 3) << 2]
+        compromise >>= 2
+    if activity != NO_ACTIVITY:
+        obs[s.event_host] = BYTES[compromise_of(s, int(s.event_host)) << 2 | activity]
+
+
+@compiled
+def interpret_connections(s: Any, is_new_decoy: bool) -> int:
+    """`_interpret_connections`: the connections seen on a host, and a decoy set up there if any.
+
+    A decoy alone shows no activity.
+    """
+    n_anomalies = s.n_events + is_new_decoy
+    n_ports, ports = 0, int(s.event_ports)
+    while ports:
+        ports &= ports - 1
+        n_ports += 1
+    if n_anomalies >= 3 and n_ports >= 3:
+        return SCAN
+    if s.reverse_shell_seen or (n_anomalies >= 3 and n_ports == 1):
+        return EXPLOITED
+    return NO_ACTIVITY if is_new_decoy else SCAN
+
+
+@compiled
+def compromise_of(s: Any, host: int) -> int:
+    """How far Blue believes a host to be compromised."""
+    return int(s.compromise) >> 2 * host & 3
+
+
+@compiled
+def set_compromise(s: Any, host: int, compromise: int) -> None:
+    """Blue's belief, kept from step to step as in `blue_info`."""
+    s.compromise = int(s.compromise) & ~(3 << 2 * host) | compromise << 2 * host

@@ -1,0 +1,20 @@
+"""Imported by the process that workers are forked from, if they play the compiled simulator.
+
+Compiles it, or loads it from disk, once, into memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+
+import workflow_rl.collection.worker  # noqa: F401
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.collection.episode import EpisodeSpec
+
+_envs = CompiledEnvs(max_steps=1, n_envs=1)
+_envs.reset([0], [EpisodeSpec(0, "B_lineAgent", env_seed=0, action_seed=0)])
+_envs.step([0], np.zeros(1, np.int64))
+
+gc.collect()

@@ -1,0 +1,167 @@
+"""Python's `random`, draw for draw: the Mersenne Twister MT19937 and the methods CybORG uses.
+
+Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_array`; the methods
+follow `random.Random` of CPython 3.11, which draws the same in 3.12 and 3.13.
+
+A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
+the next word. Words are renewed one at a time, when they are drawn: the sequence is the same as
+renewing all 624 at once, and an episode pays for no more words than it draws.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled.jit import compiled
+
+N, M = 624, 397
+WORD = 0xFFFFFFFF
+GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.uint16)], align=True)
+
+
+def _initial_words() -> Any:
+    """`init_genrand(19650218)`, from where `init_by_array` starts."""
+    words = [19650218]
+    for i in range(1, N):
+        words.append((1812433253 * (words[-1] ^ words[-1] >> 30) + i) & WORD)
+    return np.array(words, np.uint32)
+
+
+INITIAL_WORDS = _initial_words()
+
+
+@compiled
+def seed(g: Any, value: int) -> None:
+    """`random.seed(value)` for 0 <= value < 2**63."""
+    mt = g.mt
+    low, high = value & WORD, value >> 32
+    n_keys = 1 if high == 0 else 2
+    previous = np.int64(INITIAL_WORDS[0])
+    i, key = 1, 0
+    for n_renewed in range(N):
+        mixed = (previous ^ (previous >> 30)) * 1664525
+        # The last round comes back to the first word that was renewed.
+        word = np.int64(INITIAL_WORDS[i] if n_renewed < N - 1 else mt[i])
+        previous = ((word ^ mixed) + (low if key == 0 else high) + key) & WORD
+        mt[i] = previous
+        key = key + 1 if key + 1 < n_keys else 0
+        i += 1
+        if i == N:
+            i = 1
+            mt[0] = previous
+    for _ in range(N - 1):
+        mixed = (previous ^ (previous >> 30)) * 1566083941
+        previous = ((np.int64(mt[i]) ^ mixed) - i) & WORD
+        mt[i] = previous
+        i += 1
+        if i == N:
+            i = 1
+            mt[0] = previous
+    mt[0] = 0x80000000
+    g.mt_index = 0
+
+
+@compiled
+def next_word(g: Any) -> Any:
+    """The next 32 random bits."""
+    mt = g.mt
+    i = np.int64(g.mt_index)
+    following = i + 1 if i + 1 < N else 0
+    middle = i + M if i + M < N else i + M - N
+    y = (np.int64(mt[i]) & 0x80000000) | (np.int64(mt[following]) & 0x7FFFFFFF)
+    y = np.int64(mt[middle]) ^ (y >> 1) ^ (-(y & 1) & 0x9908B0DF)
+    mt[i] = y
+    g.mt_index = following
+    y ^= y >> 11
+    y ^= (y << 7) & 0x9D2C5680
+    y ^= (y << 15) & 0xEFC60000
+    return y ^ (y >> 18)
+
+
+@compiled
+def getrandbits(g: Any, k: int) -> int:
+    """`getrandbits(k)` for 1 <= k <= 32."""
+    return next_word(g) >> (32 - k)
+
+
+@compiled
+def random(g: Any) -> float:
+    """`random()`: 53 random bits in [0, 1)."""
+    high = next_word(g) >> 5
+    low = next_word(g) >> 6
+    return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
+
+
+@compiled
+def bit_length(n: int) -> int:
+    """`int.bit_length` for 0 <= n."""
+    bits = 0
+    while n:
+        n >>= 1
+        bits += 1
+    return bits
+
+
+@compiled
+def randbelow(g: Any, n: int) -> int:
+    """`_randbelow_with_getrandbits`, and so `randrange(n)` and the index of `choice`."""
+    shift = 32 - bit_length(n)
+    r = next_word(g) >> shift
+    while r >= n:
+        r = next_word(g) >> shift
+    return r
+
+
+@compiled
+def choices_index(g: Any, n: int) -> int:
+    """The index that `choices(population)` of n elements picks."""
+    return math.floor(random(g) * n)
+
+
+@compiled
+def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
+    """`sample(range(n), k)` into `chosen` `[k]`; `pool` `[n]` is working space.
+
+    As in CPython a short population is dealt from a pool, and of a long one, numbers are drawn
+    again that were drawn before; `pool` is not used then.
+    """
+    longest_pool = 21
+    if k > 5:
+        longest_pool += 4 ** math.ceil(math.log(k * 3) / math.log(4))
+    if n <= longest_pool:
+        for i in range(n):
+            pool[i] = i
+        for i in range(k):
+            j = randbelow(g, n - i)
+            chosen[i] = pool[j]
+            pool[j] = pool[n - i - 1]
+        return
+    for i in range(k):
+        repeated = True
+        while repeated:
+            j = randbelow(g, n)
+            repeated = False
+            for earlier in range(i):
+                repeated |= chosen[earlier] == j
+        chosen[i] = j
+
+
+@compiled
+def shuffle(g: Any, items: Any, n: int) -> None:
+    """`shuffle` of the first n items."""
+    for i in range(n - 1, 0, -1):
+        j = randbelow(g, i + 1)
+        items[i], items[j] = items[j], items[i]
+
+
+@compiled
+def shuffle_nibbles(g: Any, packed: int, n: int) -> int:
+    """`shuffle` of n <= 15 items of four bits each, the first item in the lowest bits."""
+    for i in range(n - 1, 0, -1):
+        j = randbelow(g, i + 1)
+        difference = ((packed >> (4 * i)) ^ (packed >> (4 * j))) & 15
+        packed ^= (difference << (4 * i)) | (difference << (4 * j))
+    return packed

@@ -1,0 +1,281 @@
+"""Red's actions on the network, what they show and what Red learns from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage2.compiled.hosts import (
+    add_process,
+    first_decoy_on_port,
+    red_session,
+    use_ephemeral_port,
+)
+from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.random import choices_index, randbelow, random
+from workflow_rl.cage2.compiled.state import (
+    KIND,
+    MAX_SUSPICIOUS_PIDS,
+    NONE,
+    PRIVILEGED,
+    SHELL,
+    SSH,
+    TOO_MANY_SUSPICIOUS_PIDS,
+)
+from workflow_rl.cage2.compiled.tables import (
+    BRUTEFORCEABLE,
+    DECOY_PORT,
+    DETECTION_RATE,
+    DISCOVER_SERVICES,
+    DISCOVER_SYSTEMS,
+    ENTERPRISE,
+    EPHEMERAL,
+    ESCALATE,
+    EXPLOIT,
+    EXPLORED_ADDRESSES,
+    EXPLORED_SUBNETS,
+    FALSE,
+    GUARDED,
+    HTTP_RFI,
+    HTTPS_RFI,
+    IMPACT,
+    LISTENING,
+    N_DECOYS,
+    N_EXPLOITS,
+    N_HOSTS,
+    N_LISTENING,
+    NOT_VULNERABLE,
+    ODDS_OF_TOP_CHOICE,
+    OT_HOST,
+    PREFERENCE,
+    RED_HOST,
+    SHOWS_OT_SERVICE,
+    SQL_INJECTION,
+    SSH_BRUTE_FORCE,
+    SSH_PORT,
+    SUBNET,
+    SUBNET_MASK,
+    TRUE,
+    UNKNOWN,
+    VULNERABILITY,
+    VULNERABLE_AS_ROOT,
+    WORDS_OF_BRUTE_FORCE,
+)
+
+
+@compiled
+def act_as_red(s: Any) -> None:
+    """`Action.sim_execute` of the action that the red agent has chosen."""
+    kind, target = int(s.red_kind), int(s.red_target)
+    s.event_host = NONE
+    s.n_events = 0
+    s.event_ports = 0
+    s.reverse_shell_seen = False
+    s.caught_host = NONE
+    succeeded = False
+    if kind == DISCOVER_SYSTEMS:
+        succeeded = discover_remote_systems(s, target)
+    elif kind == DISCOVER_SERVICES:
+        succeeded = discover_network_services(s, target)
+    elif kind == EXPLOIT:
+        succeeded = exploit_remote_service(s, target)
+    elif kind == ESCALATE:
+        succeeded = privilege_escalate(s, target)
+    elif kind == IMPACT:
+        succeeded = impact(s, target)
+    else:
+        s.red_success = UNKNOWN
+        return
+    s.red_success = TRUE if succeeded else FALSE
+
+
+@compiled
+def is_reachable(s: Any, subnet: int) -> bool:
+    """`ConcreteAction.check_routable` from User0, where Red's session 0 is."""
+    if not GUARDED[subnet]:
+        return True
+    n_sessions = 0
+    for host in range(N_HOSTS):
+        n_sessions += (ENTERPRISE >> host & 1) * s.n_red_sessions[host]
+    return n_sessions > 0
+
+
+@compiled
+def show_connection(s: Any, host: int, port: int) -> None:
+    """Append to the host's `events['NetworkConnections']`, of which only this counts."""
+    s.event_host = host
+    s.n_events += 1
+    s.event_ports |= 1 << port
+
+
+@compiled
+def discover_remote_systems(s: Any, subnet: int) -> bool:
+    """`Pingsweep`."""
+    if not is_reachable(s, subnet):
+        return False
+    s.known_addresses |= SUBNET_MASK[subnet]
+    s.known_subnets |= 1 << subnet
+    return True
+
+
+@compiled
+def discover_network_services(s: Any, host: int) -> bool:
+    """`Portscan`: succeeds even if the host cannot be reached, but then shows nothing."""
+    if not is_reachable(s, SUBNET[host]):
+        return True
+    ports = 0
+    for i in range(N_LISTENING[host]):
+        port = int(LISTENING[host, i])
+        ports |= 1 << port
+        use_ephemeral_port(s, host)
+        show_connection(s, host, port)
+    process = s.first_process[host]
+    while process != NONE:
+        kind = s.processes[process].kind & KIND
+        if kind < N_DECOYS:
+            port = int(DECOY_PORT[kind])
+            ports |= 1 << port
+            use_ephemeral_port(s, host)
+            show_connection(s, host, port)
+        process = s.processes[process].next
+    # Every host listens on some port.
+    s.scanned_by_session |= 1 << host
+    s.known_ports[host] = ports & ((1 << N_EXPLOITS) - 1)
+    return True
+
+
+@compiled
+def exploit_remote_service(s: Any, host: int) -> bool:
+    """`ExploitRemoteService` with its `DefaultExploitActionSelector`."""
+    if not s.scanned_by_session >> host & 1:
+        return False
+    exploit = choose_exploit(s, int(s.known_ports[host]))
+    if exploit == NONE or not is_reachable(s, SUBNET[host]):
+        return False
+    if exploit == SSH_BRUTE_FORCE:
+        return ssh_brute_force(s, host)
+    return exploit_service(s, host, exploit)
+
+
+@compiled
+def choose_exploit(s: Any, ports: int) -> int:
+    """`DefaultExploitActionSelector.get_exploit_action` for a mask of ports; NONE if there is none.
+
+    The exploits' weights only rank them: the preferred one, or by chance one of the others.
+    """
+    options = ports
+    if not ports & ((1 << HTTP_RFI) | (1 << HTTPS_RFI)):
+        options &= ~(1 << SQL_INJECTION)
+    n_options, top = 0, NONE
+    for i in range(N_EXPLOITS - 1, -1, -1):
+        exploit = int(PREFERENCE[i])
+        if options >> exploit & 1:
+            n_options += 1
+            top = exploit
+    if n_options < 2:
+        return top
+    index = choices_index(s, n_options - 1)
+    if random(s) < ODDS_OF_TOP_CHOICE:
+        return top
+    options &= ~(1 << top)
+    exploit = 0
+    while index or not options >> exploit & 1:
+        index -= options >> exploit & 1
+        exploit += 1
+    return exploit
+
+
+@compiled
+def exploit_service(s: Any, host: int, exploit: int) -> bool:
+    """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
+    vulnerability = VULNERABILITY[host, exploit]
+    if vulnerability == NOT_VULNERABLE:
+        if first_decoy_on_port(s, host, exploit) != NONE:
+            use_ephemeral_port(s, host)
+            show_connection(s, host, exploit)
+            show_connection(s, host, exploit)
+        return False
+    use_ephemeral_port(s, host)
+    show_connection(s, host, exploit)
+    # A reverse session, from another port of the host.
+    use_ephemeral_port(s, host)
+    as_root = vulnerability == VULNERABLE_AS_ROOT
+    pid = add_process(s, host, SHELL | (PRIVILEGED if as_root else 0))
+    s.has_malware |= 1 << host
+    start_session(s, host, as_root)
+    if random(s) < DETECTION_RATE:
+        show_connection(s, host, EPHEMERAL)
+        s.reverse_shell_seen = True
+        s.caught_host = host
+        n = int(s.n_suspicious)
+        if n == MAX_SUSPICIOUS_PIDS:
+            s.error = TOO_MANY_SUSPICIOUS_PIDS
+        else:
+            # Blue's Monitor at the end of this step: `add_sus_pids`.
+            s.suspicious_host[n] = host
+            s.suspicious_pid[n] = pid
+            s.n_suspicious = n + 1
+    return True
+
+
+@compiled
+def ssh_brute_force(s: Any, host: int) -> bool:
+    """`SSHBruteForce`."""
+    is_service = VULNERABILITY[host, SSH_BRUTE_FORCE] != NOT_VULNERABLE
+    if not is_service and first_decoy_on_port(s, host, SSH_PORT) == NONE:
+        return False
+    for _ in range(WORDS_OF_BRUTE_FORCE):
+        use_ephemeral_port(s, RED_HOST)
+        show_connection(s, host, SSH_PORT)
+    if not is_service or not BRUTEFORCEABLE[host]:
+        return False
+    add_process(s, host, SSH)
+    start_session(s, host, False)
+    use_ephemeral_port(s, host)
+    show_connection(s, host, SSH_PORT)
+    return True
+
+
+@compiled
+def start_session(s: Any, host: int, as_root: bool) -> None:
+    """`State.add_session`, and that Red sees the host's name from then on."""
+    s.n_red_sessions[host] += 1
+    if as_root:
+        s.is_owned |= 1 << host
+    s.known_hostnames |= 1 << host
+
+
+@compiled
+def privilege_escalate(s: Any, host: int) -> bool:
+    """`PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
+
+    Red's first session, on User0, is SYSTEM's.
+    """
+    if host != RED_HOST and not s.is_owned >> host & 1:
+        if s.n_red_sessions[host] == 0:
+            return False
+        session = red_session(s, host, randbelow(s, s.n_red_sessions[host]))
+        s.processes[session].kind |= PRIVILEGED
+        s.is_owned |= 1 << host
+        s.has_malware |= 1 << host
+    s.known_addresses |= EXPLORED_ADDRESSES[host]
+    s.known_subnets |= EXPLORED_SUBNETS[host]
+    if SHOWS_OT_SERVICE[host]:
+        s.knows_ot_service = True
+    return True
+
+
+@compiled
+def impact(s: Any, host: int) -> bool:
+    """`Impact` with `StopService`: succeeds again and again, but the service stops only once."""
+    if s.n_red_sessions[host] == 0:
+        return False
+    if not s.is_owned >> host & 1:
+        randbelow(s, s.n_red_sessions[host])
+    if not s.knows_ot_service:
+        return False
+    assert host == OT_HOST
+    if s.ot_active:
+        s.ot_active = False
+        if s.ot_listed_with_pid:
+            s.ot_running = False
+    return True

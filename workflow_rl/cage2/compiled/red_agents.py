@@ -1,0 +1,192 @@
+"""The red agents: how each chooses its next action."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.random import randbelow, shuffle_nibbles
+from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
+from workflow_rl.cage2.compiled.tables import (
+    DISCOVER_SERVICES,
+    DISCOVER_SYSTEMS,
+    ENTERPRISE_SUBNET,
+    ESCALATE,
+    EXPLOIT,
+    FALSE,
+    GROUPS_OF_MEANDER,
+    IMPACT,
+    LEADS_TO_ENTERPRISE,
+    N_HOSTS,
+    N_SUBNET_HOSTS,
+    N_SUBNETS,
+    OT_HOST,
+    RED_SLEEP,
+    SUBNET_HOSTS,
+    SUBNETS_BY_HOST,
+    TRUE,
+    USER,
+)
+from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
+
+B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
+
+# B_lineAgent's fifteen actions, and where it goes on from each that fails. Its targets: a subnet, a
+# fixed host, the first host that it attacks or the one in Enterprise that this leads to.
+FIRST_HOST, ENTERPRISE_HOST = N_HOSTS, N_HOSTS + 1
+ENTERPRISE2 = HOSTS.index("Enterprise2")
+PLAN = np.array(
+    [
+        (DISCOVER_SYSTEMS, USER),
+        (DISCOVER_SERVICES, FIRST_HOST),
+        (EXPLOIT, FIRST_HOST),
+        (ESCALATE, FIRST_HOST),
+        (DISCOVER_SERVICES, ENTERPRISE_HOST),
+        (EXPLOIT, ENTERPRISE_HOST),
+        (ESCALATE, ENTERPRISE_HOST),
+        (DISCOVER_SYSTEMS, ENTERPRISE_SUBNET),
+        (DISCOVER_SERVICES, ENTERPRISE2),
+        (EXPLOIT, ENTERPRISE2),
+        (ESCALATE, ENTERPRISE2),
+        (DISCOVER_SERVICES, OT_HOST),
+        (EXPLOIT, OT_HOST),
+        (ESCALATE, OT_HOST),
+        (IMPACT, OT_HOST),
+    ]
+)
+AFTER_FAILURE = np.array([0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13])
+CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, 14
+
+# The hosts in their order, four bits each, as `shuffle_nibbles` takes them.
+IN_ORDER = sum(host << 4 * host for host in range(N_HOSTS))
+
+
+@compiled
+def choose_as_red(s: Any) -> None:
+    """`get_action` of the episode's red agent, into `red_kind` and `red_target`."""
+    if s.red_agent == B_LINE:
+        b_line(s)
+    elif s.red_agent == MEANDER:
+        meander(s)
+    else:
+        s.red_kind = RED_SLEEP
+
+
+@compiled
+def b_line(s: Any) -> None:
+    """`B_lineAgent.get_action`.
+
+    An action once made is repeated with the same target, so that all targets follow from the first
+    host.
+    """
+    action = int(s.b_line_action)
+    succeeded = s.red_success == TRUE
+    while True:
+        action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
+        if s.b_line_made >> action & 1:
+            break
+        if action == EXPLOITS_OT_HOST and s.n_events == 0:
+            # The scan before, of a host out of reach, showed nothing.
+            action = 0
+            continue
+        if action == CHOOSES_FIRST_HOST:
+            # One of the hosts in User but Red's own, which is the first.
+            s.b_line_host = SUBNET_HOSTS[USER, 1 + randbelow(s, N_SUBNET_HOSTS[USER] - 1)]
+        s.b_line_made |= 1 << action
+        break
+    s.b_line_action = action
+    target = int(PLAN[action, 1])
+    if target == FIRST_HOST:
+        target = int(s.b_line_host)
+    elif target == ENTERPRISE_HOST:
+        target = int(LEADS_TO_ENTERPRISE[s.b_line_host])
+    s.red_kind = PLAN[action, 0]
+    s.red_target = target
+
+
+@compiled
+def meander(s: Any) -> None:
+    """`RedMeanderAgent.get_action`."""
+    learn_as_meander(s)
+    if s.meander_escalated >> OT_HOST & 1:
+        s.meander_last_host = OT_HOST
+        s.red_kind = IMPACT
+        s.red_target = OT_HOST
+        return
+    for i in range(N_SUBNETS):
+        subnet = int(SUBNETS_BY_HOST[i])
+        if (s.known_subnets & ~s.meander_subnets) >> subnet & 1:
+            s.meander_subnets |= 1 << subnet
+            s.red_kind = DISCOVER_SYSTEMS
+            s.red_target = subnet
+            return
+    addresses = shuffle_nibbles(s, address_order(int(s.first_address)), N_HOSTS)
+    host = first_in(addresses, s.known_addresses & ~s.meander_scanned)
+    if host != NONE:
+        s.meander_scanned |= 1 << host
+        s.red_kind = DISCOVER_SERVICES
+        s.red_target = host
+        return
+    hostnames = shuffle_nibbles(s, IN_ORDER, N_HOSTS)
+    lost = s.meander_mapped & ~s.meander_exploited
+    host = first_in(hostnames, s.known_hostnames & ~s.meander_escalated & ~lost)
+    if host != NONE:
+        s.meander_escalated |= 1 << host
+        s.meander_last_host = host
+        s.red_kind = ESCALATE
+        s.red_target = host
+        return
+    host = first_in(addresses, s.known_addresses & ~s.meander_exploited)
+    if host != NONE:
+        s.meander_exploited |= 1 << host
+        s.meander_last_address = host
+        s.red_kind = EXPLOIT
+        s.red_target = host
+        return
+    s.error = CYBORG_FAILS
+
+
+@compiled
+def address_order(first: int) -> int:
+    """The order of the addresses in Red's action space: the hosts' order, but for the first one."""
+    below = (1 << 4 * first) - 1
+    return (IN_ORDER & ~((below << 4) | 15)) | (IN_ORDER & below) << 4 | first
+
+
+@compiled
+def first_in(order: int, hosts: int) -> int:
+    """The first host, in an order, that is in a mask; or NONE."""
+    if hosts != 0:
+        for _ in range(N_HOSTS):
+            if hosts >> (order & 15) & 1:
+                return order & 15
+            order >>= 4
+    return NONE
+
+
+@compiled
+def learn_as_meander(s: Any) -> None:
+    """`RedMeanderAgent._process_success` and `_process_failed_ip`."""
+    if s.meander_last_address != NONE:
+        bit = 1 << int(s.meander_last_address)
+        if s.red_success == TRUE:
+            s.meander_mapped |= bit
+        else:
+            s.meander_exploited &= ~bit
+            for group in GROUPS_OF_MEANDER:
+                given_up = s.meander_escalated & group
+                if given_up != 0:
+                    if given_up & ~(s.meander_mapped & s.meander_exploited):
+                        s.error = CYBORG_FAILS
+                    s.meander_escalated &= ~given_up
+                    s.meander_exploited &= ~given_up
+                    break
+        s.meander_last_address = NONE
+    if s.meander_last_host != NONE:
+        bit = 1 << int(s.meander_last_host)
+        if s.red_success == FALSE:
+            s.meander_escalated &= ~bit
+            s.meander_exploited &= ~(bit & s.meander_mapped)
+        s.meander_last_host = NONE

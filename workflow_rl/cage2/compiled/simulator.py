@@ -1,0 +1,349 @@
+"""Whole episodes: reset, step, and many environments at once."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workflow_rl.cage2.compiled.blue_actions import act_as_blue
+from workflow_rl.cage2.compiled.hosts import draw_pid
+from workflow_rl.cage2.compiled.jit import compiled, entry_point, is_on_disk, prefetch
+from workflow_rl.cage2.compiled.observe import observe
+from workflow_rl.cage2.compiled.random import M, N, randbelow, sample, seed
+from workflow_rl.cage2.compiled.red_actions import act_as_red
+from workflow_rl.cage2.compiled.red_agents import choose_as_red
+from workflow_rl.cage2.compiled.reward import reward
+from workflow_rl.cage2.compiled.state import ERRORS, NO_ERROR, NONE, STATE
+from workflow_rl.cage2.compiled.tables import (
+    ACTION_HOST,
+    ACTION_KIND,
+    BOUND_ADDRESS,
+    BOUND_HOST,
+    BOUND_SUBNET,
+    DISCOVER_SYSTEMS,
+    ESCALATE,
+    IMPACT,
+    N_ACTIONS,
+    N_ADDRESSES,
+    N_HOSTS,
+    N_POSSIBLE_SUBNETS,
+    N_SERVICES,
+    N_STARTING_SESSIONS,
+    N_SUBNET_HOSTS,
+    N_SUBNETS,
+    NETWORK,
+    RED_HOST,
+    RED_KINDS,
+    RED_SLEEP,
+    STARTING_HOSTS,
+    STARTING_SLOTS,
+    SUBNET,
+    SUBNET_HOSTS,
+    SUCCESSES,
+    UNKNOWN,
+)
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+
+logger = logging.getLogger(__name__)
+
+# Red's actions that name a host; the others name an address, or nothing.
+HOST_KINDS = (ESCALATE, IMPACT)
+
+# How many envs ahead to fetch, and how many cache lines of each that every step reads.
+AHEAD, FIRST_LINES, LINE = 6, 5, 64
+FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
+
+
+@compiled
+def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
+    """`random.seed` and `State.reset`, whose draws are the addresses and the PIDs of sessions."""
+    seed(s, episode_seed)
+    s.error = NO_ERROR
+    s.red_agent = red_agent
+    draw_addresses(s)
+    forget(s)
+    s.session_pid[:] = 0
+    for i in range(N_STARTING_SESSIONS):
+        s.session_pid[STARTING_SLOTS[i]] = draw_pid(s, int(STARTING_HOSTS[i]))
+
+
+@compiled
+def draw_addresses(s: Any) -> None:
+    """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
+    # Lists that are empty when an episode begins: working space until then.
+    chosen, pool = s.suspicious_pid, s.ports
+    s.first_address = BOUND_HOST
+    sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, pool)
+    for subnet in range(N_SUBNETS):
+        # The choice of a part of the subnet that is large enough: all of it.
+        randbelow(s, 1)
+        sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], chosen, pool)
+        for i in range(N_SUBNET_HOSTS[subnet]):
+            host = SUBNET_HOSTS[subnet, i]
+            s.address_index[host] = chosen[i] + 1
+            if s.subnet_index[subnet] == BOUND_SUBNET and s.address_index[host] == BOUND_ADDRESS:
+                s.first_address = host
+
+
+@compiled
+def forget(s: Any) -> None:
+    """Everything else as it is when an episode begins."""
+    s.first_process[:] = NONE
+    s.last_process[:] = NONE
+    s.free_process = NONE
+    s.n_processes = 0
+    for host in range(N_HOSTS):
+        for service in range(N_SERVICES):
+            s.service_pid[host, service] = 0
+    s.ot_running = True
+    s.ot_active = True
+    s.ot_listed_with_pid = True
+    s.port_bits[0, :] = 0
+    # Of an episode before; seldom any.
+    if s.busy_host != NONE:
+        s.port_bits[1, :] = 0
+    s.busy_host = NONE
+    s.n_ports[:] = 0
+    s.n_suspicious = 0
+    s.has_malware = 0
+    s.is_owned = 0
+    s.n_red_sessions[:] = 0
+    s.known_subnets = 1 << SUBNET[RED_HOST]
+    s.known_addresses = 1 << RED_HOST
+    s.known_hostnames = 1 << RED_HOST
+    s.scanned_by_session = 0
+    s.known_ports[:] = 0
+    s.knows_ot_service = False
+    s.b_line_action = 0
+    s.b_line_made = 0
+    s.meander_subnets = 0
+    s.meander_scanned = 0
+    s.meander_exploited = 0
+    s.meander_escalated = 0
+    s.meander_mapped = 0
+    s.meander_last_host = NONE
+    s.meander_last_address = NONE
+    s.red_kind = 0
+    s.red_target = 0
+    s.red_success = UNKNOWN
+    s.blue_success = UNKNOWN
+    s.event_host = NONE
+    s.n_events = 0
+    s.event_ports = 0
+    s.reverse_shell_seen = False
+    s.caught_host = NONE
+    s.compromise = 0
+
+
+@compiled
+def step_env(s: Any, action: int, obs: Any) -> float:
+    """`EnvironmentController.step`: Blue, Green (who sleeps), Red, then Blue's Monitor.
+
+    Writes obs, uint32 `[13]`, and returns the reward.
+    """
+    kind, host = int(ACTION_KIND[action]), int(ACTION_HOST[action])
+    act_as_blue(s, kind, host)
+    choose_as_red(s)
+    act_as_red(s)
+    observe(s, kind, host, obs)
+    return reward(s, kind)
+
+
+@entry_point
+def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any) -> None:
+    """Start an episode in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]`."""
+    for i in range(len(states)):
+        if chosen[i]:
+            reset_env(states[i], seeds[i], red_agents[i])
+            obs[i, :] = 0
+
+
+@entry_point
+def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any) -> int:
+    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]`.
+
+    Returns the index of an env that cannot go on, or -1.
+    """
+    failed = -1
+    n_envs = len(states)
+    for i in range(n_envs):
+        # While this env steps, what the next ones will read is on its way.
+        if i + 2 * AHEAD < n_envs:
+            for line in range(FIRST_LINES):
+                prefetch(states, i + 2 * AHEAD, LINE * line)
+        if i + AHEAD < n_envs:
+            prefetch_words(states, i + AHEAD)
+        if chosen[i]:
+            if states[i].error == NO_ERROR:
+                rewards[i] = step_env(states[i], actions[i], obs[i])
+            if states[i].error != NO_ERROR:
+                failed = i
+    return failed
+
+
+@compiled
+def prefetch_words(states: Any, i: int) -> None:
+    """The words of the generator that its next draws read."""
+    following = np.int64(states[i].mt_index)
+    middle = following + M if following + M < N else following + M - N
+    for word in (following, middle):
+        prefetch(states, i, FIRST_WORD + 4 * word)
+        prefetch(states, i, FIRST_WORD + 4 * word + LINE)
+
+
+class Simulator:
+    """N networks that play in step.
+
+    Attributes:
+        states: record array `[N]` of `state.STATE`: the envs themselves.
+        obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
+        rewards: float64 `[N]`, of the last step; overwritten by the next call.
+    """
+
+    def __init__(self, n_envs: int) -> None:
+        if not (is_on_disk(reset_envs) and is_on_disk(step_envs)):
+            logger.warning("Compiling the simulator: about 20 seconds, only this once.")
+        self.states = np.zeros(n_envs, STATE)
+        self.rewards = np.zeros(n_envs)
+        self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
+        self.obs = self._words.view(np.uint8)
+        self._all = np.ones(n_envs, np.bool_)
+
+    def reset(
+        self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
+    ) -> NDArray[np.uint8]:
+        """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
+
+        Red agents are indices into `RED_AGENTS`, `chosen` are booleans; all have shape `[N]`, or
+        are one for all. Returns obs.
+
+        Raises:
+            ValueError: a seed or a red agent is out of range.
+        """
+        seeds = self._checked("seeds", seeds, 2**63)
+        red_agents = self._checked("red_agents", red_agents, len(RED_AGENTS))
+        reset_envs(self.states, self._mask(chosen), seeds, red_agents, self._words)
+        return self.obs
+
+    def step(
+        self, actions: ArrayLike, chosen: ArrayLike | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+        """Play one step in the chosen envs or in all; `obs` and `rewards` of others stay.
+
+        actions: from 0 to 144, `[N]`. chosen: booleans `[N]`. Returns obs and rewards.
+
+        Raises:
+            ValueError: an action is out of range.
+            RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
+                CybORG itself would fail. Reset it.
+        """
+        actions = self._checked("actions", actions, N_ACTIONS)
+        chosen = self._mask(chosen)
+        failed = step_envs(self.states, chosen, actions, self._words, self.rewards)
+        if failed >= 0:
+            raise RuntimeError(f"env {failed}: {ERRORS[self.states[failed]['error']]}")
+        return self.obs, self.rewards
+
+    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
+        if chosen is None:
+            return self._all
+        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
+
+    def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
+        """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"{name}: integers are needed, not {array.dtype}")
+        if array.size and not 0 <= array.min() <= array.max() < stop:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
+        # A copy: the simulator would be compiled once more for read-only arrays.
+        return np.array(np.broadcast_to(array, len(self.states)), np.int64)
+
+
+class CompiledSimulator:
+    """One network behind the interface of `cyborg_env.Simulator`."""
+
+    def __init__(self) -> None:
+        self._simulator = Simulator(1)
+        self.state = self._simulator.states[0]
+        self._blue_action = ""
+
+    def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
+        """Start an episode with the draws that follow `random.seed(seed)`."""
+        return self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0].copy()
+
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
+        """Play one step: observation (52 bits) and reward."""
+        obs, rewards = self._simulator.step(action)
+        self._blue_action = ACTION_NAMES[action]
+        return obs[0].copy(), float(rewards[0])
+
+    @property
+    def blue_action(self) -> str:
+        return self._blue_action
+
+    @property
+    def blue_success(self) -> str:
+        return SUCCESSES[self.state["blue_success"]]
+
+    @property
+    def red_success(self) -> str:
+        return SUCCESSES[self.state["red_success"]]
+
+    @property
+    def red_action(self) -> str:
+        return red_action_of(self.state)
+
+    @property
+    def suspicious_hosts(self) -> tuple[int, ...]:
+        host = int(self.state["caught_host"])
+        return () if host == NONE else (host,)
+
+
+def red_action_of(state: Any) -> str:
+    """Red's last action, as CybORG prints it."""
+    kind, target = int(state["red_kind"]), int(state["red_target"])
+    if kind == RED_SLEEP or kind in HOST_KINDS:
+        return _red_action(kind, target)
+    subnet = target if kind == DISCOVER_SYSTEMS else int(SUBNET[target])
+    host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
+    return _red_action(kind, 16 * int(state["subnet_index"][subnet]) + host_part)
+
+
+def red_actions_of(states: NDArray[Any]) -> list[str]:
+    """`red_action_of` each of N states, many times as fast as one by one."""
+    kinds, targets = states["red_kind"], states["red_target"].astype(np.int64)
+    on_subnet = kinds == DISCOVER_SYSTEMS
+    envs = np.arange(len(states))
+    addresses = 16 * states["subnet_index"][envs, np.where(on_subnet, targets, SUBNET[targets])]
+    addresses += np.where(on_subnet, 0, states["address_index"][envs, targets])
+    at = np.where(np.isin(kinds, HOST_KINDS), targets, addresses)
+    return list(map(_red_action, kinds.tolist(), at.tolist()))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _red_action(kind: int, at: int) -> str:
+    """`at` is an index into `HOSTS`, or an address's distance from the network's first."""
+    name = RED_KINDS[kind]
+    if kind == RED_SLEEP:
+        return name
+    if kind in HOST_KINDS:
+        return f"{name} {HOSTS[at]}"
+    address = NETWORK.network_address + at
+    return f"{name} {address}/28" if kind == DISCOVER_SYSTEMS else f"{name} {address}"
+
+
+def subnet_of(state: Any, subnet: int) -> str:
+    """The subnet's addresses, as CybORG prints them."""
+    return f"{NETWORK.network_address + 16 * int(state['subnet_index'][subnet])}/28"
+
+
+def address_of(state: Any, host: int) -> str:
+    """The host's address, as CybORG prints it."""
+    first = NETWORK.network_address + 16 * int(state["subnet_index"][SUBNET[host]])
+    return str(first + int(state["address_index"][host]))

@@ -1,0 +1,67 @@
+"""CAGE-2's own options of the trainers and of whatever else trains or plays on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from workflow_rl.cage2.environment import RED_AGENT_CHOICES, Cage2
+from workflow_rl.collection.environment import InvalidEnvironmentError
+
+
+def training_options(option: Callable[..., Any]) -> list[Any]:
+    """Decorators, made by an `option` like click's."""
+    return [
+        option("--red-agent", type=click.Choice(RED_AGENT_CHOICES), default=Cage2.red_agent,
+               help="Who attacks. mixed draws one of the three for every episode."),
+        option("--max-steps", type=click.IntRange(min=1), default=Cage2.max_steps,
+               help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
+        option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream", "compiled"]),
+               default=Cage2.simulator,
+               help="cyborg is the csle-cyborg package, sped up without changing a bit; "
+                    "cyborg-upstream is the official CybORG package, if installed; compiled is "
+                    "this package's own, which plays the same episodes."),
+        option("--stock-simulator", is_flag=True,
+               help="csle-cyborg without the speed-ups."),
+    ]  # fmt: skip
+
+
+def chosen_args(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Cage2's arguments that follow from the options given."""
+    args = {
+        name: options[name] for name in ("red_agent", "max_steps", "simulator") if name in options
+    }
+    if options.get("stock_simulator"):
+        args["simulator"] = chosen_simulator({"simulator": Cage2.simulator, **options})
+    return args
+
+
+def chosen_simulator(options: Mapping[str, Any]) -> str:
+    """What --simulator and --stock-simulator come to. Raises click.UsageError."""
+    if not options["stock_simulator"]:
+        return str(options["simulator"])
+    if options["simulator"] != "cyborg":
+        raise click.UsageError(
+            f"--stock-simulator goes with --simulator cyborg, not {options['simulator']}: "
+            "only csle-cyborg is sped up"
+        )
+    return "cyborg-stock"
+
+
+def require_simulator(simulator: str) -> None:
+    """Raises click.UsageError if the simulator is one that is not installed, or not as needed."""
+    try:
+        Cage2(simulator=simulator).check()
+    except InvalidEnvironmentError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def evaluation_arguments(args: Mapping[str, Any]) -> list[str]:
+    """What `evaluate` is told for a run of these arguments."""
+    if args["simulator"] == "cyborg-stock":
+        return ["--stock-simulator"]
+    if args["simulator"] == "cyborg-upstream":
+        return ["--simulator", args["simulator"]]
+    return []

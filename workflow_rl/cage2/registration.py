@@ -1,0 +1,45 @@
+"""Registers the environment: with Gymnasium, whose plugins are modules that do so when imported,
+and as the guest that this package's trainers train on unless told otherwise.
+
+After `import workflow_rl`, `gymnasium.make("workflow_rl/CAGE2-v0")` makes a `CyborgEnv`, and
+`gymnasium.make_vec` a `CompiledVectorEnv`. Without it, and in every process that has not imported
+it, `"workflow_rl:workflow_rl/CAGE2-v0"` names both the module and the environment. No simulator is
+imported before an environment is made.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from workflow_rl.cage2.environment import make_cage2
+from workflow_rl.cage2.options import chosen_args, evaluation_arguments
+from workflow_rl.collection.environment import DEFAULT_ENV, Guest, register
+
+ENV_ID = DEFAULT_ENV
+
+
+def register_envs() -> None:
+    """Register ENV_ID, unless it is."""
+    if ENV_ID not in gymnasium.registry:
+        gymnasium.register(
+            ENV_ID,
+            entry_point="workflow_rl.cage2.cyborg_env:CyborgEnv",
+            vector_entry_point="workflow_rl.cage2.compiled.vector_env:CompiledVectorEnv",
+        )
+    register(
+        Guest(
+            env_id=ENV_ID,
+            make=make_cage2,
+            argument_names=("red_agent", "max_steps", "simulator"),
+            option_names=("red_agent", "max_steps", "simulator", "stock_simulator"),
+            options="workflow_rl.cage2.options:training_options",
+            chosen_args=chosen_args,
+            evaluate="workflow_rl.cage2.evaluation:evaluate",
+            evaluation_arguments=evaluation_arguments,
+            measured={"stock": {"simulator": "cyborg-stock"}, "cyborg": {"simulator": "cyborg"}},
+            fastest={"simulator": "compiled"},
+        )
+    )
+
+
+register_envs()

@@ -1,0 +1,297 @@
+"""Steps per second of csle-cyborg, as published and sped up, and of the compiled simulator.
+
+Every variant has a turn in every round and is compared with stock csle-cyborg in the same round, so
+that a machine that is slower for a minute, or shared, does not decide the outcome. Envs play on in
+worker processes, one a core: threads in one process are as fast with 10,000 envs and more, and with
+fewer they wait for each other between steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import multiprocessing
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from agents.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
+from agents.ppo_config import PPOConfig
+from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.cyborg_env import OBS_SIZE, CyborgEnv
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.measuring.versions import environment, package_version
+from workflow_rl.training.config import usable_cores
+
+STOCK, COMPILED = "stock", "compiled"
+CYBORGS = {STOCK: "cyborg-stock", "cyborg": "cyborg"}
+POLICIES = ("random", "network")
+MAX_STEPS = 100
+N_GROUPS = 10
+
+
+class Variant(NamedTuple):
+    """What a row is about. simulator: a key of CYBORGS, or COMPILED; policy: one of POLICIES."""
+
+    simulator: str
+    red_agent: str
+    policy: str = "random"
+    n_envs: int = 1
+    n_workers: int = 1
+
+    @property
+    def shares(self) -> list[int]:
+        """Envs of each worker."""
+        return [(self.n_envs + i) // self.n_workers for i in range(self.n_workers)]
+
+
+Play: TypeAlias = Callable[[float], float]
+"""Plays on until some seconds have passed: steps per second."""
+
+
+def make_variants(
+    red_agent: str, n_envs: Sequence[int], policies: Sequence[str], n_workers: Sequence[int]
+) -> list[Variant]:
+    """CybORG's two, stock first, and every combination for the compiled simulator.
+
+    No worker is without an env, and no combination is there twice.
+    """
+    cyborgs = [Variant(name, red_agent) for name in CYBORGS]
+    compiled = [
+        Variant(COMPILED, red_agent, policy, envs, min(workers, envs))
+        for workers in n_workers
+        for policy in policies
+        for envs in n_envs
+    ]
+    return list(dict.fromkeys(cyborgs + compiled))
+
+
+def measure(
+    variants: Sequence[Variant], rounds: int, seconds: float, seed: int
+) -> list[list[float]]:
+    """Each variant's steps per second, one a round. seconds: length of a turn.
+
+    Envs and workers are made, and envs brought into the midst of their episodes, before the first
+    round. Raises BrokenProcessPool where a worker dies, MemoryError where envs do not fit.
+    """
+    # Compile once, in this process, and not in all workers at a time.
+    StaggeredEnvs("B_lineAgent", 1, seed)
+    rates: list[list[float]] = [[] for _ in variants]
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(
+                ProcessPoolExecutor(
+                    1,
+                    multiprocessing.get_context("spawn"),
+                    initializer=signal.signal,
+                    initargs=(signal.SIGINT, signal.SIG_IGN),
+                )
+            )
+            for _ in range(max(variant.n_workers for variant in variants))
+        ]
+        for variant in variants:
+            _take_turn(workers, variant, 0.0, seed)
+        progress_bar = stack.enter_context(
+            tqdm(total=rounds * len(variants), unit="turn", leave=False, disable=None)
+        )
+        for number in range(rounds):
+            # Every other round backwards: a machine that slows down steadily favours nobody.
+            for index in range(len(variants))[:: 1 if number % 2 == 0 else -1]:
+                rates[index].append(_take_turn(workers, variants[index], seconds, seed))
+                progress_bar.update()
+    return rates
+
+
+def _take_turn(
+    workers: Sequence[ProcessPoolExecutor], variant: Variant, seconds: float, seed: int
+) -> float:
+    turns = [
+        workers[i].submit(_play, variant, share, seconds, seed + i)
+        for i, share in enumerate(variant.shares)
+    ]
+    return sum(turn.result() for turn in turns)
+
+
+def _play(variant: Variant, n_envs: int, seconds: float, seed: int) -> float:
+    """A turn, in a worker."""
+    return _make_play(variant, n_envs, seed)(seconds)
+
+
+@functools.cache
+def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
+    """What a worker keeps from turn to turn: envs in their episodes, and who acts in them."""
+    if variant.simulator != COMPILED:
+        env = CyborgEnv(variant.red_agent, MAX_STEPS, CYBORGS[variant.simulator])
+        return functools.partial(play_cyborg, env, random_actions(1, seed))
+    envs = _make_envs(variant.red_agent, n_envs, seed)
+    if variant.policy == "random":
+        return functools.partial(play_compiled, envs, random_actions(n_envs, seed))
+    parameters = untrained_parameters(seed)
+
+    def play_with_network(seconds: float) -> float:
+        # Anew for each turn, as after an update: it remembers no observation yet.
+        policy = NumpyPolicy(parameters)
+        return play_compiled(envs, network_actions(envs.simulator, policy, seed), seconds)
+
+    return play_with_network
+
+
+def play_cyborg(env: CyborgEnv, actions: Iterator[NDArray[np.int64]], seconds: float) -> float:
+    """`Play` whole episodes of one env."""
+    n_steps = 0
+    start = time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
+        env.reset()
+        for _ in range(MAX_STEPS):
+            env.step(int(next(actions)[0]))
+        n_steps += MAX_STEPS
+    return n_steps / passed
+
+
+def play_compiled(
+    envs: StaggeredEnvs, actions: Iterator[NDArray[np.int64]], seconds: float
+) -> float:
+    """`Play` all envs."""
+    n_steps = 0
+    start = time.perf_counter()
+    while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
+        envs.step(next(actions))
+        n_steps += envs.n_envs
+    return n_steps / passed
+
+
+class StaggeredEnvs:
+    """Compiled envs, a tenth of which begins an episode every tenth step.
+
+    So a turn of any length has its share of resets, and of early and late steps.
+    """
+
+    def __init__(self, red_agent: str, n_envs: int, seed: int) -> None:
+        self.n_envs = n_envs
+        self.simulator = Simulator(n_envs)
+        self._red_agent = RED_AGENTS.index(red_agent)
+        self._random = np.random.default_rng(seed)
+        groups = np.arange(n_envs) * N_GROUPS // n_envs
+        self._groups = [groups == group for group in range(N_GROUPS)]
+        self._n_steps = 0
+        self._reset(np.ones(n_envs, np.bool_))
+        for actions in itertools.islice(random_actions(n_envs, seed), MAX_STEPS):
+            self.step(actions)
+
+    def step(self, actions: NDArray[np.int64]) -> None:
+        """Begin the episodes that are due, then play one step; actions: `[N]`."""
+        group, steps_since = divmod(self._n_steps % MAX_STEPS, MAX_STEPS // N_GROUPS)
+        if steps_since == 0 and self._groups[group].any():
+            self._reset(self._groups[group])
+        self.simulator.step(actions)
+        self._n_steps += 1
+
+    def _reset(self, chosen: NDArray[np.bool_]) -> None:
+        seeds = self._random.integers(2**31, size=self.n_envs)
+        self.simulator.reset(seeds, self._red_agent, chosen)
+
+
+# The same envs whoever acts in them: 100,000 are 0.8 GB.
+_make_envs = functools.cache(StaggeredEnvs)
+
+
+def random_actions(n_envs: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Actions `[N]` for step after step, all equally likely.
+
+    Some 10,000 are drawn at a time: for few envs, a call for each step would take as long as the
+    step.
+    """
+    random = np.random.default_rng(seed)
+    n_steps = max(1, 10_000 // n_envs)
+    while True:
+        yield from random.integers(len(ACTION_NAMES), size=(n_steps, n_envs))
+
+
+def network_actions(
+    simulator: Simulator, policy: NumpyPolicy, seed: int
+) -> Iterator[NDArray[np.int64]]:
+    """Actions `[N]` for step after step, sampled for what is seen then, from one random stream."""
+    randoms = [np.random.default_rng(seed)] * len(simulator.states)
+    while True:
+        actions, _ = policy.act_batch(simulator.obs, randoms)
+        yield actions
+
+
+def untrained_parameters(seed: int) -> PolicyParameters:
+    """An actor of the default size that prefers no action, as training begins with."""
+    config = PPOConfig()
+    random = np.random.default_rng(seed)
+    sizes = (OBS_SIZE, *config.hidden_sizes, len(ACTION_NAMES))
+    weights: list[FloatArray] = [
+        random.normal(0, n_in**-0.5, (n_in, n_out)).astype(np.float32)
+        for n_in, n_out in itertools.pairwise(sizes)
+    ]
+    weights[-1] *= np.float32(0.01)
+    biases = tuple(np.zeros(n_out, np.float32) for n_out in sizes[1:])
+    return PolicyParameters(tuple(weights), biases, config.activation)
+
+
+def bytes_per_env(simulator: Simulator) -> int:
+    """All that the simulator keeps for one env: its state, and its row of every array."""
+    arrays = [array for array in vars(simulator).values() if isinstance(array, np.ndarray)]
+    # Of a view, the array itself is there too.
+    return sum(array.nbytes for array in arrays if array.base is None) // len(simulator.states)
+
+
+def make_rows(
+    variants: Sequence[Variant], rates: Sequence[Sequence[float]]
+) -> list[dict[str, Any]]:
+    """One row a variant, as the JSON file has them: medians over the rounds.
+
+    variants: of one red agent, as from `make_variants`.
+    ratio_to_stock, ratio_to_best: medians of the ratios within each round; the best is the batch
+    size whose median is highest, with the same simulator and policy, on one core or on several.
+    bytes_per_env: None for CybORG, whose envs have no fixed size.
+    """
+    stock = rates[[variant.simulator for variant in variants].index(STOCK)]
+    best: dict[tuple[str, str, bool], Sequence[float]] = {}
+    for variant, rounds in zip(variants, rates, strict=True):
+        best[_line(variant)] = max(best.get(_line(variant), rounds), rounds, key=statistics.median)
+    made_with = environment() | {"numba": package_version("numba")}
+    made_with["usable_cores"] = made_with.pop("cores")
+    size = bytes_per_env(Simulator(1))
+    return [
+        {
+            "simulator": variant.simulator,
+            "red_agent": variant.red_agent,
+            "policy": variant.policy,
+            "n_envs": variant.n_envs,
+            "n_workers": variant.n_workers,
+            "cores": variant.n_workers,
+            "steps_per_second": statistics.median(rounds),
+            "env_steps_per_second": statistics.median(rounds),
+            "ratio_to_stock": _median_ratio(rounds, stock),
+            "ratio_to_best": _median_ratio(rounds, best[_line(variant)]),
+            "bytes_per_env": size if variant.simulator == COMPILED else None,
+            "rounds": list(rounds),
+            "max_steps": MAX_STEPS,
+            **made_with,
+        }
+        for variant, rounds in zip(variants, rates, strict=True)
+    ]
+
+
+def _line(variant: Variant) -> tuple[str, str, bool]:
+    return variant.simulator, variant.policy, variant.n_workers > 1
+
+
+def _median_ratio(rates: Sequence[float], others: Sequence[float]) -> float:
+    return statistics.median(rate / other for rate, other in zip(rates, others, strict=True))
+
+
+def cores(names: Sequence[str]) -> list[int]:
+    """Numbers of workers: 1 for "one", one a core for "all"."""
+    return [{"one": 1, "all": usable_cores()}[name] for name in names]

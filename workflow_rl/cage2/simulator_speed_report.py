@@ -1,0 +1,136 @@
+"""The rows of `simulator_speed` as a table, in words and as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from matplotlib.figure import Figure
+from prettytable import PrettyTable, TableStyle
+
+from workflow_rl.cage2.simulator_speed import COMPILED
+
+Row = Mapping[str, Any]
+
+COLOURS = {"random": "C0", "network": "C1"}
+LABELS = {"stock": "stock csle-cyborg", "cyborg": "csle-cyborg sped up"}
+
+
+def speed_table(rows: Sequence[Row]) -> PrettyTable:
+    """A line for each row, grouped by red agent, policy and cores."""
+    columns = ["red agent", "simulator", "policy", "cores", "envs", "steps/s", "x stock", "of best"]
+    table = PrettyTable(columns, align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    for column in ("red agent", "simulator", "policy"):
+        table.align[column] = "l"
+    for _, line in groupby(rows, key=_line):
+        for row in (of_line := list(line)):
+            table.add_row(
+                [
+                    row["red_agent"],
+                    row["simulator"],
+                    row["policy"],
+                    row["cores"],
+                    f"{row['n_envs']:,}",
+                    f"{row['steps_per_second']:,.0f}",
+                    f"{row['ratio_to_stock']:,.1f}",
+                    f"{row['ratio_to_best']:.2f}" if row["simulator"] == COMPILED else "",
+                ],
+                divider=row is of_line[-1],
+            )
+    return table
+
+
+def _line(row: Row) -> tuple[Any, ...]:
+    """What rows that differ in the number of envs alone have in common."""
+    is_compiled = row["simulator"] == COMPILED
+    return row["red_agent"], is_compiled, is_compiled and (row["policy"], row["cores"] > 1)
+
+
+def best_batches(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each line of the chart: the batch size that is fastest."""
+    sentences = []
+    for _, line in groupby((row for row in rows if row["simulator"] == COMPILED), key=_line):
+        best = max(line, key=lambda row: row["steps_per_second"])
+        sentences.append(
+            f"{best['red_agent']}, {best['policy']} policy, {_cores(best)}: "
+            f"{best['steps_per_second']:,.0f} steps/s with {best['n_envs']:,} envs, "
+            f"{best['ratio_to_stock']:,.0f} x stock"
+        )
+    return sentences
+
+
+def _cores(row: Row) -> str:
+    return "1 core" if row["cores"] == 1 else f"{row['cores']} cores"
+
+
+def speed_figure(rows: Sequence[Row]) -> Figure:
+    """Steps per second against the number of envs, both logarithmic; a panel a red agent."""
+    panels = {name: list(of_agent) for name, of_agent in groupby(rows, lambda r: r["red_agent"])}
+    figure = Figure(figsize=(1.4 + 5.4 * len(panels), 5.6), layout="constrained")
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (red_agent, of_agent) in zip(all_axes, panels.items(), strict=True):
+        for row in of_agent:
+            if row["simulator"] != COMPILED:
+                _draw_level(axes, row)
+        compiled = [row for row in of_agent if row["simulator"] == COMPILED]
+        for _, line in groupby(compiled, key=_line):
+            _draw_line(axes, sorted(line, key=lambda row: row["n_envs"]))
+        axes.set(title=f"Red: {red_agent}", xlabel="envs", xscale="log", yscale="log")
+        axes.set_ylim(top=3 * max(row["steps_per_second"] for row in rows))
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.tick_params(labelleft=True)
+        axes.grid(alpha=0.3)
+    all_axes[0].set_ylabel("env steps per second, resets included")
+    lines, labels = all_axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_line(axes: Any, points: Sequence[Row]) -> None:
+    """The compiled simulator with one policy, on one core or several; the best point is labelled
+    where it is on one core."""
+    most_cores = max(points, key=lambda row: row["cores"])
+    on_one_core = most_cores["cores"] == 1
+    colour = COLOURS[points[0]["policy"]]
+    axes.plot(
+        [row["n_envs"] for row in points],
+        [row["steps_per_second"] for row in points],
+        color=colour,
+        linestyle="-" if on_one_core else "--",
+        marker="o" if on_one_core else "s",
+        markersize=5,
+        label=f"compiled, {points[0]['policy']} policy, {_cores(most_cores)}",
+    )
+    if on_one_core:
+        best = max(points, key=lambda row: row["steps_per_second"])
+        axes.annotate(
+            f"{best['steps_per_second']:,.0f}\n{best['ratio_to_stock']:,.0f} x stock",
+            (best["n_envs"], best["steps_per_second"]),
+            # Below: above runs the line of several cores.
+            xytext=(0, -12),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=8,
+            color=colour,
+            bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
+        )
+
+
+def _draw_level(axes: Any, row: Row) -> None:
+    """CybORG, which has no batches, as a horizontal line."""
+    axes.axhline(row["steps_per_second"], color="0.35", linestyle=":", linewidth=1.5)
+    axes.annotate(
+        f"{LABELS[row['simulator']]}, 1 env, random policy: {row['steps_per_second']:,.0f}",
+        (1, row["steps_per_second"]),
+        xycoords=("axes fraction", "data"),
+        xytext=(-6, 4),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=8,
+        color="0.25",
+    )

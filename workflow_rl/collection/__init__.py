@@ -1,0 +1,1 @@
+"""How trajectories come to be: envs, workers, and the two collectors."""

@@ -1,0 +1,102 @@
+"""Several envs that step together: what collection is written against."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.distributions import Actions
+from workflow_rl.collection.episode import EpisodeSpec
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+EnvFactory: TypeAlias = Callable[[], Env]
+Obs: TypeAlias = NDArray[Any]
+
+
+class Transitions(NamedTuple):
+    """What M envs answer to a step: obs [M, D], reward float64 [M], terminated and truncated,
+    bool [M]."""
+
+    obs: Obs
+    reward: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+class EnvBatch(Protocol):
+    """`n_envs` envs, numbered from 0. Those that a call does not name rest."""
+
+    n_envs: int
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+
+    def close(self) -> None:
+        """Free what they hold."""
+
+
+EnvBatchFactory: TypeAlias = Callable[[int], EnvBatch]
+"""Makes so many envs."""
+
+
+class SerialEnvs:
+    """Gymnasium envs of one process, stepped one after another.
+
+    variant_option: of `reset`, which takes an episode's variant, if it has one.
+    """
+
+    def __init__(self, make_env: EnvFactory, n_envs: int, variant_option: str = "variant") -> None:
+        self.n_envs = n_envs
+        self._variant_option = variant_option
+        self._envs = [make_env() for _ in range(n_envs)]
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        return np.stack(
+            [
+                self._envs[env].reset(seed=spec.env_seed, options=self._options(spec))[0]
+                for env, spec in zip(envs, specs, strict=True)
+            ]
+        )
+
+    def _options(self, spec: EpisodeSpec) -> dict[str, Any] | None:
+        return {self._variant_option: spec.variant} if spec.variant else None
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+        # Plain integers where they are single ones: what every env takes.
+        chosen = actions.tolist() if actions.ndim == 1 else actions
+        answers = [self._envs[env].step(action) for env, action in zip(envs, chosen, strict=True)]
+        obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
+        return Transitions(
+            np.stack(obs), np.array(reward, np.float64), np.array(terminated), np.array(truncated)
+        )
+
+    def close(self) -> None:
+        """Close each env."""
+        for env in self._envs:
+            env.close()
+
+
+class DelayedEnvs:
+    """Envs whose every step takes so many seconds longer: simulated slow ones."""
+
+    def __init__(self, envs: EnvBatch, delay: float) -> None:
+        self.n_envs = envs.n_envs
+        self.reset = envs.reset
+        self.close = envs.close
+        self._envs = envs
+        self._delay = delay
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Wait for all of them at once, then step each of M envs."""
+        time.sleep(self._delay)
+        return self._envs.step(envs, actions)

@@ -1,0 +1,228 @@
+"""Any Gymnasium environment as what a run needs: flat observations, actions as they are sampled."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from workflow_rl.collection.determinism import first_difference
+from workflow_rl.collection.env_batch import Env, SerialEnvs
+from workflow_rl.collection.environment import InvalidEnvironmentError, Spaces
+
+ENV = "env"
+CHECK_STEPS = 200
+CHECK_SECONDS = 1.0
+
+SETTINGS: dict[str, Any] = {
+    "total_steps": 100_000,
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.95,
+    "epochs": 10,
+    "minibatch_size": 256,
+    "entropy_coef": 0.0,
+    "reward_scale": 1.0,
+    "normalise_obs": True,
+    "normalise_returns": True,
+}
+"""A run's defaults where nothing is known of the environment."""
+
+Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
+Unflatten: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class GymnasiumEnvironment:
+    """An environment by its id: Gymnasium's ("CartPole-v1", "module:ID"), or "module:function".
+
+    args: keyword arguments of `gymnasium.make`, or of the function, which returns an environment.
+    factory: that function itself, where there is one; the id is then only a name.
+    """
+
+    env_id: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    factory: Callable[..., Env] | None = None
+
+    variants = ()
+    episode_steps = None
+    steps_together = False
+    preload = "workflow_rl.collection.worker_preload"
+    settings = SETTINGS
+
+    @property
+    def label(self) -> str:
+        """The id without what file names must not have."""
+        return re.sub(r"[^\w.-]+", "-", self.env_id)
+
+    def make_env(self, **options: Any) -> Env:
+        """One of them, as its author made it."""
+        make = self.factory or _factory_named(self.env_id)
+        if make is not None:
+            env: Env = make(**{**self.args, **options})
+            return env
+        return gymnasium.make(self.env_id, disable_env_checker=True, **{**self.args, **options})
+
+    def make_flat_env(self) -> FlatEnv:
+        """One of them, as workers step it."""
+        return FlatEnv(self.make_env())
+
+    def make_envs(self, n_envs: int) -> SerialEnvs:
+        """So many of them, in a worker."""
+        return SerialEnvs(self.make_flat_env, n_envs)
+
+    @functools.cached_property
+    def _spaces(self) -> Spaces:
+        env = self._made()
+        try:
+            obs_dim = math.prod(flat_space(env.observation_space).shape)
+            return Spaces(obs_dim, distribution_over(env.action_space))
+        finally:
+            env.close()
+
+    def spaces(self) -> Spaces:
+        """Raises InvalidEnvironmentError."""
+        return self._spaces
+
+    def check(self) -> str | None:
+        """Make one and try it: see Environment."""
+        self.spaces()
+        return first_difference(self._made, CHECK_STEPS, CHECK_SECONDS)
+
+    def _made(self) -> Env:
+        try:
+            env = self.make_env()
+        except Exception as error:
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} cannot be made: {_in_one_line(error)}"
+            ) from error
+        if not isinstance(env, gymnasium.Env):
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} made a {type(env).__name__}, which is no gymnasium.Env"
+            )
+        return env
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"env_id": self.env_id, "args": self.args, "factory": self.factory}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+
+
+def _factory_named(env_id: str) -> Callable[..., Env] | None:
+    """The function of the name "module:function"; None if it is an id of Gymnasium's."""
+    module_name, colon, name = env_id.partition(":")
+    if not colon:
+        return None
+    if os.getcwd() not in sys.path:
+        # A command that pip installed does not look where it was called.
+        sys.path.insert(0, os.getcwd())
+    factory: Callable[..., Env] | None = getattr(importlib.import_module(module_name), name, None)
+    return factory
+
+
+def _in_one_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
+    """Observations as vectors [D], actions as `distribution_over` the action space samples them.
+
+    Raises InvalidEnvironmentError for a space that is not supported.
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.observation_space = flat_space(env.observation_space)
+        self._flatten = flattener(env.observation_space)
+        self._unflatten = unflattener(env.action_space)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._flatten(obs), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """One step."""
+        obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
+        return self._flatten(obs), float(reward), terminated, truncated, info
+
+
+def flat_space(space: spaces.Space[Any]) -> spaces.Box:
+    """The space of flat observations [D], by Gymnasium's own `flatten`.
+
+    Floats become float32, and small integers uint8. Raises InvalidEnvironmentError.
+    """
+    _require_supported(space, space)
+    flat = spaces.flatten_space(space)
+    assert isinstance(flat, spaces.Box)
+    dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
+    if flat.dtype.kind in "biu" and flat.low.min() >= 0 and flat.high.max() <= 255:
+        dtype = np.uint8
+    return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
+
+
+def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        for part in parts:
+            _require_supported(part, whole)
+        return
+    plain = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+    if not isinstance(space, plain):
+        within = "" if space is whole else f", within {whole}"
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its observation space {space}{within} is not supported: Box, Discrete, MultiBinary, "
+            "MultiDiscrete, and Tuple and Dict of these are",
+        )
+
+
+def flattener(space: spaces.Space[Any]) -> Flatten:
+    """From an observation to one of `flat_space`. Raises InvalidEnvironmentError."""
+    dtype: Any = flat_space(space).dtype
+    if isinstance(space, spaces.Box):
+        return lambda obs: np.asarray(obs, dtype).ravel()
+    return lambda obs: np.asarray(spaces.flatten(space, obs)).astype(dtype)
+
+
+def distribution_over(space: spaces.Space[Any]) -> Distribution:
+    """The distribution over an action space. Raises InvalidEnvironmentError."""
+    if isinstance(space, spaces.Discrete):
+        return Categorical(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiCategorical(space.nvec.ravel().tolist())
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        return DiagonalGaussian(math.prod(space.shape))
+    raise InvalidEnvironmentError(
+        ENV,
+        f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
+    )
+
+
+def unflattener(space: spaces.Space[Any]) -> Unflatten:
+    """From a sampled action to one of the space: shaped, shifted to its start, clipped to its
+    bounds."""
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return lambda action: start + int(action)
+    if isinstance(space, spaces.MultiDiscrete):
+        first, shape, dtype = space.start, space.shape, space.dtype
+        return lambda action: (np.reshape(action, shape) + first).astype(dtype)
+    assert isinstance(space, spaces.Box)
+    low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+    return lambda action: np.clip(np.reshape(action, shape), low, high).astype(dtype)

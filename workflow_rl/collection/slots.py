@@ -1,0 +1,81 @@
+"""Envs that go on from one unroll to the next: which episodes they play, and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.distributions import Actions
+from agents.trajectory import Trajectory
+from workflow_rl.collection.env_batch import EnvBatch
+from workflow_rl.collection.episode import EpisodeSpec, episode_spec
+from workflow_rl.collection.play import Player
+
+
+class Slot(NamedTuple):
+    """One of a run's envs: the episode it is in, with the actions taken [T, ...], or begins next.
+
+    Its next episode is the one `stride` numbers on, so that which episodes an env plays follows
+    from its own number alone.
+    """
+
+    run_seed: int
+    variants: tuple[str, ...]
+    stride: int
+    episode: int
+    actions: Actions | None = None
+
+    @property
+    def spec(self) -> EpisodeSpec:
+        """Of its episode."""
+        return episode_spec(self.run_seed, self.episode, self.variants)
+
+    def after(self, trajectory: Trajectory) -> Slot:
+        """The slot once it has played this trajectory."""
+        assert trajectory.episode == self.episode
+        if trajectory.ended:
+            return self._replace(episode=self.episode + self.stride, actions=None)
+        if self.actions is None:
+            return self._replace(actions=trajectory.action)
+        return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
+
+
+def first_slots(
+    run_seed: int, variants: Sequence[str], n_envs: int, first_episode: int = 0
+) -> list[Slot]:
+    """`n_envs` slots that begin at `first_episode` and share all later episodes among them."""
+    return [Slot(run_seed, tuple(variants), n_envs, first_episode + env) for env in range(n_envs)]
+
+
+def advance(slots: list[Slot], trajectories: Iterable[Trajectory]) -> None:
+    """Move the slots on. An env's trajectories have to come in order."""
+    env_of = {slot.episode: env for env, slot in enumerate(slots)}
+    for trajectory in trajectories:
+        env = env_of.pop(trajectory.episode)
+        slots[env] = slots[env].after(trajectory)
+        env_of[slots[env].episode] = env
+
+
+def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
+    """A player of these envs, each where its slot says."""
+    episodes = [slot.episode for slot in slots]
+
+    def next_spec(env: int) -> EpisodeSpec | None:
+        if env >= len(slots):
+            return None
+        number = episodes[env]
+        episodes[env] += slots[env].stride
+        return slots[env]._replace(episode=number).spec
+
+    player = Player(envs, next_spec)
+    begun = {env: slot for env, slot in enumerate(slots) if slot.actions is not None}
+    if begun:
+        player.restore(
+            {env: slot.spec for env, slot in begun.items()},
+            {env: slot.actions for env, slot in begun.items() if slot.actions is not None},
+        )
+    for env, slot in begun.items():
+        episodes[env] += slot.stride
+    return player

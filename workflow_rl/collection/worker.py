@@ -1,0 +1,235 @@
+"""What a worker process is asked, what it answers, and its loop. Imports no torch."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from enum import Enum
+from multiprocessing import connection, parent_process
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from agents.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.collection.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, Transitions
+from workflow_rl.collection.episode import EpisodeSpec
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.slots import Slot, player_in
+from workflow_rl.collection.trace import (
+    Activity,
+    Pipe,
+    TracedActor,
+    TracedEnvs,
+    TracedPipe,
+    WorkerMarks,
+)
+
+
+class Command(Enum):
+    """What the main process can ask of a worker. Every answer is a Reply or a Failure."""
+
+    START = "start"  # not sent: a worker answers it once its envs are made
+    LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
+    PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
+    UNROLL = "unroll"  # payload: Unroll. Reply: list[Trajectory]
+    REPLAY = "replay"  # payload: list[Replay]. Reply: Transitions, each env's last
+    STEP = "step"  # payload: (envs, actions). Reply: Transitions
+    FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
+    CLOSE = "close"  # no answer
+
+
+class Request(NamedTuple):
+    """Main process to worker."""
+
+    command: Command
+    payload: Any = None
+
+
+class Reply(NamedTuple):
+    """Worker to main process. busy_seconds: wall time it spent stepping or acting for this."""
+
+    result: Any
+    busy_seconds: float = 0.0
+
+
+class Failure(NamedTuple):
+    """Worker to main process: an exception ended it."""
+
+    command: Command
+    traceback: str
+
+
+class Replay(NamedTuple):
+    """Reset one of the worker's envs and step it through the actions: none, for a new episode."""
+
+    env: int
+    spec: EpisodeSpec
+    actions: list[Any]
+
+
+class Unroll(NamedTuple):
+    """Step every env `n_steps` times from where the last unroll left it.
+
+    slots: where they are, one for each env, if the worker does not know: it is new, or its envs
+    have been used for something else.
+    """
+
+    n_steps: int
+    slots: Sequence[Slot] | None
+
+
+class FreeRun(NamedTuple):
+    """Play episodes for so long and send nothing back but their count: a collector's ceiling."""
+
+    specs: Sequence[EpisodeSpec]
+    seconds: float
+
+
+class FreeRunCount(NamedTuple):
+    """Episodes and env steps played, and the wall time they took."""
+
+    episodes: int
+    env_steps: int
+    seconds: float
+
+
+def worker_main(
+    connection_to_main: Connection,
+    pickled_make_envs: bytes,
+    n_envs: int,
+    step_delay: float,
+    traced: bool,
+) -> None:
+    """The life of a worker: make `n_envs` envs, answer requests until told to close.
+
+    step_delay: seconds that a step of them takes longer. traced: record what it does, and send that
+    with every answer.
+
+    Ends at once when the main process is gone, however that came about.
+    """
+    _die_with_main_process()
+    # Objects that came with the fork stay shared with the other workers if the garbage collector
+    # never visits them; the simulator's own garbage is young.
+    gc.freeze()
+    command = Command.START
+    pipe: Pipe = connection_to_main
+    marks = None
+    if traced:
+        marks = WorkerMarks()
+        marks.add(Activity.STARTING)
+        pipe = TracedPipe(connection_to_main, marks)
+    try:
+        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
+        envs = make_envs(n_envs)
+        worker = _Worker(pipe, DelayedEnvs(envs, step_delay) if step_delay else envs, marks)
+        pipe.send(Reply(None))
+        while command is not Command.CLOSE:
+            command, payload = pipe.recv()
+            worker.answer(command, payload)
+        if isinstance(pipe, TracedPipe):
+            pipe.send_last()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # The main process has closed its end.
+    except BaseException:
+        pipe.send(Failure(command, traceback.format_exc()))
+        raise SystemExit(1) from None
+
+
+class _Worker:
+    """A worker's envs and actor, and one method for each command.
+
+    marks: of what it does; None if it is not traced.
+    """
+
+    def __init__(self, pipe: Pipe, envs: EnvBatch, marks: WorkerMarks | None) -> None:
+        self.pipe = pipe
+        self.envs = envs if marks is None else TracedEnvs(envs, marks)
+        self.marks = marks
+        self.actor: Actor | None = None
+
+    def answer(self, command: Command, payload: Any) -> None:
+        start = time.perf_counter()
+        match command:
+            case Command.LOAD_ACTOR:
+                self.actor = self._load(payload)
+            case Command.PLAY:
+                self._play(payload)
+            case Command.UNROLL:
+                trajectories = self._unroll(payload)
+                self.pipe.send(Reply(trajectories, time.perf_counter() - start))
+            case Command.REPLAY:
+                last = self._replay(payload)
+                self.pipe.send(Reply(last, time.perf_counter() - start))
+            case Command.STEP:
+                transitions = self.envs.step(*payload)
+                self.pipe.send(Reply(transitions, time.perf_counter() - start))
+            case Command.FREE_RUN:
+                self.pipe.send(Reply(self._free_run(payload)))
+            case Command.CLOSE:
+                self.envs.close()
+
+    def _load(self, pickled_actor: bytes) -> Actor:
+        if self.marks is not None:
+            self.marks.add(Activity.LOADING)
+        actor: Actor = cloudpickle.loads(pickled_actor)
+        return actor if self.marks is None else TracedActor(actor, self.marks)
+
+    def _play(self, specs: Sequence[EpisodeSpec]) -> None:
+        assert self.actor is not None
+        start = time.perf_counter()
+        for finished in play_episodes(self.envs, self.actor, specs):
+            self.pipe.send(Reply(finished, time.perf_counter() - start))
+            start = time.perf_counter()
+
+    def _unroll(self, unroll: Unroll) -> list[Trajectory]:
+        assert self.actor is not None
+        if unroll.slots is not None:
+            self.player = player_in(self.envs, unroll.slots)
+        return self.player.unroll(self.actor, unroll.n_steps)
+
+    def _replay(self, replays: Sequence[Replay]) -> Transitions:
+        envs = [replay.env for replay in replays]
+        obs = self.envs.reset(envs, [replay.spec for replay in replays])
+        nothing = np.zeros(len(replays))
+        last = Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
+        for row, replay in enumerate(replays):
+            for action in replay.actions:
+                for column, answer in zip(
+                    last, self.envs.step([replay.env], np.array([action])), strict=True
+                ):
+                    column[row] = answer[0]
+        return last
+
+    def _free_run(self, free_run: FreeRun) -> FreeRunCount:
+        assert self.actor is not None
+        start = time.perf_counter()
+        episodes = env_steps = 0
+        for finished in play_episodes(self.envs, self.actor, itertools.cycle(free_run.specs)):
+            episodes += len(finished)
+            env_steps += sum(trajectory.length for trajectory in finished)
+            if (seconds := time.perf_counter() - start) >= free_run.seconds:
+                return FreeRunCount(episodes, env_steps, seconds)
+        raise AssertionError("there is always another episode")
+
+
+def _die_with_main_process() -> None:
+    # Ctrl-C in a terminal reaches every process of the group: only the main one acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="watch main process", daemon=True).start()

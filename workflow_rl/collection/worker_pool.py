@@ -1,0 +1,368 @@
+"""The main process's side of the workers: starting, asking, diagnosing, replacing, ending them."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import cloudpickle
+
+from workflow_rl.collection.env_batch import EnvBatchFactory
+from workflow_rl.collection.trace import Trace
+from workflow_rl.collection.worker import Command, Failure, Reply, Request, worker_main
+
+CLOSE_SECONDS = 2.0
+GRACE_SECONDS = 0.5
+LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
+POLL_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
+_context = multiprocessing.get_context("forkserver")
+
+
+class StopRequested(Exception):
+    """The user asked the run to end, with the signal whose number is `signal_number`."""
+
+    def __init__(self, signal_number: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+
+
+class RemoteTraceback(Exception):
+    """Carries a worker's traceback as the cause of a WorkerError."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class WorkerError(RuntimeError):
+    """A worker raised, exited, was killed or did not answer in time."""
+
+    def __init__(self, worker: str, command: Command, exitcode: int | None, reason: str) -> None:
+        self.worker = worker
+        self.command = command
+        self.exitcode = exitcode
+        super().__init__(
+            f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
+        )
+
+
+class TooManyFailuresError(RuntimeError):
+    """More workers failed than the run allows. Its cause is the last WorkerError."""
+
+
+def _describe(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "none, it was still running"
+    if exitcode < 0:
+        return f"{exitcode}, {signal.Signals(-exitcode).name}"
+    return str(exitcode)
+
+
+class _WorkerProcess:
+    """One worker: its process, its pipe, and what it was last asked."""
+
+    def __init__(
+        self,
+        index: int,
+        make_envs: bytes,
+        n_envs: int,
+        step_delay: float,
+        timeout: float,
+        trace: Trace,
+    ) -> None:
+        self.name = f"worker-{index}"
+        self.timeout = timeout
+        self.trace = trace
+        self.command = Command.START
+        self.pipe, child_pipe = _context.Pipe()
+        _limit_blocking(self.pipe, timeout)
+        self.process = _context.Process(
+            target=worker_main,
+            args=(child_pipe, make_envs, n_envs, step_delay, trace.is_on),
+            name=self.name,
+            daemon=True,
+        )
+        self.fork_error: Exception | None = None
+        try:
+            with _main_module_hidden():
+                self.process.start()
+        except (EOFError, OSError) as error:
+            self.fork_error = error  # `receive` finds the pipe closed.
+        self.heard_at = time.monotonic()
+        # With our copy of the child's end closed, a worker's death reads as the end of the file.
+        child_pipe.close()
+
+    def send(self, request: Request) -> None:
+        """Raises WorkerError if the worker is gone or does not take the message in time."""
+        self.command = request.command
+        self.heard_at = time.monotonic()
+        try:
+            self.pipe.send(request)
+        except BlockingIOError:
+            raise self._error(f"took no message for {self.timeout:g} s") from None
+        except OSError:
+            # It may have said why before it ended.
+            self.receive()
+            raise self._error("ended") from None
+
+    def receive(self) -> Reply:
+        """The next answer. Raises WorkerError if there is none by the deadline."""
+        try:
+            # The grace is for a run that was itself stopped, and its workers with it.
+            if self.overdue and not self.pipe.poll(GRACE_SECONDS):
+                raise BlockingIOError  # As the pipe itself does half-way through a message.
+            answer = self.trace.take_marks(self.name, self.pipe.recv())
+        except BlockingIOError:
+            raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
+        except (EOFError, OSError):
+            raise self._error("ended") from self.fork_error
+        self.heard_at = time.monotonic()
+        if isinstance(answer, Failure):
+            self.command = answer.command
+            raise self._error("raised an exception") from RemoteTraceback(answer.traceback)
+        assert isinstance(answer, Reply)
+        return answer
+
+    @property
+    def overdue(self) -> bool:
+        return time.monotonic() > self.heard_at + self.timeout
+
+    def _error(self, reason: str) -> WorkerError:
+        # A pipe can close a moment before its process can be waited for.
+        if self.fork_error is None:
+            self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
+        return WorkerError(self.name, self.command, self.process.exitcode, reason)
+
+    def take_last_marks(self) -> None:
+        """What a worker that has ended left in the pipe goes into the trace."""
+        with suppress(EOFError, OSError):
+            while self.pipe.poll():
+                self.trace.take_marks(self.name, self.pipe.recv())
+
+    def kill(self) -> None:
+        self.pipe.close()
+        if self.process.pid is None:
+            return  # It could not be forked.
+        if self.process.exitcode in (None, LOST):
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join(CLOSE_SECONDS)
+
+
+class WorkerPool:
+    """`n_workers` processes of `envs_per_worker` envs each; a context manager.
+
+    make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
+    timeout: seconds within which every answer must come. A worker that plays episodes answers
+    whenever some end.
+    max_failures: how many workers may fail and be replaced before TooManyFailuresError.
+    preload: module that the process imports that workers are forked from; of a main process's first
+    pool only. It saves memory and time, and changes nothing else.
+    step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
+    trace: where what the workers do is recorded, and what whoever asks them does.
+    """
+
+    def __init__(
+        self,
+        make_envs: EnvBatchFactory,
+        n_workers: int,
+        envs_per_worker: int = 1,
+        timeout: float = 60.0,
+        max_failures: int = 10,
+        preload: str = "workflow_rl.collection.worker_preload",
+        step_delays: Sequence[float] = (),
+        trace: Trace | None = None,
+    ) -> None:
+        self.n_workers = n_workers
+        self.envs_per_worker = envs_per_worker
+        self.timeout = timeout
+        self.max_failures = max_failures
+        self.failures = 0
+        self.preload = preload
+        self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
+        self.trace = trace or Trace()
+        self.stop_signal: int | None = None
+        self._cancelled = False
+        self._make_envs = cloudpickle.dumps(make_envs)
+        self._workers: list[_WorkerProcess] = []
+
+    def __enter__(self) -> WorkerPool:
+        _allow_open_files(64 + 8 * self.n_workers)
+        try:
+            for index in range(self.n_workers):
+                self._workers.append(self._start(index))
+            for index in range(self.n_workers):
+                try:
+                    self.receive(index)
+                except WorkerError as error:
+                    self.replace(index, error)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self, index: int) -> _WorkerProcess:
+        ensure_fork_server(self.preload)
+        return _WorkerProcess(
+            index,
+            self._make_envs,
+            self.envs_per_worker,
+            self.step_delays[index],
+            self.timeout,
+            self.trace,
+        )
+
+    def send(self, index: int, command: Command, payload: Any = None) -> None:
+        """Ask one worker. Raises WorkerError."""
+        self._workers[index].send(Request(command, payload))
+
+    def receive(self, index: int) -> Reply:
+        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
+        worker = self._workers[index]
+        self.raise_if_stopped()
+        while not worker.overdue and not worker.pipe.poll(POLL_SECONDS):
+            self.raise_if_stopped()
+        return worker.receive()
+
+    def ready(self, indices: Sequence[int]) -> list[int]:
+        """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
+        pipes = {self._workers[index].pipe: index for index in indices}
+        readable = {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
+        self.raise_if_stopped()
+        return [index for index in indices if index in readable or self._workers[index].overdue]
+
+    def cancel(self) -> None:
+        """Have whoever waits for a worker, in whatever thread, give up with CancelledError."""
+        self._cancelled = True
+
+    def raise_if_stopped(self) -> None:
+        """Raises StopRequested once `stop_signal` has been set, CancelledError after `cancel`."""
+        if self._cancelled:
+            raise CancelledError
+        if self.stop_signal is not None:
+            raise StopRequested(self.stop_signal)
+
+    def replace(self, index: int, error: WorkerError) -> None:
+        """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
+        while True:
+            self.failures += 1
+            cause = error.__cause__ or ""
+            if self.failures > self.max_failures:
+                raise TooManyFailuresError(
+                    f"{self.failures} workers failed, and at most {self.max_failures} may "
+                    f"(--max-worker-failures). The last one: {error}{cause}"
+                ) from error
+            _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
+            self._workers[index].kill()
+            self._workers[index] = self._start(index)
+            try:
+                self.receive(index)
+                return
+            except WorkerError as start_error:
+                error = start_error
+
+    def close(self) -> None:
+        """End all workers, at the latest after a few seconds. May be called again."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            # An idle worker reads this; one in an episode is killed below.
+            with suppress(OSError):
+                os.set_blocking(worker.pipe.fileno(), False)
+                worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
+        deadline = time.monotonic() + CLOSE_SECONDS / 4
+        for worker in workers:
+            if worker.fork_error is None:
+                worker.process.join(max(0.0, deadline - time.monotonic()))
+        for worker in workers:
+            if self.trace.is_on:
+                worker.take_last_marks()
+            worker.kill()
+
+
+def _allow_open_files(number: int) -> None:
+    """Raises the soft limit of open files, if it is lower, as far as the hard one allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _limit_blocking(pipe: Connection, seconds: float) -> None:
+    """Makes reads and writes that block for longer fail with BlockingIOError.
+
+    Polling before a read is not enough: a worker can stop in the middle of a message.
+    """
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
+    with socket.socket(fileno=os.dup(pipe.fileno())) as side:
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Keeps multiprocessing from importing the caller's script again in every worker.
+
+    Workers need nothing of it (cloudpickle sends what a factory refers to), and it may import
+    torch, which costs each of them 200 MB and seconds.
+    """
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {
+        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in vars(main)
+    }
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
+
+
+def ensure_fork_server(preload: str) -> None:
+    """Starts the process all workers are forked from, which imports `preload`. Does not wait.
+
+    A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
+    minute and 6 GB. One thread a worker: they are as many as the cores.
+    """
+    multiprocessing.forkserver.set_forkserver_preload([preload])
+    package_root = str(Path(__file__).resolve().parents[2])
+    search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+    environment = {
+        "PYTHONPATH": search_path,
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,10 @@
+"""Imported by the process that workers are forked from: what they all need, and no environment."""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.collection.gymnasium_env
+import workflow_rl.collection.worker  # noqa: F401
+
+gc.collect()

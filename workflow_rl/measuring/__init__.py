@@ -1,0 +1,1 @@
+"""What runs came to and how fast they were: plots, timelines, benchmarks, comparisons."""

@@ -1,0 +1,83 @@
+"""Plots of runs, as PNG files, and the command that draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from matplotlib.figure import Figure
+
+from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.output_files import require_writable
+from workflow_rl.training.learning_curve import learning_curve_figure
+from workflow_rl.training.options import FiniteRange
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
+@click.option(
+    "--from",
+    "start",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Where the timelines begin, in seconds.",
+)
+@click.option("--to", "end", type=FiniteRange(min=0), metavar="S", help="Where they end.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one; "
+    "timeline.png beside the first trace]",
+)
+def plot(
+    runs: tuple[Path, ...],
+    timeline: bool,
+    start: float | None,
+    end: float | None,
+    output: Path | None,
+) -> None:
+    """Draw the learning curves of one or more RUNS, the folders of training runs.
+
+    Returns are drawn against episodes and against wall time.
+
+    With --timeline, draw what every worker and the learner did: a bar for each, and below one
+    another the traces. Without --from and --to, two updates of the slowest trace and as much time
+    of the others, and besides a hundredth of that.
+
+    \b
+    Examples:
+      plot runs/first runs/second --output both.png
+      plot --timeline sync.json async.json --output timeline.png
+    """
+    if not timeline and (start, end) != (None, None):
+        raise click.UsageError("--from and --to go with --timeline")
+    if start is not None and end is not None and not start < end:
+        raise click.BadParameter(f"{end:g} is not after --from {start:g}", param_hint="--to")
+    if output is None and timeline:
+        output = runs[0].parent / "timeline.png"
+    elif output is None:
+        output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
+    figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
+    require_writable(output, "--output")
+    figure.savefig(output, dpi=120, format="png")
+    click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
+
+
+def _learning_curves(runs: Sequence[Path]) -> Figure:
+    # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.training.run_dir import RunDirError, read_metrics
+
+    try:
+        return learning_curve_figure({str(run): read_metrics(run) for run in runs})
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _timelines(paths: Sequence[Path], start: float | None, end: float | None) -> Figure:
+    try:
+        return timeline_figure([read_trace(path) for path in paths], start, end)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None

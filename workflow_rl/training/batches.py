@@ -1,0 +1,187 @@
+"""What a run's batches consist of, and the schedule that collects them, as its config asks."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Generator, Sequence
+
+from agents.numpy_policy import NumpyPolicy
+from agents.trajectory import Trajectory
+from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.rollout import Collector, Rollout, in_order
+from workflow_rl.collection.schedule import (
+    Batches,
+    BegunBatch,
+    ExactLag,
+    FreeRunning,
+    Newest,
+    NextShare,
+    PlayBatch,
+    Schedule,
+    Share,
+)
+from workflow_rl.collection.slots import Slot, first_slots
+from workflow_rl.collection.work import Work
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.training.checkpoint import TrainingState
+from workflow_rl.training.config import TrainConfig
+
+FIRST_EPISODES = 8
+"""Of a rollout that is given in steps, while nothing is known of how long they are."""
+
+
+def make_schedule(
+    config: TrainConfig,
+    pool: WorkerPool,
+    collector: Collector,
+    state: TrainingState,
+    begun: Sequence[BegunBatch] = (),
+) -> Schedule:
+    """The schedule that a config asks for.
+
+    state: where the run stands; read again for every batch. begun: the batches that a run to be
+    resumed had begun.
+    """
+    if config.num_steps_per_env is not None:
+        collector.start_slots(_slots(config, state), config.num_steps_per_env)
+    play_batch = functools.partial(_play_batch, config, collector)
+    next_share = functools.partial(_next_share, config, state)
+    if config.batching == "exact-lag":
+        lag = config.num_batches_to_accumulate if config.async_rl else 0
+        return ExactLag(pool, collector, play_batch, next_share, lag, begun)
+    batches: Batches
+    if config.batching == "whole-batches":
+        batches = _WholeBatches(play_batch, next_share, state.episodes).batches
+    else:
+        assert isinstance(collector, AsyncParallelEnv)
+        batches = _FirstCome(config, collector, state.episodes).batches
+    drop = config.when_full == "drop"
+    return FreeRunning(
+        pool, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
+    )
+
+
+def episode_specs(
+    config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
+) -> list[EpisodeSpec]:
+    """Episodes of a run, by their numbers."""
+    variants = config.environment.variants
+    return [episode_spec(config.seed, number, variants, stream) for number in numbers]
+
+
+def _slots(config: TrainConfig, state: TrainingState) -> list[Slot]:
+    """Where the run left its envs, or where they begin."""
+    slots = first_slots(config.seed, config.environment.variants, config.n_envs, state.episodes)
+    places = state.slots or [(slot.episode, None) for slot in slots]
+    return [
+        slot._replace(episode=episode, actions=actions)
+        for slot, (episode, actions) in zip(slots, places, strict=True)
+    ]
+
+
+def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) -> Share:
+    """So many episodes, or as many as have so many steps if they are as long as the last ones."""
+    if config.num_steps_per_env is not None:
+        return Share(0, 0)
+    first = state.episodes + begun_episodes
+    if config.episodes_per_update is not None:
+        size = config.episodes_per_update
+    elif state.episode_length:
+        assert config.steps_per_update is not None
+        size = math.ceil(config.steps_per_update / state.episode_length)
+    else:
+        size = FIRST_EPISODES
+    if config.total_episodes is not None and config.batching == "exact-lag":
+        size = max(0, min(size, config.total_episodes - first))
+    return Share(first, size)
+
+
+def _play_batch(
+    config: TrainConfig, collector: Collector, policy: NumpyPolicy, share: Share
+) -> Rollout:
+    """The same number of steps of every env, or the share's episodes."""
+    if config.num_steps_per_env is not None:
+        assert config.steps_per_update is not None
+        return collector.unroll(
+            policy, config.steps_per_update // (config.n_envs * config.num_steps_per_env)
+        )
+    specs = episode_specs(config, range(share.first_episode, share.end))
+    return collector.collect(policy, specs)
+
+
+class _WholeBatches:
+    """One share after another, each with the newest weights."""
+
+    def __init__(self, play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> None:
+        self._play_batch = play_batch
+        self._next_share = next_share
+        self._next_episode = first_episode
+
+    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
+        """One after another."""
+        while (policy := newest()) is not None:
+            share = self._next_share(0)._replace(first_episode=self._next_episode)
+            self._next_episode = share.end
+            yield self._play_batch(policy, share)
+
+
+class _FirstCome:
+    """Batches of whatever the workers send first."""
+
+    def __init__(
+        self, config: TrainConfig, collector: AsyncParallelEnv, first_episode: int
+    ) -> None:
+        self._config = config
+        self._collector = collector
+        self._work = self._endless_work(first_episode)
+        self._trajectories: list[Trajectory] = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = 0
+
+    def _endless_work(self, first_episode: int) -> Work:
+        config = self._config
+        if config.num_steps_per_env is not None:
+            unrolls = self._collector.unroll_work()
+            unrolls.add_rounds(math.inf)
+            return unrolls
+        variants = config.environment.variants
+        numbers = itertools.count(first_episode)
+        specs = (episode_spec(config.seed, number, variants) for number in numbers)
+        return self._collector.episode_work(specs, math.inf)
+
+    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
+        """One after another; what is left at a pause is the beginning of the next."""
+        start = time.perf_counter()
+        for trajectories, busy_seconds in self._collector.play(self._work, newest):
+            self._trajectories += trajectories
+            self._busy_seconds += busy_seconds
+            if self._is_enough():
+                now = time.perf_counter()
+                self._seconds += now - start
+                start = now
+                yield self._take()
+        self._seconds += time.perf_counter() - start
+
+    def _is_enough(self) -> bool:
+        if self._config.episodes_per_update is not None:
+            return len(self._trajectories) >= self._config.episodes_per_update
+        assert self._config.steps_per_update is not None
+        return sum(t.length for t in self._trajectories) >= self._config.steps_per_update
+
+    def _take(self) -> Rollout:
+        pool = self._collector.pool
+        rollout = Rollout(
+            trajectories=in_order(self._trajectories),
+            collect_seconds=self._seconds,
+            busy_seconds=self._busy_seconds,
+            n_workers=pool.n_workers,
+            workers_restarted=pool.failures - self._failures_before,
+        )
+        self._trajectories = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = pool.failures
+        return rollout

@@ -1,0 +1,175 @@
+"""Checkpoints: written under a temporary name and renamed, read without running code."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.distributions import Actions, Distribution
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.ppo import saved_distribution
+from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.output_files import replacing
+
+FORMAT = 2
+RECENT_EPISODES = 300
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another kind."""
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
+
+    dropped_steps: env transitions that were collected and never learned from. slots: where the envs
+    are that go on from unroll to unroll: the episode of each, and its actions so far.
+    episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
+    recent_returns: of the last episodes, oldest first. best_score: of best.pt.
+    busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
+    worker_seconds_collecting while collecting: their wall time. All three over all workers.
+    """
+
+    updates: int = 0
+    episodes: int = 0
+    env_steps: int = 0
+    wall_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    update_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    worker_seconds_collecting: float = 0.0
+    learner_idle_seconds: float = 0.0
+    workers_restarted: int = 0
+    dropped_steps: int = 0
+    slots: list[tuple[int, Actions | None]] = field(default_factory=list)
+    episode_length: float = 0.0
+    best_score: float = float("-inf")
+    recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        slots = [
+            [episode, None if actions is None else torch.from_numpy(actions)]
+            for episode, actions in self.slots
+        ]
+        return {**vars(self), "recent_returns": list(self.recent_returns), "slots": slots}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
+        """The inverse of `to_dict`."""
+        recent = deque(values["recent_returns"], maxlen=RECENT_EPISODES)
+        slots = [_slot(*slot[-2:]) for slot in values["slots"]]
+        return cls(**{**values, "recent_returns": recent, "slots": slots})
+
+
+def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
+    """Of checkpoints before arrays of actions too: tuples of integers, empty before the first."""
+    if isinstance(actions, torch.Tensor):
+        return episode, actions.numpy()
+    return episode, np.array(actions, np.int64) if actions else None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on as if it had never stopped.
+
+    config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
+    collected meanwhile. There is no random state to keep: every random stream is derived from the
+    run's seed and the counters in `training`.
+    """
+
+    config: dict[str, Any]
+    agent: dict[str, Any]
+    training: TrainingState
+    begun: list[BegunBatch] = field(default_factory=list)
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace `path` in one step: a reader, or a crash, finds the old one or the new one."""
+    content = {
+        "format": FORMAT,
+        "config": checkpoint.config,
+        "agent": checkpoint.agent,
+        "training": checkpoint.training.to_dict(),
+        "policies": [_plain(batch) for batch in checkpoint.begun],
+    }
+    with replacing(path, "wb") as file:
+        torch.save(content, file)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint of this package. Raises CheckpointError.
+
+    With `weights_only`, torch reads tensors and plain values and refuses everything else.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint at {path}")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if content["format"] != FORMAT:
+            raise CheckpointError(
+                f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"
+            )
+        training = TrainingState.from_dict(content["training"])
+        distribution = saved_distribution(content["agent"]) if content["policies"] else None
+        begun = [_begun(values, distribution) for values in content["policies"]]
+        return Checkpoint(content["config"], content["agent"], training, begun)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+
+
+def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
+    """The file to load for a run folder or a .pt file.
+
+    which: "best" or "latest" of a run folder; None is its best.pt if there is one, otherwise its
+    checkpoint.pt.
+    """
+    if not run_or_checkpoint.is_dir():
+        return run_or_checkpoint
+    best, latest = run_or_checkpoint / "best.pt", run_or_checkpoint / "checkpoint.pt"
+    if which is None:
+        return best if best.exists() else latest
+    return best if which == "best" else latest
+
+
+def _plain(batch: BegunBatch) -> dict[str, Any]:
+    parameters = batch.policy.parameters
+    arrays = {"log_std": parameters.log_std}
+    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
+    return {
+        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
+        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
+        "activation": parameters.activation,
+        "network": parameters.network,
+        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
+        "policy_version": batch.policy.policy_version,
+        "share": None if batch.share is None else list(batch.share),
+    }
+
+
+def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+    optional = ("log_std", "obs_mean", "obs_scale")
+    parameters = PolicyParameters(
+        tuple(weight.numpy() for weight in values["weights"]),
+        tuple(bias.numpy() for bias in values["biases"]),
+        values["activation"],
+        **{name: values[name].numpy() for name in optional if name in values},
+        distribution=distribution,
+        network=values.get("network", "mlp"),
+    )
+    share = values.get("share")
+    return BegunBatch(
+        NumpyPolicy(parameters, values["policy_version"]), share and Share._make(share)
+    )

@@ -1,0 +1,323 @@
+"""What a training run is asked to do: frozen, validated where it is made, kept with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from agents.ppo_config import PPOConfig
+from workflow_rl.collection.environment import (
+    DEFAULT_ENV,
+    Environment,
+    InvalidEnvironmentError,
+    guests,
+    make_environment,
+)
+
+Mode: TypeAlias = Literal["sync", "async"]
+MODES = ("sync", "async")
+DEVICES = ("auto", "cpu", "cuda")
+MINIMUM_EPISODES_PER_UPDATE = 24
+STEPS_PER_UPDATE = 2048
+BATCHINGS = ("exact-lag", "whole-batches", "first-come")
+WHEN_FULL = ("wait", "drop")
+
+# What a resumed run may be given anew, n_envs only if it plays complete episodes: which ones an env
+# plays that goes on from unroll to unroll depends on how many there are. None of it changes the
+# weights the run ends with, but for the device: CPU and GPU round differently.
+FREE_ON_RESUME = frozenset(
+    {
+        "n_envs",
+        "n_workers",
+        "envs_per_worker",
+        "device",
+        "checkpoint_every",
+        "worker_timeout",
+        "max_worker_failures",
+        "slow_worker_ms",
+        "slow_worker_share",
+    }
+)
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class ConfigError(ValueError):
+    """A field's value makes no sense. `field_name` says which."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        self.field_name = field_name
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run. Raises ConfigError, naming the field.
+
+    env, env_args: the environment's id and its arguments, see `collection.environment`.
+    total_episodes, total_steps: where the run ends, one of the two; the other is None.
+    ppo: None asks for the environment's own defaults.
+    n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
+    that follows from the rest (see `workers_for`); the values in use replace it.
+    preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
+    num_steps_per_env: length of an unroll, whose envs go on where they are; None is a complete
+    episode. A rollout of unrolls has steps_per_update steps. One of complete episodes has
+    episodes_per_update, or, if that is None, about as many as have steps_per_update steps, by the
+    lengths of the rollouts before; it is None where all episodes are equally long.
+    async_rl: collect while learning. batching, num_batches_to_accumulate, when_full, take_all: see
+    `schedule`; without async_rl nothing ever waits.
+    checkpoint_every, eval_every: in updates; 0 never evaluates.
+    worker_timeout: seconds. slow_worker_ms: how much longer a step takes in the slow workers, which
+    are slow_worker_share of all, rounded up.
+    """
+
+    mode: Mode
+    n_envs: int = 8
+    n_workers: int = None  # type: ignore[assignment]
+    envs_per_worker: int = None  # type: ignore[assignment]
+    env: str = DEFAULT_ENV
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    total_episodes: int | None = None
+    total_steps: int | None = None
+    episodes_per_update: int | None = None
+    num_steps_per_env: int | None = None
+    steps_per_update: int | None = None
+    async_rl: bool = False
+    batching: str = "exact-lag"
+    num_batches_to_accumulate: int = 1
+    when_full: str = "wait"
+    take_all: bool = False
+    preset: str | None = None
+    seed: int = 0
+    device: str = "auto"
+    learner_threads: int = 1
+    checkpoint_every: int = 10
+    eval_every: int = 0
+    eval_episodes: int = 20
+    worker_timeout: float = 60.0
+    max_worker_failures: int = 10
+    slow_worker_ms: float = 0.0
+    slow_worker_share: float = 0.1
+    ppo: PPOConfig = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ConfigError("mode", f"{self.mode!r} is not one of {', '.join(MODES)}")
+        object.__setattr__(self, "env_args", dict(self.environment.args))
+        if self.ppo is None:
+            object.__setattr__(self, "ppo", default_ppo(self.environment))
+        if self.total_episodes is None and self.total_steps is None:
+            for name in ("total_episodes", "total_steps"):
+                object.__setattr__(self, name, self.environment.settings.get(name))
+        if self.total_episodes is not None and self.total_steps is not None:
+            raise ConfigError(
+                "total_steps",
+                f"{self.total_steps} does not go with --total-episodes {self.total_episodes}: a "
+                "run ends after one or the other",
+            )
+        for name in ("n_envs", "checkpoint_every", "eval_episodes"):
+            _require_at_least(1, name, getattr(self, name))
+        for name in ("total_episodes", "total_steps"):
+            if getattr(self, name) is not None:
+                _require_at_least(1, name, getattr(self, name))
+        if self.device not in DEVICES:
+            raise ConfigError("device", f"{self.device!r} is not one of {', '.join(DEVICES)}")
+        _require_at_least(1, "learner_threads", self.learner_threads)
+        for name in ("seed", "eval_every", "max_worker_failures"):
+            _require_at_least(0, name, getattr(self, name))
+        if self.worker_timeout <= 0:
+            raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
+        if self.slow_worker_ms < 0:
+            raise ConfigError("slow_worker_ms", f"{self.slow_worker_ms:g} is less than 0")
+        if not 0 < self.slow_worker_share <= 1:
+            raise ConfigError(
+                "slow_worker_share",
+                f"{self.slow_worker_share:g} is not greater than 0 and at most 1",
+            )
+        n_workers, envs_per_worker = workers_for(
+            self.n_envs,
+            self.n_workers,
+            self.envs_per_worker,
+            one_env_each=self.mode == "sync" and not self.environment.steps_together,
+        )
+        object.__setattr__(self, "n_workers", n_workers)
+        object.__setattr__(self, "envs_per_worker", envs_per_worker)
+        if self.num_steps_per_env is None:
+            self._check_episodes()
+        else:
+            self._check_unrolls(self.num_steps_per_env)
+        self._check_overlap()
+
+    @functools.cached_property
+    def environment(self) -> Environment:
+        """What `env` and `env_args` name."""
+        try:
+            return make_environment(self.env, self.env_args)
+        except InvalidEnvironmentError as error:
+            raise ConfigError(error.argument, str(error)) from None
+
+    def _check_episodes(self) -> None:
+        if self.episodes_per_update is not None and self.steps_per_update is not None:
+            raise ConfigError(
+                "steps_per_update",
+                f"{self.steps_per_update} does not go with --episodes-per-update "
+                f"{self.episodes_per_update}: a rollout of complete episodes is given by one or "
+                "the other",
+            )
+        if self.episodes_per_update is None and self.steps_per_update is None:
+            if self.environment.episode_steps is None:
+                object.__setattr__(self, "steps_per_update", STEPS_PER_UPDATE)
+            else:
+                rounds = math.ceil(MINIMUM_EPISODES_PER_UPDATE / self.n_envs)
+                object.__setattr__(self, "episodes_per_update", rounds * self.n_envs)
+        for name in ("episodes_per_update", "steps_per_update"):
+            if getattr(self, name) is not None:
+                _require_at_least(1, name, getattr(self, name))
+
+    def _check_unrolls(self, n_steps: int) -> None:
+        _require_at_least(1, "num_steps_per_env", n_steps)
+        if self.episodes_per_update is not None:
+            raise ConfigError(
+                "episodes_per_update",
+                f"{self.episodes_per_update} does not go with --num-steps-per-env: its rollouts "
+                "are given by --steps-per-update",
+            )
+        round_steps = self.n_envs * n_steps
+        if self.steps_per_update is None and self.batching == "first-come":
+            object.__setattr__(self, "steps_per_update", self.envs_per_worker * n_steps)
+        if self.steps_per_update is None:
+            episode_steps = self.environment.episode_steps
+            at_least = (
+                STEPS_PER_UPDATE
+                if episode_steps is None
+                else MINIMUM_EPISODES_PER_UPDATE * episode_steps
+            )
+            rounds = math.ceil(at_least / round_steps)
+            object.__setattr__(self, "steps_per_update", rounds * round_steps)
+        assert self.steps_per_update is not None
+        _require_at_least(1, "steps_per_update", self.steps_per_update)
+        if self.batching != "first-come" and self.steps_per_update % round_steps:
+            below = self.steps_per_update // round_steps * round_steps
+            nearest = [str(steps) for steps in (below, below + round_steps) if steps]
+            raise ConfigError(
+                "steps_per_update",
+                f"{self.steps_per_update} is not a multiple of what the envs collect together, "
+                f"{self.n_envs} x {n_steps} = {round_steps}: {' or '.join(nearest)} would be",
+            )
+
+    def _check_overlap(self) -> None:
+        if self.batching not in BATCHINGS:
+            raise ConfigError("batching", f"{self.batching!r} is not one of {', '.join(BATCHINGS)}")
+        if self.when_full not in WHEN_FULL:
+            raise ConfigError(
+                "when_full", f"{self.when_full!r} is not one of {', '.join(WHEN_FULL)}"
+            )
+        _require_at_least(1, "num_batches_to_accumulate", self.num_batches_to_accumulate)
+        if self.batching != "exact-lag" and not self.async_rl:
+            raise ConfigError("batching", f"{self.batching} needs --async-rl")
+        if self.batching == "first-come" and self.mode == "sync":
+            raise ConfigError(
+                "batching", "first-come needs the asynchronous trainer: a barrier has no first"
+            )
+        lag = self.num_batches_to_accumulate
+        if not self.async_rl and lag != 1:
+            raise ConfigError("num_batches_to_accumulate", f"{lag} needs --async-rl")
+        limit = self.ppo.max_policy_lag
+        if self.batching == "exact-lag" and self.async_rl and limit is not None and limit < lag:
+            raise ConfigError(
+                "max_policy_lag",
+                f"{limit} leaves nothing to learn from: with --batching exact-lag every sample's "
+                f"lag is --num-batches-to-accumulate, {lag}",
+            )
+        if self.batching == "exact-lag":
+            for name, value in (("when_full", "wait"), ("take_all", False)):
+                if getattr(self, name) != value:
+                    raise ConfigError(
+                        name,
+                        f"{getattr(self, name)} does not go with --batching exact-lag, which "
+                        "neither drops nor joins batches",
+                    )
+
+    @property
+    def free_on_resume(self) -> frozenset[str]:
+        """The fields that a resumed run may be given anew."""
+        return FREE_ON_RESUME if self.num_steps_per_env is None else FREE_ON_RESUME - {"n_envs"}
+
+    def progress(self, episodes: int, env_steps: int) -> float:
+        """Share of the run that is done after so many, from 0 to 1."""
+        if self.total_episodes is not None:
+            return min(1, episodes / self.total_episodes)
+        assert self.total_steps is not None
+        return min(1, env_steps / self.total_steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as config.json and checkpoints keep them.
+
+        A guest's arguments stand beside the other fields, as its options do on the command line;
+        those of other environments, which may have any name, are under env_args.
+        """
+        values = dataclasses.asdict(self)
+        if self.env in guests:
+            values |= values.pop("env_args")
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """The inverse of `to_dict`. Raises KeyError, TypeError or ValueError."""
+        values = dict(values)
+        ppo = {**values["ppo"], "hidden_sizes": tuple(values["ppo"]["hidden_sizes"])}
+        guest = guests.get(values.get("env", DEFAULT_ENV))
+        if guest is not None:
+            values["env_args"] = {name: values.pop(name) for name in guest.argument_names}
+        return cls(**{**values, "ppo": PPOConfig(**ppo)})
+
+
+def default_ppo(environment: Environment, **given: Any) -> PPOConfig:
+    """PPO's settings for an environment, but for those given. Raises ValueError."""
+    names = {field.name for field in dataclasses.fields(PPOConfig)}
+    own = {name: value for name, value in environment.settings.items() if name in names}
+    return PPOConfig(**{**own, **given})
+
+
+def _require_at_least(minimum: int, name: str, value: int) -> None:
+    if value < minimum:
+        raise ConfigError(name, f"{value} is too small: it must be {minimum} or greater")
+
+
+def workers_for(
+    n_envs: int, n_workers: int | None, envs_per_worker: int | None, one_env_each: bool
+) -> tuple[int, int]:
+    """Workers and envs for each, where only some are given. Raises ConfigError.
+
+    The default is one env a worker, as SubprocVecEnv has it, or else one worker a core: where
+    workers play episodes by themselves, and where one call steps all of a worker's envs.
+    """
+    if n_workers is None and envs_per_worker is None:
+        n_workers = n_envs if one_env_each else min(usable_cores(), n_envs)
+    if n_workers is None:
+        assert envs_per_worker is not None
+        _require_at_least(1, "envs_per_worker", envs_per_worker)
+        n_workers = math.ceil(n_envs / envs_per_worker)
+    _require_at_least(1, "n_workers", n_workers)
+    if n_workers > n_envs:
+        raise ConfigError(
+            "n_workers", f"{n_workers} is too large: at most n_envs, {n_envs}, have anything to do"
+        )
+    if envs_per_worker is None:
+        envs_per_worker = math.ceil(n_envs / n_workers)
+    _require_at_least(1, "envs_per_worker", envs_per_worker)
+    if n_workers * envs_per_worker < n_envs:
+        raise ConfigError(
+            "envs_per_worker",
+            f"{n_workers} workers of {envs_per_worker} have no room for {n_envs} envs: it must be "
+            f"{math.ceil(n_envs / n_workers)} or greater, or left out",
+        )
+    return n_workers, envs_per_worker

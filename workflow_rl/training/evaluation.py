@@ -1,0 +1,282 @@
+"""Score a trained agent on its environment: seeded episodes, mean, deviation, interval, video."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from prettytable import PrettyTable, TableStyle
+from tqdm import tqdm
+
+from agents.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.collection.environment import (
+    DEFAULT_ENV,
+    Environment,
+    InvalidEnvironmentError,
+    attribute,
+    guests,
+)
+from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerPool
+from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.training.config import usable_cores
+
+if TYPE_CHECKING:
+    from workflow_rl.training.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The returns and lengths, in steps, of seeded episodes."""
+
+    env: str
+    seed: int
+    returns: list[float]
+    lengths: list[int]
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation of the returns; NaN for one episode."""
+        return float(np.std(self.returns, ddof=1)) if len(self.returns) > 1 else math.nan
+
+    @property
+    def interval_95(self) -> float:
+        """Half the width of the mean's 95% confidence interval (normal approximation)."""
+        return 1.96 * self.std / math.sqrt(len(self.returns))
+
+
+def evaluate_policy(
+    actor: Actor,
+    environment: Environment,
+    episodes: int = 100,
+    seed: int = 0,
+    n_workers: int | None = None,
+    quiet: bool = True,
+) -> Evaluation:
+    """Play so many episodes, spread over `n_workers` (None: one a core).
+
+    An episode depends on the seed and its number alone. Raises TooManyFailuresError.
+    """
+    specs = [
+        episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
+        for number in range(episodes)
+    ]
+    start = time.perf_counter()
+    n_workers = min(n_workers or usable_cores(), episodes)
+    with (
+        WorkerPool(environment.make_envs, n_workers, preload=environment.preload) as pool,
+        tqdm(total=episodes, unit="ep", disable=quiet) as progress_bar,
+    ):
+        trajectories = play_with_progress(pool, actor, specs, progress_bar)
+    return Evaluation(
+        environment.env_id,
+        seed,
+        [trajectory.episode_return for trajectory in trajectories],
+        [trajectory.length for trajectory in trajectories],
+        time.perf_counter() - start,
+    )
+
+
+def play_with_progress(
+    pool: WorkerPool, actor: Actor, specs: Sequence[EpisodeSpec], progress_bar: tqdm[Any]
+) -> list[Trajectory]:
+    """The trajectories of these episodes, in their order."""
+    # In blocks, for the bar to move: large ones, since at the end of each some workers wait.
+    collector = AsyncParallelEnv(pool)
+    size = 20 * pool.n_workers
+    trajectories: list[Trajectory] = []
+    for first in range(0, len(specs), size):
+        block = specs[first : first + size]
+        trajectories += collector.collect(actor, block).trajectories
+        progress_bar.update(len(block))
+    return trajectories
+
+
+def record_video(actor: Actor, environment: Environment, folder: Path, seed: int = 0) -> Path:
+    """An mp4 of the evaluation's first episode. Raises InvalidEnvironmentError if there can be
+    none."""
+    from gymnasium.error import DependencyNotInstalled
+    from gymnasium.wrappers import RecordVideo
+
+    from workflow_rl.collection.env_batch import SerialEnvs
+    from workflow_rl.collection.gymnasium_env import FlatEnv, GymnasiumEnvironment
+    from workflow_rl.collection.play import play_episode
+
+    assert isinstance(environment, GymnasiumEnvironment)
+    try:
+        env = environment.make_env(render_mode="rgb_array")
+        if env.render_mode != "rgb_array":
+            raise ValueError("render_mode='rgb_array' has no effect")
+        recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
+    except (DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise InvalidEnvironmentError("video", f"{error}: pip install '.[video]'") from None
+    except Exception as error:
+        raise InvalidEnvironmentError(
+            "video", f"{environment.env_id} draws no pictures: {error}"
+        ) from None
+    spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
+    envs = SerialEnvs(lambda: FlatEnv(recorded), 1)
+    play_episode(envs, actor, spec)
+    envs.close()
+    return folder / f"{environment.label}-episode-0.mp4"
+
+
+class DispatchingCommand(click.Command):
+    """The command of the environment that RUN was trained on, or of the default one without RUN."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Hands everything over to a guest's own command, where there is one."""
+        env_id = _trained_env(args)
+        if env_id in guests:
+            command: click.Command = attribute(guests[env_id].evaluate)
+            return command.make_context(info_name, args, *more, **extra)
+        return super().make_context(info_name, args, *more, **extra)
+
+
+def _trained_env(args: Sequence[str]) -> str:
+    """The env of the first argument that is a run folder or a checkpoint."""
+    for path in map(Path, args):
+        try:
+            if (path / "config.json").is_file():
+                config = json.loads((path / "config.json").read_text())
+            elif path.is_file() and path.suffix == ".pt":
+                from workflow_rl.training.checkpoint import load_checkpoint
+
+                config = load_checkpoint(path).config
+            else:
+                continue
+            return str(config.get("env", DEFAULT_ENV))
+        except (OSError, ValueError, AttributeError):
+            continue  # Whoever reads it next says what is wrong with it.
+    return DEFAULT_ENV
+
+
+_OPTIONS: list[click.Parameter] = [
+    click.Argument(["run_or_checkpoint"], type=click.Path(path_type=Path)),
+    click.Option(["--which"], type=click.Choice(["best", "latest"]),
+                 help="Checkpoint of a run folder.  [default: best if there is one]"),
+    click.Option(["--stochastic"], is_flag=True,
+                 help="Sample the policy's actions, as in training, instead of its likeliest."),
+    click.Option(["--episodes"], type=click.IntRange(min=1), default=100, show_default=True,
+                 metavar="N", help="Episodes."),
+    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+                 help="The same seed gives the same scores, whatever the number of workers."),
+    click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
+                 help="Worker processes.  [default: one a core]"),
+    click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
+                 help="Where to write the scores.  [default: evaluation.json in the run folder, if "
+                      "its default checkpoint is scored with its likeliest actions]"),
+    click.Option(["--video"], type=click.Path(path_type=Path), metavar="FOLDER",
+                 help="Record the first episode as an mp4, where the environment draws pictures."),
+    click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+]  # fmt: skip
+
+
+@click.command(cls=DispatchingCommand, params=_OPTIONS)
+def evaluate(**options: Any) -> None:
+    """Score an agent on the environment it was trained on.
+
+    RUN_OR_CHECKPOINT is a training run's folder or a checkpoint file of one. For CAGE-2 this
+    command has further options: see its help without RUN.
+
+    Example: evaluate runs/20261120-120000-async-CartPole-v1 --episodes 1000
+    """
+    from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path, load_checkpoint
+    from workflow_rl.training.saved_agent import policy_of, saved_environment
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    source = options["run_or_checkpoint"]
+    if options["which"] is not None and not source.is_dir():
+        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
+    json_path = options["json_path"]
+    if json_path is None and source.is_dir() and not (options["which"] or options["stochastic"]):
+        json_path = source / "evaluation.json"
+    if json_path is not None:
+        require_writable(json_path, "--json")
+    if options["video"] is not None:
+        require_writable_folder(options["video"], "--video")
+    try:
+        path = checkpoint_path(source, options["which"])
+        checkpoint: Checkpoint = load_checkpoint(path)
+        actor = policy_of(checkpoint, path, greedy=not options["stochastic"])
+        environment = saved_environment(checkpoint, path)
+        environment.check()
+        if options["video"] is not None:
+            video = record_video(actor, environment, options["video"], options["seed"])
+        evaluation = evaluate_policy(
+            actor,
+            environment,
+            options["episodes"],
+            options["seed"],
+            options["n_workers"],
+            options["quiet"],
+        )
+    except CheckpointError as error:
+        raise click.UsageError(str(error)) from None
+    except InvalidEnvironmentError as error:
+        hint = "--video" if error.argument == "video" else "RUN_OR_CHECKPOINT"
+        raise click.BadParameter(str(error), param_hint=hint) from None
+    except TooManyFailuresError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(1) from None
+    actions = "sampled" if options["stochastic"] else "greedy"
+    click.echo(_table(evaluation))
+    click.echo(
+        f"{path} ({actions} actions) on {evaluation.env}: {options['episodes']} episodes, seed "
+        f"{evaluation.seed}, {evaluation.seconds:.1f} s."
+    )
+    if json_path is not None:
+        content = {
+            **dataclasses.asdict(evaluation),
+            "mean": evaluation.mean,
+            **{
+                name: value if math.isfinite(value) else None
+                for name, value in (
+                    ("std", evaluation.std),
+                    ("interval_95", evaluation.interval_95),
+                )
+            },
+            "actions": actions,
+        }
+        write_text(json_path, json.dumps(content, indent=2) + "\n")
+        click.echo(f"scores: {json_path}")
+    if options["video"] is not None:
+        click.echo(f"video: {video}")
+
+
+def _table(evaluation: Evaluation) -> PrettyTable:
+    table = PrettyTable(["", "mean", "95%", "std", "min", "max"], align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    table.align[""] = "l"
+    returns, lengths = np.array(evaluation.returns), np.array(evaluation.lengths)
+    table.add_row(
+        [
+            "return",
+            f"{evaluation.mean:.2f}",
+            f"± {evaluation.interval_95:.2f}",
+            f"{evaluation.std:.2f}",
+            f"{returns.min():.2f}",
+            f"{returns.max():.2f}",
+        ]
+    )
+    table.add_row(
+        ["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", lengths.min(), lengths.max()]
+    )
+    return table

@@ -1,0 +1,340 @@
+"""The trainers' options: grouped, range-checked, with the defaults of the config they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from agents.numpy_policy import ACTIVATIONS, FORWARD
+from agents.ppo_config import CORRECTIONS, PPOConfig
+from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
+from workflow_rl.training.config import BATCHINGS, DEVICES, WHEN_FULL, TrainConfig
+from workflow_rl.training.presets import PRESETS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RESUME_RUN_DIR = "the folder --run-dir names"
+
+
+class GroupedOption(click.Option):
+    """An option that --help lists under a heading."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
+        self.heading = heading
+        kwargs.setdefault("show_default", True)
+        if isinstance(kwargs.get("type"), click.IntRange | click.FloatRange):
+            kwargs.setdefault("metavar", "N" if isinstance(kwargs["type"], click.IntRange) else "X")
+        super().__init__(*args, **kwargs)
+
+
+class GroupedCommand(click.Command):
+    """A command whose --help lists its options heading by heading."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = getattr(parameter, "heading", "Other")
+                headings.setdefault(heading, []).append(record)
+        for heading, records in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+class LayerSizes(click.ParamType):
+    """Comma-separated positive integers, as a tuple."""
+
+    name = "n,n,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1:
+            self.fail(f"{value!r} is not a list of positive layer sizes like 64,64", param, ctx)
+        return sizes
+
+
+class FiniteRange(click.FloatRange):
+    """A FloatRange that takes neither nan nor inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+NOT_NEGATIVE = FiniteRange(min=0)
+SHARE = FiniteRange(0, 1)
+SEED = click.IntRange(0, 2**63 - 1)
+COUNT = click.IntRange(min=1)
+
+
+class EnvArg(click.ParamType):
+    """key=value, as a pair; the value is read as JSON where it is JSON, and else is the text."""
+
+    name = "key=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = value.partition("=")
+        if not equals or not key.isidentifier():
+            self.fail(f"{value!r} is not of the form key=value", param, ctx)
+        if text in ("True", "False"):
+            return key, text == "True"
+        try:
+            return key, json.loads(text)
+        except ValueError:
+            return key, text
+
+
+def env_options(option: Callable[..., Any]) -> list[Any]:
+    """Which environment, and its arguments: those of every command that trains or plays."""
+    return [
+        option("--env", metavar="ID", default=DEFAULT_ENV,
+               help="CAGE-2, or any Gymnasium environment: an id of Gymnasium's, module:ID, or "
+                    "module:function, which returns one."),
+        option("--env-arg", "env_arg", type=EnvArg(), multiple=True, show_default="none",
+               help="Argument of the environment, such as size=4; may be given again."),
+    ]  # fmt: skip
+
+
+def guest_options(option: Callable[..., Any]) -> list[Any]:
+    """The guests' own, which stand for their arguments."""
+    return [made for guest in guests.values() for made in attribute(guest.options)(option)]
+
+
+def _worker_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--n-envs", type=COUNT,
+               help="Environments. Synchronous: they step together. Asynchronous: so many "
+                    "episodes are handed out to the workers at a time."),
+        option("--n-workers", "--n-actors", "n_workers", type=COUNT,
+               show_default="sync: one an env; async or compiled: one a core",
+               help="Worker processes."),
+        option("--envs-per-worker", "--envs-per-actor", "envs_per_worker", type=COUNT,
+               show_default="n_envs / n_workers",
+               help="Environments a worker owns."),
+        option("--worker-timeout", type=POSITIVE,
+               help="Seconds within which a worker must answer; one that does not is replaced."),
+        option("--max-worker-failures", type=click.IntRange(min=0),
+               help="Workers that may fail and be replaced before the run stops."),
+        option("--slow-worker-ms", type=NOT_NEGATIVE,
+               help="Milliseconds that a step takes longer in the slow workers: to see what "
+                    "stragglers do. It changes no result."),
+        option("--slow-worker-share", type=FiniteRange(0, 1, min_open=True),
+               help="How many of the workers are slow ones."),
+    ]  # fmt: skip
+
+
+def _overlap_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--preset", type=click.Choice(list(PRESETS)), show_default="none",
+               help="The settings of a known system: see docs/modes.md. Other options win."),
+        option("--num-steps-per-env", type=COUNT, show_default="complete episodes",
+               help="Steps of an unroll: envs are not reset in between."),
+        option("--steps-per-update", type=COUNT,
+               show_default="24 episodes' worth or 2048; first-come: one worker's",
+               help="Steps of one rollout: of unrolls exactly, of complete episodes about so "
+                    "many, by how long those before were."),
+        option("--async-rl/--no-async-rl",
+               help="Collect while learning. With the defaults below every batch is collected "
+                    "with the weights of exactly one update ago, reproducibly."),
+        option("--batching", type=click.Choice(BATCHINGS),
+               help="exact-lag: with the weights of exactly --num-batches-to-accumulate updates "
+                    "ago. whole-batches: the same share of every env, with the newest weights. "
+                    "first-come: whatever arrives first, each piece with the newest weights. The "
+                    "last two differ from run to run."),
+        option("--num-batches-to-accumulate", type=COUNT,
+               help="Batches that may wait for the learner."),
+        option("--when-full", type=click.Choice(WHEN_FULL),
+               help="When so many wait: wait pauses collecting, drop drops the oldest."),
+        option("--take-all/--take-one",
+               help="Learn from all batches that wait at once, or from one."),
+    ]  # fmt: skip
+
+
+def _run_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--total-episodes", type=COUNT, show_default="CAGE-2: 3000",
+               help="Episodes of the whole run."),
+        option("--total-steps", type=COUNT, show_default="other environments: 100000",
+               help="Env steps of the whole run, instead of episodes."),
+        option("--episodes-per-update", type=COUNT,
+               show_default="CAGE-2: the multiple of n_envs that is at least 24",
+               help="Episodes of one rollout: collected, then learned from."),
+        option("--seed", type=SEED,
+               help="The same seed gives the same weights, whatever the number of workers."),
+        option("--device", type=click.Choice(DEVICES),
+               help="Where the agent learns. auto is cuda if there is one."),
+        option("--learner-threads", type=COUNT,
+               help="CPU threads the agent learns with. Another number, other rounding."),
+        option("--run-dir", type=click.Path(path_type=Path),
+               show_default="runs/<time>-<mode>-<red agent or environment>",
+               help="Where the run is kept: a new or empty folder."),
+        option("--resume", type=click.Path(path_type=Path), is_flag=False,
+               flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
+               help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
+                    "past its end with a larger --total-episodes or --total-steps."),
+        option("--init-from", type=click.Path(path_type=Path), metavar="RUN",
+               help="Begin with the agent of a run folder or checkpoint, untrained otherwise."),
+        option("--checkpoint-every", type=COUNT,
+               help="Updates between checkpoints."),
+        option("--eval-every", type=click.IntRange(min=0),
+               help="Updates between evaluations of the greedy policy; 0 is never."),
+        option("--eval-episodes", type=COUNT, help="Episodes of such an evaluation."),
+        option("--final-evaluation", type=click.IntRange(min=0), default=0,
+               help="After training, evaluate with so many episodes (CAGE-2: in each cell of "
+                    "the official protocol)."),
+        option("--trace", type=click.Path(path_type=Path), metavar="FILE",
+               help="Record what every worker and the learner do when, in a file that Perfetto, "
+                    "chrome://tracing and plot --timeline open: of the run's beginning, if all of "
+                    "it would be more than 50 MB."),
+        option("--quiet", is_flag=True, help="No progress bar."),
+        option("--dry-run", is_flag=True, help="Print the run's config and stop."),
+    ]  # fmt: skip
+
+
+def _ppo_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--network", type=click.Choice(list(FORWARD)), help="Kind of actor and critic."),
+        option("--hidden-sizes", type=LayerSizes(),
+               help="Hidden layers of the actor and, separately, of the critic."),
+        option("--activation", type=click.Choice(list(ACTIVATIONS)),
+               help="Of the hidden layers."),
+        option("--log-std-init", type=FiniteRange(-10, 10),
+               help="Log standard deviation of continuous actions, at the start."),
+        option("--normalise-obs/--no-normalise-obs",
+               help="By the running mean and deviation of all rollouts before."),
+        option("--normalise-returns/--no-normalise-returns",
+               help="Divide rewards by the running deviation of the discounted return."),
+        option("--learning-rate", type=POSITIVE, help="Adam's, at the start."),
+        option("--learning-rate-final", type=NOT_NEGATIVE,
+               help="At the end; it falls linearly with the episodes, or steps."),
+        option("--discount", type=SHARE, help="Gamma."),
+        option("--gae-lambda", type=SHARE,
+               help="Lambda of generalised advantage estimation."),
+        option("--clip-range", type=POSITIVE,
+               help="How far from 1 the probability ratio is rewarded."),
+        option("--clip-range-final", type=NOT_NEGATIVE, show_default="the same",
+               help="At the end."),
+        option("--epochs", type=COUNT, help="Passes over each rollout."),
+        option("--minibatch-size", type=COUNT, help="Steps in a gradient step."),
+        option("--entropy-coef", type=NOT_NEGATIVE,
+               help="Weight of the entropy bonus."),
+        option("--value-coef", type=NOT_NEGATIVE, help="Weight of the critic's loss."),
+        option("--max-grad-norm", type=POSITIVE,
+               help="Gradient norm above which it is clipped, for actor and critic each."),
+        option("--normalise-advantage/--no-normalise-advantage",
+               help="Within each minibatch."),
+        option("--reward-scale", type=POSITIVE,
+               help="Factor on the rewards the critic learns from."),
+        option("--target-kl", type=POSITIVE, show_default="none",
+               help="Stop an update's epochs once the KL divergence exceeds 1.5 times this."),
+        option("--decoupled-clip/--no-decoupled-clip",
+               help="Clip around the policy at the start of an update, or around the one that "
+                    "acted; the same without a policy lag."),
+        option("--correction", type=click.Choice(CORRECTIONS),
+               help="Of advantages and targets for steps that an older policy played."),
+        option("--max-policy-lag", type=click.IntRange(min=0), show_default="any",
+               help="Updates a step's policy may be behind; staler steps are left out."),
+    ]  # fmt: skip
+
+
+def training_options(command: Command) -> Command:
+    """All options of a trainer, under their headings."""
+    groups = {
+        "Environment": env_options,
+        "CAGE-2": guest_options,
+        "Workers": _worker_options,
+        "Collecting while learning": _overlap_options,
+        "The run": _run_options,
+        "PPO": _ppo_options,
+    }
+    decorators = []
+    for heading, options in groups.items():
+        decorators += options(_option_under(heading))
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def _option_under(heading: str) -> Callable[..., Any]:
+    defaults = {
+        field.name: field.default
+        for config in (TrainConfig, PPOConfig)
+        for field in dataclasses.fields(config)
+        if field.default is not dataclasses.MISSING
+    }
+
+    def option(*names: str, **settings: Any) -> Any:
+        field_name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
+        if field_name in defaults:
+            settings.setdefault("default", defaults[field_name])
+        return click.option(*names, cls=GroupedOption, heading=heading, **settings)
+
+    return option
+
+
+def plain_option(*names: str, **settings: Any) -> click.Option:
+    """An option for the `params` of a command."""
+    if isinstance(settings.get("type"), click.IntRange):
+        settings.setdefault("metavar", "N")
+    return click.Option(names, **{"show_default": True, **settings})
+
+
+def given_options() -> frozenset[str]:
+    """The names of the options that are on the command line of the present command."""
+    context = click.get_current_context()
+    return frozenset(
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    )
+
+
+def chosen_env(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields env and env_args that the command line asks for. Raises click.UsageError where it
+    has an option of an environment's that is not this one."""
+    env, args = options["env"], dict(options["env_arg"])
+    given = given_options()
+    for guest in guests.values():
+        if env == guest.env_id:
+            own = {name: options[name] for name in guest.option_names if name in options}
+            chosen = guest.chosen_args(own)
+            spelled = {name for name in args if name in given}
+            if spelled:
+                raise click.UsageError(f"--env-arg {spelled.pop()} is given twice")
+            return {"env": env, "env_args": {**chosen, **args}}
+        for name in guest.option_names:
+            if name in given:
+                raise click.BadParameter(
+                    f"it is an option of {guest.env_id}, and --env is {env}: give the "
+                    "environment's own arguments by --env-arg",
+                    param_hint=spelling(name),
+                )
+    return {"env": env, "env_args": args}
+
+
+def spelling(field_name: str) -> str:
+    """A field of a config as an option."""
+    return "--" + field_name.replace("_", "-")

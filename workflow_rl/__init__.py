@@ -1,6 +1,20 @@
-"""How episodes are collected and runs are kept.
+"""Train agents synchronously or asynchronously, on CAGE Challenge 2 or any Gymnasium environment.
 
-Importing the package registers its environment with Gymnasium: see `registration`.
+Importing the package registers its environment with Gymnasium: see `cage2.registration`. What it
+offers besides, `train`, `load_agent` and `evaluate`, is `interface`'s, and imported when asked for:
+workers must not import torch.
 """
 
+from typing import Any
+
 from workflow_rl.cage2 import registration as registration
+
+_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INTERFACE:
+        from workflow_rl import interface
+
+        return getattr(interface, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

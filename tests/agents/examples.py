@@ -22,7 +22,7 @@ def example_trajectory(
     length = len(reward)
     return Trajectory(
         episode=0,
-        red_agent="SleepAgent",
+        variant="SleepAgent",
         policy_version=0,
         obs=random.integers(0, 2, (length, obs_dim), np.uint8),
         action=random.integers(0, n_actions, length),

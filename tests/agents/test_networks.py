@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from agents.distributions import Categorical
 from agents.networks import ActorCritic
 from agents.numpy_policy import PolicyParameters
 
@@ -12,7 +13,7 @@ HIDDEN_SIZES = (8, 7)
 
 
 def network(seed: int = 0, activation: str = "tanh") -> ActorCritic:
-    return ActorCritic(5, 3, HIDDEN_SIZES, activation, seed)
+    return ActorCritic(5, Categorical(3), HIDDEN_SIZES, activation, seed)
 
 
 def linears(part: nn.Module) -> list[nn.Linear]:
@@ -28,7 +29,7 @@ def test_shapes() -> None:
 
 
 def test_without_hidden_layers_the_logits_are_linear_in_the_observation() -> None:
-    linear = ActorCritic(5, 3, (), "tanh", 0)
+    linear = ActorCritic(5, Categorical(3), (), "tanh", 0)
     obs = torch.eye(5)
     logits, _ = linear(obs)
     doubled, _ = linear(2 * obs)
@@ -59,7 +60,7 @@ def test_actor_and_critic_share_no_parameters() -> None:
 
 
 def test_initial_weights_are_orthogonal_with_the_given_gains_and_biases_are_zero() -> None:
-    both = ActorCritic(6, 4, (6, 6), "tanh", 0)
+    both = ActorCritic(6, Categorical(4), (6, 6), "tanh", 0)
     for part, output_gain in ((both.actor, 0.01), (both.critic, 1.0)):
         layers = linears(part)
         for layer, gain in zip(layers, [2**0.5, 2**0.5, output_gain], strict=True):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import numpy_policy
+from agents.distributions import Categorical
 from agents.networks import ActorCritic
 from agents.numpy_policy import ACTIVATIONS, NumpyPolicy, PolicyParameters
 
@@ -61,7 +62,7 @@ class FixedRandom(np.random.Generator):
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> ActorCritic:
     """Random weights and biases of order 1: unlike at the start, logits are far from uniform."""
-    network = ActorCritic(OBS_DIM, N_ACTIONS, HIDDEN_SIZES, request.param, seed=0)
+    network = ActorCritic(OBS_DIM, Categorical(N_ACTIONS), HIDDEN_SIZES, request.param, seed=0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -75,7 +76,7 @@ def test_logits_equal_torchs(network: ActorCritic) -> None:
     obs = random_obs(300)
     with torch.no_grad():
         expected, _ = network(torch.from_numpy(obs.astype(np.float32)))
-    logits = NumpyPolicy(network.policy_parameters()).logits(obs)
+    logits = NumpyPolicy(network.policy_parameters()).outputs(obs)
     assert logits.dtype == np.float32
     assert expected.std() > 0.5
     np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
@@ -107,12 +108,12 @@ def test_every_split_of_a_batch_gives_the_same_bits(
     policy = random_policy(activation=activation, greedy=greedy)
     size = sum(split)
     obs = random_obs(size, obs_seed)
-    logits = policy.logits(obs)
+    logits = policy.outputs(obs)
     action, log_prob = policy.act_batch(obs, streams(size))
     for sizes in (split, [1] * size):
         ends = np.cumsum(sizes)
         parts = [slice(end - n, end) for end, n in zip(ends, sizes, strict=True)]
-        of_parts = np.concatenate([policy.logits(obs[part]) for part in parts])
+        of_parts = np.concatenate([policy.outputs(obs[part]) for part in parts])
         assert of_parts.tobytes() == logits.tobytes()
         acted = [policy.act_batch(obs[part], streams(size)[part]) for part in parts]
         assert np.concatenate([a for a, _ in acted]).tobytes() == action.tobytes()
@@ -125,7 +126,7 @@ def test_the_layout_of_the_observations_in_memory_makes_no_difference(
 ) -> None:
     policy = random_policy(sizes)
     obs = np.random.default_rng(0).integers(0, 2, (33, sizes[0]), np.uint8)
-    expected = policy.logits(obs).tobytes()
+    expected = policy.outputs(obs).tobytes()
     every_other = np.repeat(obs, 2, axis=1)[:, ::2]
     for same in (
         np.asfortranarray(obs),
@@ -133,7 +134,7 @@ def test_the_layout_of_the_observations_in_memory_makes_no_difference(
         obs.astype(np.float64),
         obs[::-1].copy()[::-1],
     ):
-        assert policy.logits(same).tobytes() == expected
+        assert policy.outputs(same).tobytes() == expected
 
 
 def test_act_is_a_batch_of_one() -> None:
@@ -214,7 +215,7 @@ def test_sampling_frequencies_match_the_probabilities() -> None:
 
 def test_greedy_takes_the_likeliest_action_whatever_the_draw() -> None:
     obs = random_obs(100)
-    expected = random_policy().logits(obs).argmax(axis=1).tolist()
+    expected = random_policy().outputs(obs).argmax(axis=1).tolist()
     greedy = random_policy(greedy=True)
     for number in (0.0, 0.999):
         assert greedy.act_batch(obs, [FixedRandom(number)] * 100)[0].tolist() == expected
@@ -239,7 +240,7 @@ def test_a_pickled_policy_is_small_and_acts_alike() -> None:
     assert len(pickled) < sum(array.nbytes for array in parameters) + 2_000
     restored: NumpyPolicy = pickle.loads(pickled)
     assert restored.policy_version == 7
-    assert restored.logits(obs).tobytes() == policy.logits(obs).tobytes()
+    assert restored.outputs(obs).tobytes() == policy.outputs(obs).tobytes()
     assert [restored.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]
 
 
@@ -252,7 +253,7 @@ def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(
     def no_forward_pass(_: object) -> None:
         raise AssertionError("these observations are known")
 
-    monkeypatch.setattr(policy, "logits", no_forward_pass)
+    monkeypatch.setattr(policy, "outputs", no_forward_pass)
     shuffled = np.random.default_rng(0).permutation(np.tile(np.arange(30), 3))
     again = policy.act_batch(obs[shuffled], [streams(30)[n] for n in shuffled])
     for before, now in zip(first, again, strict=True):
@@ -266,8 +267,8 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     acted = [policy.act_batch(part, streams(300)[n : n + 7]) for n, part in _parts_of(obs, 7)]
     for column, whole in enumerate(expected):
         assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
-    assert len(policy._known._row_of) <= 20
-    assert len(policy._known.cumulative) <= 2 * 20
+    assert len(policy._memory._row_of) <= 20
+    assert all(len(column) <= 2 * 20 for column in policy._memory._columns)
 
 
 def _parts_of(obs: np.ndarray, size: int) -> list[tuple[int, np.ndarray]]:

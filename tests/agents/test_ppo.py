@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from agents.distributions import Categorical
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
@@ -59,11 +60,12 @@ def _one_thread() -> Iterator[None]:
 
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
     """An agent for the observations and actions of `example_trajectory`."""
-    return PPOAgent(dataclasses.replace(config, **changes), obs_dim=6, n_actions=4, seed=seed)
+    config = dataclasses.replace(config, **changes)
+    return PPOAgent(config, obs_dim=6, distribution=Categorical(4), seed=seed)
 
 
 def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
-    return PPOAgent(dataclasses.replace(config, **changes), OBS_DIM, N_ACTIONS, seed=0)
+    return PPOAgent(dataclasses.replace(config, **changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
 
 
 def collect(
@@ -72,7 +74,9 @@ def collect(
     """One episode for each number, played by the agent."""
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
     envs = SerialEnvs(lambda: env, 1)
-    return [play_episode(envs, actor, episode_spec(0, number, "SleepAgent")) for number in numbers]
+    return [
+        play_episode(envs, actor, episode_spec(0, number, ("SleepAgent",))) for number in numbers
+    ]
 
 
 def weights(agent: PPOAgent) -> list[bytes]:
@@ -136,9 +140,9 @@ def orders_of_update(
     orders: list[list[int]] = []
     run_epoch = agent._run_epoch
 
-    def record(distinct_obs: Any, batch: Any, order: np.ndarray, history: Any) -> bool:
+    def record(obs: Any, batch: Any, order: np.ndarray, *others: Any) -> bool:
         orders.append(order.tolist())
-        return run_epoch(distinct_obs, batch, order, history)
+        return run_epoch(obs, batch, order, *others)
 
     monkeypatch.setattr(agent, "_run_epoch", record)
     agent.update(TRAJECTORIES, 0.0)
@@ -176,7 +180,7 @@ def test_the_number_of_the_update_changes_the_weights_by_the_order_alone() -> No
 def test_one_optimizer_step_for_each_minibatch_of_each_epoch(
     minibatch_size: int, steps: int
 ) -> None:
-    agent = example_agent(minibatch_size=minibatch_size)
+    agent = example_agent(minibatch_size=minibatch_size, normalise_advantage=minibatch_size > 1)
     agent.update(TRAJECTORIES, 0.0)
     assert optimizer_steps(agent) == steps
 
@@ -283,7 +287,7 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
         last_value.double().numpy(),
         agent.config.discount,
         agent.config.gae_lambda,
-        reward_scale=0.5,
+        lambda reward: 0.5 * reward,
     )
     advantage = torch.from_numpy((batch.advantage - batch.advantage.mean()) / batch.advantage.std())
     policy = torch.distributions.Categorical(logits=logits)
@@ -451,15 +455,17 @@ def test_policy_parameters_follow_the_updates_and_copies_do_not() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        PPOAgent(CONFIG, obs_dim=7, n_actions=4, seed=0),
-        PPOAgent(CONFIG, obs_dim=6, n_actions=5, seed=0),
+        PPOAgent(CONFIG, obs_dim=7, distribution=Categorical(4), seed=0),
+        PPOAgent(CONFIG, obs_dim=6, distribution=Categorical(5), seed=0),
         example_agent(hidden_sizes=(17,)),
         example_agent(hidden_sizes=(16, 16)),
     ],
     ids=["obs_dim", "n_actions", "hidden size", "hidden layers"],
 )
 def test_a_state_of_another_shape_is_refused(other: PPOAgent) -> None:
-    with pytest.raises(RuntimeError, match=r"size mismatch|Unexpected key"):
+    with pytest.raises(
+        (RuntimeError, ValueError), match=r"size mismatch|Unexpected key|its actions are"
+    ):
         example_agent().load_state_dict(other.state_dict())
 
 
@@ -469,7 +475,7 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
 ) -> None:
     env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
     config = dataclasses.replace(CONFIG, learning_rate=0.01, minibatch_size=64, epochs=4)
-    agent = PPOAgent(config, obs_dim=4, n_actions=4, seed=0)
+    agent = PPOAgent(config, obs_dim=4, distribution=Categorical(4), seed=0)
     n_updates, episodes = 30, 16
 
     def mean_return(trajectories: list[Trajectory]) -> float:

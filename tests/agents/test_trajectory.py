@@ -202,7 +202,7 @@ def test_nothing_leaks_from_one_episode_into_another(
     assert differs.tolist() == (owner == chosen).tolist()
 
 
-def test_reward_scale_multiplies_the_rewards_and_not_the_values() -> None:
+def test_scaling_multiplies_the_rewards_and_not_the_values() -> None:
     # Twice these rewards are those of the truncated episode worked out by hand.
     batch = batch_of(
         [example_trajectory([0.5, 1.0, 1.5])],
@@ -210,7 +210,7 @@ def test_reward_scale_multiplies_the_rewards_and_not_the_values() -> None:
         last_value=np.array([BOOTSTRAP_VALUE]),
         discount=0.5,
         gae_lambda=0.5,
-        reward_scale=2.0,
+        scaled=lambda reward: 2.0 * reward,
     )
     assert batch.advantage.tolist() == [-1.125, 3.5, -2.0]
 

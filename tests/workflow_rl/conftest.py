@@ -7,6 +7,7 @@ import pytest
 
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 
 
@@ -22,7 +23,7 @@ def policy() -> NumpyPolicy:
 
 @pytest.fixture
 def specs() -> list[EpisodeSpec]:
-    return [episode_spec(3, number, "mixed") for number in range(11)]
+    return [episode_spec(3, number, RED_AGENTS) for number in range(11)]
 
 
 def assert_same_trajectories(left: list[Trajectory], right: list[Trajectory]) -> None:

@@ -74,6 +74,11 @@ class Cage2:
         return self.simulator == "compiled"
 
     @property
+    def plays_together(self) -> bool:
+        """A CybORG is large, and acting costs little beside its steps."""
+        return self.steps_together
+
+    @property
     def preload(self) -> str:
         """The module that makes workers share what is costly about the simulator."""
         if self.simulator == "compiled":

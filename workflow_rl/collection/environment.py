@@ -39,8 +39,9 @@ class Environment(Protocol):
     folders and progress bars. variants: those that every episode draws one from, such as red
     agents; none, where all episodes are of one kind. episode_steps: how many steps every episode
     has, if that is known. steps_together: whether one call steps all envs of a worker, so that many
-    of them cost little more than one. preload: module that holds what workers can share.
-    settings: defaults of a run's config (PPO's among them) where they are not the config's own.
+    of them cost little more than one. plays_together: whether a worker is to play several episodes
+    at once, so that it acts for all of them in one pass. preload: module that holds what workers
+    can share. settings: defaults of a run's config (PPO's among them) where they are not the config's own.
     """
 
     @property
@@ -60,6 +61,9 @@ class Environment(Protocol):
 
     @property
     def steps_together(self) -> bool: ...
+
+    @property
+    def plays_together(self) -> bool: ...
 
     @property
     def preload(self) -> str: ...

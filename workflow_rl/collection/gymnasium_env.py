@@ -58,6 +58,7 @@ class GymnasiumEnvironment:
     variants = ()
     episode_steps = None
     steps_together = False
+    plays_together = True
     preload = "workflow_rl.collection.worker_preload"
     settings = SETTINGS
 

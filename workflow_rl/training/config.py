@@ -6,11 +6,12 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agents.ppo_config import PPOConfig
+from workflow_rl.collection.env_batch import Env
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
     Environment,
@@ -18,6 +19,7 @@ from workflow_rl.collection.environment import (
     guests,
     make_environment,
 )
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
@@ -62,7 +64,8 @@ class ConfigError(ValueError):
 class TrainConfig:
     """One training run. Raises ConfigError, naming the field.
 
-    env, env_args: the environment's id and its arguments, see `collection.environment`.
+    env, env_args: the environment's id and its arguments, see `collection.environment`. make_env:
+    a function that makes it, of which env is only the name; not kept with the run.
     total_episodes, total_steps: where the run ends, one of the two; the other is None.
     ppo: None asks for the environment's own defaults.
     n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
@@ -107,6 +110,7 @@ class TrainConfig:
     slow_worker_ms: float = 0.0
     slow_worker_share: float = 0.1
     ppo: PPOConfig = None  # type: ignore[assignment]
+    make_env: Callable[..., Env] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -159,6 +163,8 @@ class TrainConfig:
     @functools.cached_property
     def environment(self) -> Environment:
         """What `env` and `env_args` name."""
+        if self.make_env is not None:
+            return GymnasiumEnvironment(self.env, self.env_args, self.make_env)
         try:
             return make_environment(self.env, self.env_args)
         except InvalidEnvironmentError as error:
@@ -251,6 +257,21 @@ class TrainConfig:
         """The fields that a resumed run may be given anew."""
         return FREE_ON_RESUME if self.num_steps_per_env is None else FREE_ON_RESUME - {"n_envs"}
 
+    def with_env(self, make_env: Callable[..., Env]) -> TrainConfig:
+        """The same run on the environments that this function makes, called with env_args.
+
+        What is a default of the environment before becomes one of the new environment.
+        """
+        before = TrainConfig(self.mode, self.n_envs, env=self.env, env_args=self.env_args)
+        names = ("ppo", "total_episodes", "total_steps", "episodes_per_update", "steps_per_update")
+        unchanged: dict[str, Any] = {
+            name: None for name in names if getattr(self, name) == getattr(before, name)
+        }
+        own_name = getattr(make_env, "__qualname__", type(make_env).__qualname__)
+        if self.env in guests:
+            unchanged |= {"env": f"{make_env.__module__}:{own_name}", "env_args": {}}
+        return dataclasses.replace(self, make_env=make_env, **unchanged)
+
     def progress(self, episodes: int, env_steps: int) -> float:
         """Share of the run that is done after so many, from 0 to 1."""
         if self.total_episodes is not None:
@@ -264,7 +285,8 @@ class TrainConfig:
         A guest's arguments stand beside the other fields, as its options do on the command line;
         those of other environments, which may have any name, are under env_args.
         """
-        values = dataclasses.asdict(self)
+        values = dataclasses.asdict(dataclasses.replace(self, make_env=None))
+        del values["make_env"]
         if self.env in guests:
             values |= values.pop("env_args")
         return values

@@ -84,10 +84,10 @@ def load_agent(
 def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
     """The workers of a run of this config, not started yet."""
     environment = config.environment
-    # Where each env steps by itself, asynchronous workers play one episode at a time: one will do.
+    # One will do where asynchronous workers play one episode at a time.
     one_env = (
         config.mode == "async"
-        and not environment.steps_together
+        and not environment.plays_together
         and config.num_steps_per_env is None
     )
     return WorkerPool(

@@ -16,7 +16,8 @@ from agents.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv
@@ -44,7 +45,7 @@ COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync
 @pytest.fixture(scope="module")
 def expected(policy) -> list:
     env = SerialEnvs(CountingEnv, 1)
-    return [play_episode(env, policy, episode_spec(3, number, "mixed")) for number in range(11)]
+    return [play_episode(env, policy, episode_spec(3, number, RED_AGENTS)) for number in range(11)]
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
@@ -68,18 +69,20 @@ def test_collectors_return_what_plain_episodes_are(
 def test_no_shape_changes_the_result(
     collect: Collector, policy, expected, same_trajectories, n_workers, size, n_episodes
 ):
-    specs = [episode_spec(3, number, "mixed") for number in range(n_episodes)]
+    specs = [episode_spec(3, number, RED_AGENTS) for number in range(n_episodes)]
     rollout = collect(CountingEnv, policy, specs, n_workers, size)
     same_trajectories(rollout.trajectories, expected[:n_episodes])
 
 
 def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
-    specs = [episode_spec(1, number, "mixed") for number in range(5)]
-    make_env = partial(CyborgEnv, max_steps=12)
-    one = collect_async(make_env, policy, specs)
-    other = collect_sync(make_env, policy, specs)
+    specs = [episode_spec(1, number, RED_AGENTS) for number in range(5)]
+    make_envs = Cage2(max_steps=12).make_envs
+    with WorkerPool(make_envs, 2) as pool:
+        one = AsyncParallelEnv(pool, 3).collect(policy, specs)
+    with WorkerPool(make_envs, 2, 2) as pool:
+        other = ParallelEnv(pool, 4).collect(policy, specs)
     same_trajectories(one.trajectories, other.trajectories)
-    assert len({t.red_agent for t in one.trajectories}) > 1
+    assert len({t.variant for t in one.trajectories}) > 1
 
 
 class KilledOnce(CompiledEnvs):
@@ -89,7 +92,7 @@ class KilledOnce(CompiledEnvs):
         super().__init__(25, n_envs)
         self._ticket, self._steps_to_go = ticket, at
 
-    def step(self, envs: Sequence[int], actions: Sequence[int]) -> Transitions:
+    def step(self, envs: Sequence[int], actions: np.ndarray) -> Transitions:
         self._steps_to_go -= 1
         if self._steps_to_go == 0:
             with suppress(FileExistsError):
@@ -102,8 +105,8 @@ class KilledOnce(CompiledEnvs):
 def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
     mode, policy, same_trajectories, tmp_path
 ):
-    specs = [episode_spec(1, number, "mixed") for number in range(13)]
-    envs = SerialEnvs(partial(CyborgEnv, max_steps=25), 1)
+    specs = [episode_spec(1, number, RED_AGENTS) for number in range(13)]
+    envs = Cage2(max_steps=25).make_envs(1)
     expected = [play_episode(envs, policy, spec) for spec in specs]
     with WorkerPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
         collector = ParallelEnv(pool, 6) if mode == "sync" else AsyncParallelEnv(pool, 5)
@@ -115,8 +118,8 @@ def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
 
 def test_another_seed_is_another_episode(policy):
     env = SerialEnvs(CountingEnv, 1)
-    one = play_episode(env, policy, episode_spec(3, 0, "mixed"))
-    other = play_episode(env, policy, episode_spec(4, 0, "mixed"))
+    one = play_episode(env, policy, episode_spec(3, 0, RED_AGENTS))
+    other = play_episode(env, policy, episode_spec(4, 0, RED_AGENTS))
     assert not np.array_equal(one.obs, other.obs)
 
 
@@ -174,7 +177,7 @@ def test_failures_without_end_stop_the_collection(
 
 
 def test_free_run_counts_episodes(policy):
-    specs: list[EpisodeSpec] = [episode_spec(0, number, "SleepAgent") for number in range(3)]
+    specs: list[EpisodeSpec] = [episode_spec(0, number, ("SleepAgent",)) for number in range(3)]
     with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         counts = AsyncParallelEnv(pool).free_run(policy, specs, seconds=0.2)
     assert len(counts) == 2
@@ -187,7 +190,7 @@ def test_free_run_counts_episodes(policy):
 def test_evaluation_seeds_are_not_training_seeds(policy):
     from workflow_rl.collection.episode import SeedStream
 
-    streams = [episode_spec(0, 0, "SleepAgent", stream) for stream in SeedStream]
+    streams = [episode_spec(0, 0, ("SleepAgent",), stream) for stream in SeedStream]
     assert len({spec.env_seed for spec in streams}) == len(streams)
 
 
@@ -195,4 +198,4 @@ def test_greedy_policy_travels_to_the_workers(policy, specs):
     greedy = NumpyPolicy(policy.parameters, greedy=True)
     rollout = collect_async(CountingEnv, greedy, specs)
     for trajectory in rollout.trajectories:
-        assert np.array_equal(trajectory.action, policy.logits(trajectory.obs).argmax(axis=1))
+        assert np.array_equal(trajectory.action, policy.outputs(trajectory.obs).argmax(axis=1))

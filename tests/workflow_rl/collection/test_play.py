@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,21 +12,22 @@ from hypothesis import strategies as st
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.play import play_episode, play_episodes
 
 
 def specs_of(n_episodes: int) -> list[EpisodeSpec]:
-    return [episode_spec(3, number, "mixed") for number in range(n_episodes)]
+    return [episode_spec(3, number, RED_AGENTS) for number in range(n_episodes)]
 
 
 def test_a_trajectory_holds_what_plain_stepping_shows(policy):
-    spec = episode_spec(3, 5, "mixed")
+    spec = episode_spec(3, 5, RED_AGENTS)
     trajectory = play_episode(SerialEnvs(CountingEnv, 1), policy, spec)
     env, randoms = CountingEnv(), np.random.default_rng(spec.action_seed)
-    obs, _ = env.reset(seed=spec.env_seed, options={"red_agent": spec.red_agent})
+    obs, _ = env.reset(seed=spec.env_seed, options={"variant": spec.variant})
     for t in range(trajectory.length):
         assert np.array_equal(trajectory.obs[t], obs)
         actions, log_probs = policy.act_batch(obs[None], [randoms])
@@ -37,7 +37,7 @@ def test_a_trajectory_holds_what_plain_stepping_shows(policy):
     assert (trajectory.terminated, trajectory.truncated) == (terminated, truncated)
     assert terminated != truncated
     assert np.array_equal(trajectory.last_obs, obs)
-    assert (trajectory.episode, trajectory.red_agent) == (5, spec.red_agent)
+    assert (trajectory.episode, trajectory.variant) == (5, spec.variant)
     assert trajectory.policy_version == policy.policy_version
     dtypes = [getattr(trajectory, name).dtype for name in ("obs", "action", "log_prob", "reward")]
     assert dtypes == [np.uint8, np.int64, np.float32, np.float64]
@@ -78,7 +78,7 @@ def test_trajectories_are_not_changed_by_what_is_played_later(policy):
 def test_compiled_envs_play_what_cyborg_plays(policy, n_envs):
     specs = specs_of(9)
     compiled = itertools.chain(*play_episodes(CompiledEnvs(25, n_envs), policy, specs))
-    cyborg = play_episodes(SerialEnvs(partial(CyborgEnv, max_steps=25), 1), policy, specs)
+    cyborg = play_episodes(Cage2(max_steps=25).make_envs(1), policy, specs)
     assert_same_trajectories(
         sorted(compiled, key=lambda trajectory: trajectory.episode),
         list(itertools.chain(*cyborg)),
@@ -91,11 +91,11 @@ def test_compiled_envs_that_are_not_named_rest():
     envs.reset([0, 1, 2], specs)
     others.reset([1], [specs[1]])
     for _ in range(20):
-        envs.step([2, 0], [0, 0])
+        envs.step([2, 0], np.array([0, 0]))
     for _ in range(30):
-        ours, theirs = envs.step([1], [0]), others.step([1], [0])
+        ours, theirs = envs.step([1], np.array([0])), others.step([1], np.array([0]))
         for column, other in zip(ours, theirs, strict=True):
             assert np.array_equal(column, other)
     assert ours.truncated.tolist() == [True]
     assert not ours.terminated.any()
-    assert envs.step([2, 0], [0, 0]).truncated.tolist() == [False, False]
+    assert envs.step([2, 0], np.array([0, 0])).truncated.tolist() == [False, False]

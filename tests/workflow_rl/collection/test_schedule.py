@@ -16,6 +16,7 @@ import pytest
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from tests.tiny_envs import CountingEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import Rollout
@@ -256,7 +257,7 @@ def test_all_that_waits_is_taken_at_once(drop):
 
 
 def test_joined_batches_end_where_the_last_of_them_ends():
-    slots = [tuple(first_slots(0, "mixed", 1, first_episode=number)) for number in range(3)]
+    slots = [tuple(first_slots(0, RED_AGENTS, 1, first_episode=number)) for number in range(3)]
 
     def batches(newest: Any) -> Any:
         for number in range(3):
@@ -362,7 +363,7 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
     policy = NumpyPolicy(PolicyParameters((large,), (large[0],), "tanh"))
     with WorkerPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
         collector = AsyncParallelEnv(pool)
-        collector.start_slots(first_slots(0, "mixed", 1), 2)
+        collector.start_slots(first_slots(0, RED_AGENTS, 1), 2)
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
         schedule: Any = ExactLag(pool, collector, lambda policy, _: collector.unroll(policy), 1)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agents.trajectory import Trajectory
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import work as work_module
 from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.slots import first_slots
@@ -17,7 +18,7 @@ from workflow_rl.collection.worker import Command, Request, Unroll
 
 
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):
-    specs = (episode_spec(0, number, "mixed") for number in itertools.count())
+    specs = (episode_spec(0, number, RED_AGENTS) for number in itertools.count())
     work = EpisodeWork(specs, n_specs, n_workers, largest, smallest)
     while (request := work.request(0)) is not None:
         yield len(request.payload)
@@ -56,7 +57,7 @@ def finish(work: EpisodeWork, worker: int) -> None:
 
 def work_with_a_slow_worker(clock: list[float], n_specs: int) -> EpisodeWork:
     """Three workers have played an episode each: worker 0 in 10 s, the others in 1 s."""
-    specs = [episode_spec(0, number, "mixed") for number in range(n_specs)]
+    specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
     work = EpisodeWork(specs, n_specs, n_workers=3)
     for worker in range(3):
         assert work.request(worker) is not None
@@ -101,7 +102,7 @@ def answer(number: int) -> Trajectory:
 
 
 def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_only_those():
-    specs = [episode_spec(0, number, "mixed") for number in range(8)]
+    specs = [episode_spec(0, number, RED_AGENTS) for number in range(8)]
     work = EpisodeWork(specs, 8, n_workers=2, smallest_block=3)
     assert numbers(work.request(0)) == [0, 1, 2]
     assert numbers(work.request(1)) == [3, 4, 5]
@@ -114,7 +115,7 @@ def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_on
 
 
 def unroll_work() -> UnrollWork:
-    return UnrollWork(first_slots(0, "mixed", 5), n_workers=2, n_steps=7)
+    return UnrollWork(first_slots(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
 
 
 def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
@@ -140,7 +141,8 @@ def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
     again = work.request(1)
     assert again is not None
     assert [slot.episode for slot in again.payload.slots] == [1, 8]
-    assert [slot.actions for slot in again.payload.slots] == [(5, 6), ()]
+    env_1, env_3 = again.payload.slots
+    assert (env_1.actions.tolist(), env_3.actions) == ([5, 6], None)
     assert work.request(1) is None
 
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.tiny_envs import CountingEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import worker_pool
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.episode import episode_spec
@@ -117,7 +118,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
             os._exit(9)
 
     with WorkerPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [])])
         with pytest.raises(WorkerError, match=r"ended during 'replay' \(exit code: 9\)"):
             pool.receive(0)
 
@@ -135,7 +136,7 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
 def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
     with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [])])
+        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [])])
         os.kill(pid, signal.SIGSTOP)
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
@@ -177,7 +178,7 @@ ENDLESS_RUN = """
         (
             "lambda: SleepyEnv(step_seconds=1000.0)",
             "[pool.send(index, Command.REPLAY, "
-            "[Replay(0, episode_spec(0, 0, 'mixed'), [0])])"
+            "[Replay(0, episode_spec(0, 0, ('B_lineAgent', 'SleepAgent')), [0])])"
             " for index in range(3)]",
         ),
     ],
@@ -223,7 +224,7 @@ def test_slow_workers_are_so_much_slower():
     with WorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
         seconds = []
         for worker in range(2):
-            pool.send(worker, Command.REPLAY, [Replay(0, episode_spec(0, 0, "mixed"), [0])])
+            pool.send(worker, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [0])])
             seconds.append(pool.receive(worker).busy_seconds)
     assert 0.25 <= seconds[0] < 0.5
     assert seconds[1] < 0.1

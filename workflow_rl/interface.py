@@ -1,0 +1,91 @@
+"""The Python interface: train, load an agent, evaluate it, in a few lines each.
+
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+
+train(TrainConfig("async", env="CartPole-v1", total_steps=50_000), "runs/cart-pole")
+print(evaluate("runs/cart-pole", episodes=100).mean)
+action = load_agent("runs/cart-pole").act(observation)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from agents.ppo_config import PPOConfig as PPOConfig
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.training import loop
+from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
+from workflow_rl.training.config import TrainConfig as TrainConfig
+from workflow_rl.training.evaluation import Evaluation, evaluate_policy
+from workflow_rl.training.run_dir import make_run_folder
+from workflow_rl.training.saved_agent import load_agent as load_agent
+from workflow_rl.training.saved_agent import policy_of, saved_environment
+
+PathLike = str | os.PathLike[str]
+MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
+
+
+def train(
+    config: TrainConfig,
+    run_dir: PathLike | None = None,
+    *,
+    env: MakeEnv | None = None,
+    resume: bool = False,
+    init_from: PathLike | None = None,
+    quiet: bool = True,
+) -> Path:
+    """Train an agent, from any thread, and return the run's folder.
+
+    run_dir: where the run is kept, a new or empty folder; None: one in `runs`. env: a function that
+    makes the environment, called with config.env_args, instead of the one that config.env names,
+    which is then only its name; it is sent to the workers by cloudpickle. resume: go on with the
+    run in run_dir. init_from: a run or checkpoint whose agent it begins with.
+
+    Raises ConfigError, RunDirError, CheckpointError; TooManyFailuresError and NotFiniteError once a
+    checkpoint has been saved.
+    """
+    if env is not None:
+        config = config.with_env(env)
+    path = (
+        Path(run_dir)
+        if run_dir is not None
+        else make_run_folder(config.mode, config.environment.label)
+    )
+    loop.train(
+        dataclasses.replace(config, device=loop.usable_device(config.device)),
+        path,
+        resumed=load_checkpoint(path / "checkpoint.pt") if resume else None,
+        init_from=None if init_from is None else load_checkpoint(checkpoint_path(Path(init_from))),
+        quiet=quiet,
+    )
+    return path
+
+
+def evaluate(
+    run: PathLike,
+    episodes: int = 100,
+    *,
+    env: MakeEnv | None = None,
+    seed: int = 0,
+    greedy: bool = True,
+    n_workers: int | None = None,
+) -> Evaluation:
+    """Play so many seeded episodes with the agent of a run or checkpoint, on its environment.
+
+    env: the function that makes the environment, if it was given to `train`. The same seed gives
+    the same returns, whatever the number of workers. Raises CheckpointError, TooManyFailuresError.
+    """
+    path = checkpoint_path(Path(run))
+    checkpoint = load_checkpoint(path)
+    environment = saved_environment(checkpoint, path)
+    if env is not None:
+        environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
+    return evaluate_policy(
+        policy_of(checkpoint, path, greedy), environment, episodes, seed, n_workers
+    )

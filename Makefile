@@ -13,6 +13,7 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/lint-imports
 
 bench: setup
 	.venv/bin/python scripts/benchmark_simulator.py

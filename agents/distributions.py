@@ -75,9 +75,12 @@ class Categorical:
         """By inverse transform sampling."""
         _, cumulative, log_prob = prepared
         cumulative = cumulative[rows]
-        threshold = uniforms.astype(np.float32) * cumulative[:, -1:]
-        # Rounding can put the threshold at the total itself: hence the minimum.
-        action = np.minimum((cumulative <= threshold).sum(axis=1), self.n_outputs - 1)
+        total = cumulative[:, -1:]
+        # Rounding can put the threshold at the total itself, past the last choice there is.
+        threshold = np.minimum(
+            uniforms.astype(np.float32) * total, np.nextafter(total, np.float32(0))
+        )
+        action = (cumulative <= threshold).sum(axis=1)
         return action, log_prob[rows, action]
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:

@@ -321,7 +321,7 @@ class PPOAgent:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`. Raises RuntimeError if the network has another shape."""
-        self.load_policy(state)
+        self._load_policy(state)
         # A copy: the optimizer would keep the given tensors and change them.
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         self.policy_version = state["policy_version"]
@@ -332,6 +332,11 @@ class PPOAgent:
 
         Raises RuntimeError, KeyError or ValueError if they do not fit.
         """
+        self._load_policy(state)
+        if self.return_scale is not None:
+            self.return_scale.forget_episodes()
+
+    def _load_policy(self, state: Mapping[str, Any]) -> None:
         if saved_distribution(state) != self.distribution:
             raise ValueError(f"its actions are {saved_distribution(state)}")
         self.network.load_state_dict(state["network"])

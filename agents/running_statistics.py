@@ -96,6 +96,10 @@ class ReturnScale:
         """Rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
         return np.clip(reward * self._moments.scale[0], -REWARD_LIMIT, REWARD_LIMIT)
 
+    def forget_episodes(self) -> None:
+        """Those to come have the same numbers as those that go on, but are others."""
+        self._open.clear()
+
     def state_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {"moments": self._moments.state_dict(), "open": list(self._open.items())}

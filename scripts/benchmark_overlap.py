@@ -75,7 +75,10 @@ def collected_rate(mode: str, delays: list[float], episodes: int, max_steps: int
     config = TrainConfig("async", n_envs=10, n_workers=10, env_args={"max_steps": max_steps})
     policy = NumpyPolicy(make_agent(config).policy_parameters())
     specs = episode_specs(config, range(episodes), SeedStream.BENCHMARK)
-    with WorkerPool(config.environment.make_envs, 10, step_delays=delays) as pool:
+    environment = config.environment
+    with WorkerPool(
+        environment.make_envs, 10, preload=environment.preload, step_delays=delays
+    ) as pool:
         collector = ParallelEnv(pool, 10) if mode == "sync" else AsyncParallelEnv(pool)
         collector.collect(policy, specs[:10])
         return episodes / collector.collect(policy, specs).collect_seconds

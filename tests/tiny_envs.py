@@ -68,7 +68,7 @@ class CountingEnv(gymnasium.Env[Obs, Any]):
         return np.unpackbits(count_and_hash)[:OBS_DIM]
 
 
-def make_counting_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+def make_counting_envs(n_envs: int) -> SerialEnvs:
     """CountingEnvs in the place of a run's simulator."""
     return SerialEnvs(CountingEnv, n_envs)
 

@@ -15,14 +15,12 @@ from agents.ppo import PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
-from workflow_rl.async_train_workflow_rl import asynchronous_collector
+from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.parallel_train_workflow_rl import synchronous_collector
 from workflow_rl.training import loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 
-COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
 Before: Any = Callable[[WorkerPool, Any, int], None]
@@ -33,7 +31,10 @@ def config_of(
     mode: str = "async", ppo: dict[str, Any] | None = None, **changes: Any
 ) -> TrainConfig:
     """A run of 5 envs; of 6 updates if its batches are 6 complete episodes."""
-    settings: dict[str, Any] = {"n_envs": 5, "total_episodes": 36, "red_agent": "mixed", "seed": 3}
+    settings: dict[str, Any] = {
+        **{"n_envs": 5, "total_episodes": 36, "seed": 3},
+        "env_args": {"red_agent": "mixed"},
+    }
     if "num_steps_per_env" not in changes:
         settings["episodes_per_update"] = 6
     settings.update(changes)
@@ -65,7 +66,8 @@ class Interfered:
 def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.MonkeyPatch]:
     """Runs in here step these envs, and draw no learning curve."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "make_envs", make_envs)
+        # No method: what workers get is the function itself.
+        patch.setattr(Cage2, "make_envs", staticmethod(make_envs))
         patch.setattr(loop, "plot_learning_curve", lambda *arguments: None)
         yield patch
 
@@ -75,15 +77,22 @@ def run(
 ) -> dict[str, Any]:
     """Start the run in `path`, or go on with it."""
 
-    def make_collector(pool: WorkerPool, config: TrainConfig) -> Any:
-        collector = COLLECTORS[config.mode](pool, config)
+    def collector_of(pool: WorkerPool, config: TrainConfig) -> Any:
+        collector = loop.make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
     resumed: Checkpoint | None = None
     if (path / "checkpoint.pt").exists():
         resumed = load_checkpoint(path / "checkpoint.pt")
     with on_counting_envs(make_envs or make_counting_envs):
-        return loop.train(config, make_collector, path, resumed, quiet=True)
+        return loop.train(
+            config,
+            path,
+            resumed,
+            quiet=True,
+            watch=loop.stopped_by_signals,
+            collector_of=collector_of,
+        )
 
 
 def same_weights(one: Path, other: Path) -> bool:

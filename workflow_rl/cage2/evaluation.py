@@ -76,7 +76,8 @@ def evaluate_actor(
             ]
             make_env = functools.partial(EvaluationEnv, max_steps, simulator)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
-            with WorkerPool(make_envs, min(n_workers, len(specs))) as pool:
+            n_used = min(n_workers, len(specs))
+            with WorkerPool(make_envs, n_used, preload=Cage2(simulator=simulator).preload) as pool:
                 trajectories = play_with_progress(pool, blue, specs, progress_bar)
             cells += [
                 CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])

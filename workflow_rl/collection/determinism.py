@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
 
@@ -38,29 +38,29 @@ def first_difference(
     for other, where in ((again, "when it is played again"), (elsewhere, "in another instance")):
         for step, (left, right) in enumerate(zip(first, other, strict=False)):
             for name, one, two in zip(_PARTS, left, right, strict=True):
-                if not data_equivalence(one, two):
+                if not data_equivalence(one, two, exact=True):
                     at = f"step {step}" if step else "reset"
                     return f"the {name} after {at} of seed {seed} is another {where}"
     return None
 
 
-_PARTS = ("observation", "reward", "terminated", "truncated")
+_PARTS = ("observation", "reward", "terminated", "truncated", "next episode's first observation")
+_Step: TypeAlias = tuple[Any, float, bool, bool, Any]
 
 
-def _played(
-    env: Env, seed: int, actions: list[Any], n_steps: int, seconds: float
-) -> list[tuple[Any, float, bool, bool]]:
+def _played(env: Env, seed: int, actions: list[Any], n_steps: int, seconds: float) -> list[_Step]:
     """What the reset and each step gave. Draws actions where there are none yet."""
     env.action_space.seed(seed)
     deadline = time.perf_counter() + seconds
     obs, _ = env.reset(seed=seed)
-    steps: list[tuple[Any, float, bool, bool]] = [(copy.deepcopy(obs), 0.0, False, False)]
+    steps: list[_Step] = [(copy.deepcopy(obs), 0.0, False, False, None)]
     while len(steps) <= n_steps and time.perf_counter() < deadline:
         if len(actions) < len(steps):
             actions.append(env.action_space.sample())
         obs, reward, terminated, truncated, _ = env.step(actions[len(steps) - 1])
-        steps.append((copy.deepcopy(obs), float(reward), bool(terminated), bool(truncated)))
+        obs, first = copy.deepcopy(obs), None
         if terminated or truncated:
             seed += 1
-            env.reset(seed=seed)
+            first = copy.deepcopy(env.reset(seed=seed)[0])
+        steps.append((obs, float(reward), bool(terminated), bool(truncated), first))
     return steps

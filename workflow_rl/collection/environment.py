@@ -41,7 +41,8 @@ class Environment(Protocol):
     has, if that is known. steps_together: whether one call steps all envs of a worker, so that many
     of them cost little more than one. plays_together: whether a worker is to play several episodes
     at once, so that it acts for all of them in one pass. preload: module that holds what workers
-    can share. settings: defaults of a run's config (PPO's among them) where they are not the config's own.
+    can share. settings: defaults of a run's config (PPO's among them) where they are not the
+    config's own.
     """
 
     @property

@@ -99,7 +99,14 @@ class GymnasiumEnvironment:
     def check(self) -> str | None:
         """Make one and try it: see Environment."""
         self.spaces()
-        return first_difference(self._made, CHECK_STEPS, CHECK_SECONDS)
+        try:
+            return first_difference(self._made, CHECK_STEPS, CHECK_SECONDS)
+        except InvalidEnvironmentError:
+            raise
+        except Exception as error:
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} cannot be played: {_in_one_line(error)}"
+            ) from error
 
     def _made(self) -> Env:
         try:
@@ -226,4 +233,4 @@ def unflattener(space: spaces.Space[Any]) -> Unflatten:
         return lambda action: (np.reshape(action, shape) + first).astype(dtype)
     assert isinstance(space, spaces.Box)
     low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
-    return lambda action: np.clip(np.reshape(action, shape), low, high).astype(dtype)
+    return lambda action: np.asarray(np.clip(np.reshape(action, shape), low, high), dtype)

@@ -15,7 +15,7 @@ from agents.trajectory import Trajectory
 from workflow_rl.collection.env_batch import Obs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.play import Player, play_episodes
-from workflow_rl.collection.rollout import Rollout, in_order
+from workflow_rl.collection.rollout import Following, Rollout, in_order
 from workflow_rl.collection.slots import Slot, advance, player_in
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command, Replay
@@ -118,8 +118,14 @@ class ParallelEnv:
                 rows = [envs.index(env) for env in group]
                 return Transitions._make(column[rows] for column in last)
 
-    def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play every spec, with one batched forward pass for all envs at each step.
+    def collect(
+        self,
+        actor: Actor,
+        specs: Sequence[EpisodeSpec],
+        following: Following = lambda: None,
+    ) -> Rollout:
+        """Play every spec, with one batched forward pass for all envs at each step. What follows
+        waits.
 
         Gives bit for bit what asynchronous collection gives.
         Raises TooManyFailuresError, StopRequested.

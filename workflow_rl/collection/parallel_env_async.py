@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import cloudpickle
 
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
-from workflow_rl.collection.rollout import Rollout, in_order
+from workflow_rl.collection.rollout import Following, Rollout, in_order
 from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
 from workflow_rl.collection.worker_pool import WorkerError, WorkerPool
+
+
+class _Batch:
+    """Episodes that are being collected with one actor, and what has come of them."""
+
+    def __init__(self, actor: Actor, specs: Sequence[EpisodeSpec], work: EpisodeWork) -> None:
+        self.actor = actor
+        self.specs = list(specs)
+        self.work = work
+        self.trajectories: list[Trajectory] = []
+        self.busy_seconds = 0.0
+
+    def plays(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> bool:
+        return self.actor is actor and self.specs == list(specs)
 
 
 class AsyncParallelEnv:
@@ -32,14 +47,57 @@ class AsyncParallelEnv:
         self.pool = pool
         self.episodes_per_request = episodes_per_request
         self._unroll_work: UnrollWork | None = None
+        self._ahead: _Batch | None = None
+        self._asked: dict[int, Work] = {}
         self._pickled: tuple[Actor, bytes] | None = None
         self._loaded: list[Actor | None] = [None] * pool.n_workers
 
-    def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play every spec. Raises TooManyFailuresError, StopRequested."""
+    def collect(
+        self,
+        actor: Actor,
+        specs: Sequence[EpisodeSpec],
+        following: Following = lambda: None,
+    ) -> Rollout:
+        """Play every spec. Raises TooManyFailuresError, StopRequested.
+
+        following: what is to be collected next, once that is known. Workers for which nothing is
+        left begin with it, instead of waiting for the longest episode.
+        """
         if self._unroll_work is not None:
             self._unroll_work.forget()
-        return self._rollout(self.episode_work(specs, len(specs)), actor)
+        batch = self._begun(actor, specs)
+        if batch is self._ahead:
+            self._ahead = None
+        start = time.perf_counter()
+        failures_before = self.pool.failures
+
+        def sources() -> Iterator[tuple[Work, Actor]]:
+            yield batch.work, actor
+            after = following()
+            if after is not None:
+                ahead = self._ahead = self._begun(*after)
+                yield ahead.work, ahead.actor
+
+        if len(batch.trajectories) < len(specs):
+            for work, trajectories, busy_seconds in self._play(sources):
+                owner = batch if work is batch.work else self._ahead
+                assert owner is not None
+                owner.trajectories += trajectories
+                owner.busy_seconds += busy_seconds
+                if len(batch.trajectories) == len(specs):
+                    break
+        return Rollout(
+            trajectories=in_order(batch.trajectories),
+            collect_seconds=time.perf_counter() - start,
+            busy_seconds=batch.busy_seconds,
+            n_workers=self.pool.n_workers,
+            workers_restarted=self.pool.failures - failures_before,
+        )
+
+    def _begun(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> _Batch:
+        if self._ahead is not None and self._ahead.plays(actor, specs):
+            return self._ahead
+        return _Batch(actor, specs, self.episode_work(specs, len(specs)))
 
     def episode_work(self, specs: Iterable[EpisodeSpec], n_specs: float) -> EpisodeWork:
         """So many specs, or infinitely many, for `play`, in blocks that suit the workers."""
@@ -59,28 +117,22 @@ class AsyncParallelEnv:
         """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
         work = self.unroll_work()
         work.add_rounds(times)
-        return self._rollout(work, actor)._replace(slots=tuple(work.slots))
+        start = time.perf_counter()
+        failures_before = self.pool.failures
+        replies = list(self.play(work, lambda: actor))
+        return Rollout(
+            trajectories=in_order(itertools.chain(*(trajectories for trajectories, _ in replies))),
+            collect_seconds=time.perf_counter() - start,
+            busy_seconds=sum(seconds for _, seconds in replies),
+            n_workers=self.pool.n_workers,
+            workers_restarted=self.pool.failures - failures_before,
+            slots=tuple(work.slots),
+        )
 
     def unroll_work(self) -> UnrollWork:
         """The slots for `play`."""
         assert self._unroll_work is not None
         return self._unroll_work
-
-    def _rollout(self, work: Work, actor: Actor) -> Rollout:
-        start = time.perf_counter()
-        failures_before = self.pool.failures
-        trajectories: list[Trajectory] = []
-        busy_seconds = 0.0
-        for some, seconds in self.play(work, lambda: actor):
-            trajectories += some
-            busy_seconds += seconds
-        return Rollout(
-            trajectories=in_order(trajectories),
-            collect_seconds=time.perf_counter() - start,
-            busy_seconds=busy_seconds,
-            n_workers=self.pool.n_workers,
-            workers_restarted=self.pool.failures - failures_before,
-        )
 
     def play(
         self, work: Work, newest: Callable[[], Actor | None]
@@ -91,52 +143,64 @@ class AsyncParallelEnv:
         nobody is asked, and once nobody is at work any more it ends: go on by calling it again.
         Raises TooManyFailuresError, StopRequested.
         """
+
+        def sources() -> Iterator[tuple[Work, Actor]]:
+            actor = newest()
+            if actor is not None:
+                yield work, actor
+
+        for _, trajectories, busy_seconds in self._play(sources):
+            yield trajectories, busy_seconds
+
+    def _play(
+        self, sources: Callable[[], Iterable[tuple[Work, Actor]]]
+    ) -> Generator[tuple[Work, list[Trajectory], float], None, None]:
+        """Have idle workers do the first work that has something for them, until none has and
+        nobody is at work any more. Yields what they send, with the work that it is of."""
         mark = functools.partial(self.pool.trace.mark, COLLECTOR)
-        asked: set[int] = set()
         while True:
             mark(Activity.SENDING)
             for worker in range(self.pool.n_workers):
-                if worker not in asked:
-                    self._ask(worker, work, newest, asked)
-            if not asked:
+                if worker not in self._asked:
+                    self._ask(worker, sources)
+            if not self._asked:
                 mark(Activity.IDLE)
                 return
             mark(Activity.WAITING)
-            for worker in self.pool.ready(sorted(asked)):
+            for worker in self.pool.ready(sorted(self._asked)):
                 mark(Activity.RECEIVING)
-                reply = self._receive(worker, work, asked)
+                reply = self._receive(worker)
                 if reply is not None:
+                    work = self._asked[worker]
                     if work.answered(worker, reply.result):
-                        asked.remove(worker)
+                        del self._asked[worker]
                     mark(Activity.IDLE)
-                    yield reply
+                    yield work, *reply
 
-    def _ask(
-        self, worker: int, work: Work, newest: Callable[[], Actor | None], asked: set[int]
-    ) -> None:
-        while (actor := newest()) is not None and (request := work.request(worker)) is not None:
-            asked.add(worker)
-            try:
-                if self._loaded[worker] is not actor:
-                    if self._pickled is None or self._pickled[0] is not actor:
-                        self._pickled = (actor, cloudpickle.dumps(actor))
-                    self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
-                    self._loaded[worker] = actor
-                self.pool.send(worker, *request)
-                return
-            except WorkerError as error:
-                self._replace(worker, error, work, asked)
+    def _ask(self, worker: int, sources: Callable[[], Iterable[tuple[Work, Actor]]]) -> None:
+        for work, actor in sources():
+            while (request := work.request(worker)) is not None:
+                self._asked[worker] = work
+                try:
+                    if self._loaded[worker] is not actor:
+                        if self._pickled is None or self._pickled[0] is not actor:
+                            self._pickled = (actor, cloudpickle.dumps(actor))
+                        self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
+                        self._loaded[worker] = actor
+                    self.pool.send(worker, *request)
+                    return
+                except WorkerError as error:
+                    self._replace(worker, error)
 
-    def _receive(self, worker: int, work: Work, asked: set[int]) -> Reply | None:
+    def _receive(self, worker: int) -> Reply | None:
         try:
             return self.pool.receive(worker)
         except WorkerError as error:
-            self._replace(worker, error, work, asked)
+            self._replace(worker, error)
             return None
 
-    def _replace(self, worker: int, error: WorkerError, work: Work, asked: set[int]) -> None:
-        asked.remove(worker)
-        work.lost(worker)
+    def _replace(self, worker: int, error: WorkerError) -> None:
+        self._asked.pop(worker).lost(worker)
         self._loaded[worker] = None
         self.pool.replace(worker, error)
 

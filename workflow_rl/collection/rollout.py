@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
@@ -109,14 +109,23 @@ def joined(rollouts: Sequence[Rollout]) -> Rollout:
     )
 
 
+Following: TypeAlias = Callable[[], tuple[Actor, Sequence[EpisodeSpec]] | None]
+"""The actor and the specs of the collection after this one; None while they are not known."""
+
+
 class Collector(Protocol):
     """Synchronous and asynchronous training differ in their collector alone.
 
     Both calls raise TooManyFailuresError and StopRequested.
     """
 
-    def collect(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play every spec."""
+    def collect(
+        self,
+        actor: Actor,
+        specs: Sequence[EpisodeSpec],
+        following: Following = lambda: None,
+    ) -> Rollout:
+        """Play every spec. following: the next collection's, once it is known."""
 
     def start_slots(self, slots: list[Slot], n_steps: int) -> None:
         """Say what `unroll` unrolls, and how many steps at a time."""

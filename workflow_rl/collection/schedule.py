@@ -42,8 +42,11 @@ class BegunBatch(NamedTuple):
     share: Share | None
 
 
-PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share], Rollout]
-"""Collects a batch with this policy."""
+FollowingBatch: TypeAlias = Callable[[], BegunBatch | None]
+"""The batch after this one, once it is known."""
+
+PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share, FollowingBatch], Rollout]
+"""Collects a batch with this policy, and may begin with the following one."""
 
 NextShare: TypeAlias = Callable[[int], Share]
 """What the next batch plays, when so many episodes are in batches that the learner has not had."""
@@ -132,8 +135,8 @@ class ExactLag:
 
     With lag 0 learning and collecting take turns. With lag 1 they overlap, as in Cleanba (Huang et
     al. 2023): while the learner learns from a batch, the next is collected with the weights from
-    before. A rollout depends on its share and its policy alone, so that a run is the same
-    whichever takes longer.
+    before, and workers for which nothing is left of a batch begin with the following one. A rollout
+    depends on its share and its policy alone, so that a run is the same whichever takes longer.
 
     begun: the first batches, if the run is a resumed one.
     """
@@ -153,21 +156,31 @@ class ExactLag:
         self._play_batch = play_batch
         self._next_share = next_share
         self._to_begin = deque(begun)
-        self._begun: deque[tuple[NumpyPolicy, Share, Future[Rollout | None]]] = deque()
+        self._begun: deque[tuple[int, Future[Rollout | None]]] = deque()
+        # By number. The collector's thread reads it while the learner's begins further ones.
+        self._batches: dict[int, BegunBatch] = {}
+        self._next_number = 0
 
     def _begin(self, policy: NumpyPolicy, share: Share | None = None) -> None:
         if share is None:
-            share = self._next_share(sum(begun.n_episodes for _, begun, _ in self._begun))
-        play = functools.partial(self._play_batch, policy, share)
-        self._begun.append((policy, share, self._thread.submit(play)))
+            begun = (batch.share for batch in self._batches.values())
+            share = self._next_share(sum(other.n_episodes for other in begun if other is not None))
+        number = self._next_number
+        self._next_number += 1
+        self._batches[number] = BegunBatch(policy, share)
+        play = functools.partial(
+            self._play_batch, policy, share, lambda: self._batches.get(number + 1)
+        )
+        self._begun.append((number, self._thread.submit(play)))
 
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """The rollout of `lag` updates ago, while that of `policy` begins to be collected."""
         while len(self._begun) <= self.lag:
             self._begin(policy)
-        rollout = _result_of(self._begun[0][-1])
-        self._begun.popleft()
-        waiting = sum(future.done() for *_, future in self._begun)
+        rollout = _result_of(self._begun[0][1])
+        number, _ = self._begun.popleft()
+        del self._batches[number]
+        waiting = sum(future.done() for _, future in self._begun)
         return rollout._replace(queue_length=waiting)
 
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
@@ -177,8 +190,7 @@ class ExactLag:
 
     def begun(self) -> list[BegunBatch]:
         """Those that the learner has not had yet, oldest first."""
-        begun = [BegunBatch(policy, share) for policy, share, _ in self._begun]
-        return [*begun, *self._to_begin]
+        return [*(self._batches[number] for number, _ in self._begun), *self._to_begin]
 
     def __enter__(self) -> Self:
         self._thread = _CollectorThread(self._pool)

@@ -8,6 +8,8 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
+import numpy as np
+
 from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
@@ -17,6 +19,7 @@ from workflow_rl.collection.schedule import (
     Batches,
     BegunBatch,
     ExactLag,
+    FollowingBatch,
     FreeRunning,
     Newest,
     NextShare,
@@ -30,8 +33,9 @@ from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training.checkpoint import TrainingState
 from workflow_rl.training.config import TrainConfig
 
-FIRST_EPISODES = 8
-"""Of a rollout that is given in steps, while nothing is known of how long they are."""
+
+class NotFiniteError(ValueError):
+    """An environment gave an observation or a reward that is NaN or infinite."""
 
 
 def make_schedule(
@@ -52,6 +56,12 @@ def make_schedule(
     next_share = functools.partial(_next_share, config, state)
     if config.batching == "exact-lag":
         lag = config.num_batches_to_accumulate if config.async_rl else 0
+        if config.num_steps_per_env is None:
+            # Those that its end left without episodes, if it goes on past that now, get some.
+            begun = [
+                batch._replace(share=None) if batch.share and not batch.share.n_episodes else batch
+                for batch in begun
+            ]
         return ExactLag(pool, collector, play_batch, next_share, lag, begun)
     batches: Batches
     if config.batching == "whole-batches":
@@ -84,7 +94,8 @@ def _slots(config: TrainConfig, state: TrainingState) -> list[Slot]:
 
 
 def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) -> Share:
-    """So many episodes, or as many as have so many steps if they are as long as the last ones."""
+    """So many episodes, or as many as have so many steps if they are as long as the last ones: at
+    least one for each env."""
     if config.num_steps_per_env is not None:
         return Share(0, 0)
     first = state.episodes + begun_episodes
@@ -92,25 +103,57 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
         size = config.episodes_per_update
     elif state.episode_length:
         assert config.steps_per_update is not None
-        size = math.ceil(config.steps_per_update / state.episode_length)
+        size = max(config.n_envs, math.ceil(config.steps_per_update / state.episode_length))
     else:
-        size = FIRST_EPISODES
+        size = config.n_envs
     if config.total_episodes is not None and config.batching == "exact-lag":
         size = max(0, min(size, config.total_episodes - first))
     return Share(first, size)
 
 
 def _play_batch(
-    config: TrainConfig, collector: Collector, policy: NumpyPolicy, share: Share
+    config: TrainConfig,
+    collector: Collector,
+    policy: NumpyPolicy,
+    share: Share,
+    following: FollowingBatch = lambda: None,
 ) -> Rollout:
     """The same number of steps of every env, or the share's episodes."""
     if config.num_steps_per_env is not None:
         assert config.steps_per_update is not None
-        return collector.unroll(
-            policy, config.steps_per_update // (config.n_envs * config.num_steps_per_env)
+        round_steps = config.n_envs * config.num_steps_per_env
+        return _finite(collector.unroll(policy, config.steps_per_update // round_steps))
+
+    def specs_of(share: Share) -> list[EpisodeSpec]:
+        return episode_specs(config, range(share.first_episode, share.end))
+
+    known: list[tuple[NumpyPolicy, list[EpisodeSpec]]] = []
+
+    def following_specs() -> tuple[NumpyPolicy, list[EpisodeSpec]] | None:
+        if not known and (batch := following()) is not None and batch.share is not None:
+            known.append((batch.policy, specs_of(batch.share)))
+        return known[0] if known else None
+
+    return _finite(collector.collect(policy, specs_of(share), following_specs))
+
+
+def _finite(rollout: Rollout) -> Rollout:
+    """The same. Raises NotFiniteError, naming the first episode and step."""
+    for trajectory in rollout.trajectories:
+        _require_finite_rows("reward", trajectory, trajectory.reward[:, None])
+        if trajectory.obs.dtype.kind == "f":
+            seen = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
+            _require_finite_rows("observation", trajectory, seen)
+    return rollout
+
+
+def _require_finite_rows(name: str, trajectory: Trajectory, rows: np.ndarray) -> None:
+    if not np.isfinite(rows).all():
+        step = trajectory.steps_before + int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise NotFiniteError(
+            f"the environment's {name} is not finite at step {step} of episode "
+            f"{trajectory.episode}: nothing was learned from it"
         )
-    specs = episode_specs(config, range(share.first_episode, share.end))
-    return collector.collect(policy, specs)
 
 
 class _WholeBatches:
@@ -126,7 +169,7 @@ class _WholeBatches:
         while (policy := newest()) is not None:
             share = self._next_share(0)._replace(first_episode=self._next_episode)
             self._next_episode = share.end
-            yield self._play_batch(policy, share)
+            yield self._play_batch(policy, share, lambda: None)
 
 
 class _FirstCome:
@@ -174,12 +217,14 @@ class _FirstCome:
 
     def _take(self) -> Rollout:
         pool = self._collector.pool
-        rollout = Rollout(
-            trajectories=in_order(self._trajectories),
-            collect_seconds=self._seconds,
-            busy_seconds=self._busy_seconds,
-            n_workers=pool.n_workers,
-            workers_restarted=pool.failures - self._failures_before,
+        rollout = _finite(
+            Rollout(
+                trajectories=in_order(self._trajectories),
+                collect_seconds=self._seconds,
+                busy_seconds=self._busy_seconds,
+                n_workers=pool.n_workers,
+                workers_restarted=pool.failures - self._failures_before,
+            )
         )
         self._trajectories = []
         self._seconds = self._busy_seconds = 0.0

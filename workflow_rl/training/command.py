@@ -20,6 +20,7 @@ from workflow_rl.training.options import (
     RESUME_RUN_DIR,
     chosen_env,
     given_options,
+    require_own_options,
     spelling,
 )
 from workflow_rl.training.presets import PRESETS
@@ -112,7 +113,12 @@ def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
     ppo = {name: value for name, value in settings.items() if name in of_ppo}
     environment = TrainConfig(mode, **env).environment
-    return TrainConfig(mode=mode, ppo=default_ppo(environment, **ppo), **env, **values)
+    try:
+        chosen_ppo = default_ppo(environment, **ppo)
+    except ValueError as error:
+        name, _, problem = str(error).partition(" ")
+        raise click.UsageError(f"{spelling(name)} {problem}") from None
+    return TrainConfig(mode=mode, ppo=chosen_ppo, **env, **values)
 
 
 def _checkpoint_to_begin_with(path: Path) -> Checkpoint:
@@ -183,10 +189,14 @@ def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict
     """What the user named of the values in `config.to_dict()`."""
     fields = {*config.to_dict(), *config.to_dict()["ppo"]}
     given = {name: options[name] for name in given_options() & fields}
+    require_own_options(config.env)
+    env_args = dict(options["env_arg"])
     guest = guests.get(config.env)
-    if guest is not None:
+    if guest is None:
+        given |= {"env_args": {**config.env_args, **env_args}} if env_args else {}
+    else:
         own = {name: options[name] for name in given_options() & set(guest.option_names)}
-        given |= guest.chosen_args(own)
+        given |= {**guest.chosen_args(own), **env_args}
     return given
 
 

@@ -29,9 +29,9 @@ STEPS_PER_UPDATE = 2048
 BATCHINGS = ("exact-lag", "whole-batches", "first-come")
 WHEN_FULL = ("wait", "drop")
 
-# What a resumed run may be given anew, n_envs only if it plays complete episodes: which ones an env
-# plays that goes on from unroll to unroll depends on how many there are. None of it changes the
-# weights the run ends with, but for the device: CPU and GPU round differently.
+# What a resumed run may be given anew, n_envs only if its rollouts are so many complete episodes:
+# others depend on how many envs there are. None of it changes the weights the run ends with, but
+# for the device: CPU and GPU round differently.
 FREE_ON_RESUME = frozenset(
     {
         "n_envs",
@@ -74,7 +74,7 @@ class TrainConfig:
     num_steps_per_env: length of an unroll, whose envs go on where they are; None is a complete
     episode. A rollout of unrolls has steps_per_update steps. One of complete episodes has
     episodes_per_update, or, if that is None, about as many as have steps_per_update steps, by the
-    lengths of the rollouts before; it is None where all episodes are equally long.
+    lengths of those in the rollout before, and at least n_envs.
     async_rl: collect while learning. batching, num_batches_to_accumulate, when_full, take_all: see
     `schedule`; without async_rl nothing ever waits.
     checkpoint_every, eval_every: in updates; 0 never evaluates.
@@ -255,7 +255,9 @@ class TrainConfig:
     @property
     def free_on_resume(self) -> frozenset[str]:
         """The fields that a resumed run may be given anew."""
-        return FREE_ON_RESUME if self.num_steps_per_env is None else FREE_ON_RESUME - {"n_envs"}
+        return (
+            FREE_ON_RESUME if self.episodes_per_update is not None else FREE_ON_RESUME - {"n_envs"}
+        )
 
     def with_env(self, make_env: Callable[..., Env]) -> TrainConfig:
         """The same run on the environments that this function makes, called with env_args.

@@ -23,7 +23,6 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, UpdateMetrics
-from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
@@ -31,6 +30,7 @@ from workflow_rl.collection.rollout import Collector, Rollout, utilisation
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
+from workflow_rl.training.batches import NotFiniteError as NotFiniteError
 from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -66,19 +66,23 @@ def usable_device(device: str) -> str:
     return device
 
 
-def load_agent(
-    agent: PPOAgent, checkpoint: Checkpoint, path: Path, policy_only: bool = False
-) -> None:
-    """Give the agent a checkpoint's state, or its policy. Raises CheckpointError, naming `path`."""
+def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
+    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
-        if policy_only:
-            agent.load_policy(checkpoint.agent)
-        else:
-            agent.load_state_dict(checkpoint.agent)
+        agent.load_state_dict(checkpoint.agent)
     except (RuntimeError, KeyError, ValueError):
         raise CheckpointError(
             f"{path} does not fit its config: the networks have another shape"
         ) from None
+
+
+def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
+    try:
+        agent.load_policy(checkpoint.agent)
+    except (RuntimeError, KeyError, ValueError) as error:
+        reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
+        why = reasons.get(type(error), f"it has no {error.args[0]}")
+        raise CheckpointError(f"the agent to begin with does not fit this run: {why}") from None
 
 
 def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
@@ -112,10 +116,6 @@ def make_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
     return AsyncParallelEnv(pool, config.envs_per_worker)
 
 
-class NotFiniteError(ValueError):
-    """An environment gave an observation or a reward that is NaN or infinite."""
-
-
 def train(
     config: TrainConfig,
     run_path: Path,
@@ -141,7 +141,7 @@ def train(
         load_agent(agent, resumed, run_path / "checkpoint.pt")
         state = resumed.training
     elif init_from is not None:
-        load_agent(agent, init_from, run_path, policy_only=True)
+        _begin_with(agent, init_from)
     with (
         RunDir(run_path, config, state.updates if resumed else None) as run,
         Trace(trace_path, config.to_dict()) as trace,
@@ -195,7 +195,6 @@ def _loop(
         policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
         wait_start = time.perf_counter()
         rollout = schedule.next_rollout(policy)
-        _require_finite(rollout)
 
         pool.trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()
@@ -349,24 +348,6 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
     }
-
-
-def _require_finite(rollout: Rollout) -> None:
-    """Raises NotFiniteError, naming the first episode and step."""
-    for trajectory in rollout.trajectories:
-        _require_finite_rows("reward", trajectory, trajectory.reward[:, None])
-        if trajectory.obs.dtype.kind == "f":
-            seen = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
-            _require_finite_rows("observation", trajectory, seen)
-
-
-def _require_finite_rows(name: str, trajectory: Trajectory, rows: np.ndarray) -> None:
-    if not np.isfinite(rows).all():
-        step = trajectory.steps_before + int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise NotFiniteError(
-            f"the environment's {name} is not finite at step {step} of episode "
-            f"{trajectory.episode}: nothing was learned from it"
-        )
 
 
 def _done(config: TrainConfig, state: TrainingState) -> int:

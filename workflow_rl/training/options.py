@@ -316,25 +316,33 @@ def chosen_env(options: dict[str, Any]) -> dict[str, Any]:
     """The fields env and env_args that the command line asks for. Raises click.UsageError where it
     has an option of an environment's that is not this one."""
     env, args = options["env"], dict(options["env_arg"])
+    require_own_options(env)
+    guest = guests.get(env)
+    if guest is None:
+        return {"env": env, "env_args": args}
+    own = {name: options[name] for name in guest.option_names if name in options}
+    chosen = guest.chosen_args(own)
+    spelled = given_options().intersection(args)
+    if spelled:
+        raise click.UsageError(f"--env-arg {min(spelled)} is given twice")
+    return {"env": env, "env_args": {**chosen, **args}}
+
+
+def require_own_options(env: str) -> None:
+    """Raises click.BadParameter where the command line has an option of another environment's."""
     given = given_options()
     for guest in guests.values():
-        if env == guest.env_id:
-            own = {name: options[name] for name in guest.option_names if name in options}
-            chosen = guest.chosen_args(own)
-            spelled = {name for name in args if name in given}
-            if spelled:
-                raise click.UsageError(f"--env-arg {spelled.pop()} is given twice")
-            return {"env": env, "env_args": {**chosen, **args}}
         for name in guest.option_names:
-            if name in given:
+            if guest.env_id != env and name in given:
                 raise click.BadParameter(
                     f"it is an option of {guest.env_id}, and --env is {env}: give the "
                     "environment's own arguments by --env-arg",
                     param_hint=spelling(name),
                 )
-    return {"env": env, "env_args": args}
 
 
 def spelling(field_name: str) -> str:
     """A field of a config as an option."""
+    if field_name == "env_args":
+        return "--env-arg"
     return "--" + field_name.replace("_", "-")

@@ -15,6 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from agents.distributions import Categorical
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, PPOConfig
 from agents.scripted import make_scripted_agent
@@ -22,7 +23,6 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.evaluation import (
     cell_spec,
-    checkpoint_path,
     evaluate,
     evaluate_actor,
     load_policy,
@@ -32,7 +32,12 @@ from workflow_rl.cage2.leaderboard import SCRIPTED_SCORES, TOP_SCORES
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scores import CellScore, Evaluation, score_table
 from workflow_rl.cage2.simulator_version import SimulatorVersion, simulator_version
-from workflow_rl.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    checkpoint_path,
+    save_checkpoint,
+)
 from workflow_rl.training.config import TrainConfig
 
 
@@ -51,7 +56,7 @@ def error_line(result: Result) -> str:
 
 def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 1) -> PPOAgent:
     config = TrainConfig("async", n_envs=2, ppo=PPOConfig(hidden_sizes=(8,)))
-    agent = PPOAgent(config.ppo, obs_dim, n_actions, seed)
+    agent = PPOAgent(config.ppo, obs_dim, Categorical(n_actions), seed)
     agent.policy_version = 7
     save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))
     return agent
@@ -275,7 +280,7 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.float32)
     with torch.no_grad():
         logits = agent.network(torch.from_numpy(obs))[0].numpy()
-    np.testing.assert_allclose(policy.logits(obs), logits, atol=1e-6)
+    np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
 
 
 def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):

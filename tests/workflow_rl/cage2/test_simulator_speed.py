@@ -85,7 +85,7 @@ def test_the_network_acts_on_what_is_seen_at_that_step():
 
 
 def test_the_network_prefers_no_action():
-    logits = NumpyPolicy(untrained_parameters(0)).logits(np.ones((1, 52)))
+    logits = NumpyPolicy(untrained_parameters(0)).outputs(np.ones((1, 52)))
     assert 0 < logits.std() < 0.05
 
 

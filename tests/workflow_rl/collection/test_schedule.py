@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.schedule import ExactLag, FreeRunning
+from workflow_rl.collection.schedule import BegunBatch, ExactLag, FreeRunning, PlayBatch, Share
 from workflow_rl.collection.slots import first_slots
 from workflow_rl.collection.worker_pool import (
     POLL_SECONDS,
@@ -46,6 +47,29 @@ def rollout_of(number: int, policy: NumpyPolicy) -> Rollout:
     return Rollout([trajectory], 1.0, 0.5, n_workers=2, workers_restarted=number % 2)
 
 
+class Counting(ExactLag):
+    """Batches of one episode each, numbered as in a run: from those that it has given on."""
+
+    def __init__(
+        self,
+        workers: Any,
+        play_batch: PlayBatch,
+        lag: int,
+        begun: Sequence[BegunBatch] = (),
+        given: int = 0,
+    ) -> None:
+        super().__init__(workers, workers, play_batch, self._numbered, lag, begun)
+        self._given = given
+
+    def _numbered(self, begun_episodes: int) -> Share:
+        return Share(self._given + begun_episodes, 1)
+
+    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+        rollout = super().next_rollout(policy)
+        self._given += 1
+        return rollout
+
+
 class Workers:
     """Stands in for the pool and its collector; plays batches at once, or when allowed to."""
 
@@ -62,12 +86,13 @@ class Workers:
     def close(self) -> None:
         self.closed.set()
 
-    def play_batch(self, policy: NumpyPolicy, number: int) -> Rollout:
+    def play_batch(self, policy: NumpyPolicy, share: Share) -> Rollout:
         while not self.at_once and not self.allowed.acquire(timeout=0.02):
             if self.cancelled.is_set():
                 raise CancelledError
-        self.collected.append(number)
-        return rollout_of(number, policy)
+        assert share.n_episodes == 1
+        self.collected.append(share.first_episode)
+        return rollout_of(share.first_episode, policy)
 
     def collect(self, policy: NumpyPolicy, specs: Any) -> Rollout:
         self.collected.append(-1)
@@ -75,10 +100,10 @@ class Workers:
 
     def batches(self, newest: Any) -> Any:
         while (policy := newest()) is not None:
-            yield self.play_batch(policy, len([n for n in self.collected if n >= 0]))
+            yield self.play_batch(policy, Share(len([n for n in self.collected if n >= 0]), 1))
 
     def exact(self, lag: int, *resumed: Any) -> ExactLag:
-        return ExactLag(self, self, self.play_batch, lag, *resumed)  # type: ignore[arg-type]
+        return Counting(self, self.play_batch, lag, *resumed)
 
     def free(self, capacity: int, **options: bool) -> FreeRunning:
         return FreeRunning(self, self, self.batches, capacity, **options)  # type: ignore[arg-type]
@@ -87,6 +112,13 @@ class Workers:
 def number_and_version(rollout: Rollout) -> tuple[int, int]:
     (trajectory,) = rollout.trajectories
     return trajectory.episode, trajectory.policy_version
+
+
+def begun_by(schedule: ExactLag) -> list[tuple[int, int]]:
+    """Number and policy version of each batch that the learner has not had."""
+    begun = schedule.begun()
+    assert all(batch.share is not None for batch in begun)
+    return [(batch.share.first_episode, batch.policy.policy_version) for batch in begun]
 
 
 def eventually(condition: Any) -> None:
@@ -102,9 +134,8 @@ def test_every_batch_is_collected_with_the_weights_of_exactly_lag_updates_ago(la
         for update in range(7):
             rollout = schedule.next_rollout(policy_of(update))
             assert number_and_version(rollout) == (update, max(0, update - lag))
-            versions = [policy.policy_version for policy in schedule.policies()]
-            assert versions == [
-                max(0, batch - lag) for batch in range(update + 1, update + lag + 1)
+            assert begun_by(schedule) == [
+                (batch, max(0, batch - lag)) for batch in range(update + 1, update + lag + 1)
             ]
 
 
@@ -126,22 +157,22 @@ def test_without_lag_nothing_is_collected_ahead():
     with workers.exact(0) as schedule:
         for update in range(3):
             schedule.next_rollout(policy_of(update))
-            assert schedule.policies() == []
+            assert schedule.begun() == []
             assert workers.collected == list(range(update + 1))
 
 
 @pytest.mark.parametrize("updates", [0, 1, 2, 5])
 @pytest.mark.parametrize("lag", [0, 1, 3])
-def test_resumed_with_the_policies_of_the_batches_begun_it_goes_on_alike(lag, updates):
+def test_resumed_with_the_batches_begun_it_goes_on_alike(lag, updates):
     with Workers().exact(lag) as schedule:
         for update in range(updates):
             schedule.next_rollout(policy_of(update))
-        policies = schedule.policies()
-    assert schedule.policies() == policies, "the checkpoint is saved after the schedule is closed"
-    resumed = Workers().exact(lag, updates, policies)
-    assert resumed.policies() == policies, "and before it is entered"
+        begun = schedule.begun()
+    assert schedule.begun() == begun, "the checkpoint is saved after the schedule is closed"
+    resumed = Workers().exact(lag, begun, updates)
+    assert resumed.begun() == begun, "and before it is entered"
     with resumed:
-        assert resumed.policies() == policies
+        assert resumed.begun() == begun
         for update in range(updates, updates + 5):
             rollout = resumed.next_rollout(policy_of(update))
             assert number_and_version(rollout) == (update, max(0, update - lag))
@@ -150,18 +181,18 @@ def test_resumed_with_the_policies_of_the_batches_begun_it_goes_on_alike(lag, up
 def test_a_batch_that_failed_is_still_to_be_collected():
     workers = Workers()
 
-    def play_batch(policy: NumpyPolicy, number: int) -> Rollout:
-        if number == 2:
+    def play_batch(policy: NumpyPolicy, share: Share) -> Rollout:
+        if share.first_episode == 2:
             raise TooManyFailuresError("the workers")
-        return workers.play_batch(policy, number)
+        return workers.play_batch(policy, share)
 
-    with ExactLag(workers, workers, play_batch, 1) as schedule:  # type: ignore[arg-type]
+    with Counting(workers, play_batch, 1) as schedule:
         for update in range(2):
             schedule.next_rollout(policy_of(update))
         for _ in range(2):
             with pytest.raises(TooManyFailuresError, match="the workers"):
                 schedule.next_rollout(policy_of(2))
-    assert [policy.policy_version for policy in schedule.policies()] == [1, 2]
+    assert begun_by(schedule) == [(2, 1), (3, 2)]
     assert workers.collected == [0, 1], "nothing is played by workers in disarray"
 
 
@@ -176,15 +207,15 @@ def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
         finally:
             failed.set()
 
-    def failing_second(policy: NumpyPolicy, number: int) -> Rollout:
-        return rollout_of(0, policy) if number == 0 else fail()
+    def failing_second(policy: NumpyPolicy, share: Share) -> Rollout:
+        return rollout_of(0, policy) if share.first_episode == 0 else fail()
 
     def failing_batches(newest: Any) -> Any:
         yield rollout_of(0, newest())
         fail()
 
     schedule: Any = (
-        ExactLag(workers, workers, failing_second, 1)  # type: ignore[arg-type]
+        Counting(workers, failing_second, 1)
         if kind == "exact"
         else FreeRunning(workers, workers, failing_batches, 2)  # type: ignore[arg-type]
     )
@@ -366,7 +397,9 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
         collector.start_slots(first_slots(0, RED_AGENTS, 1), 2)
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
-        schedule: Any = ExactLag(pool, collector, lambda policy, _: collector.unroll(policy), 1)
+        schedule: Any = ExactLag(
+            pool, collector, lambda policy, _: collector.unroll(policy), lambda _: Share(0, 0), 1
+        )
         if kind == "free":
             collector.unroll_work().add_rounds(1)
 

@@ -21,13 +21,12 @@ from click.testing import CliRunner
 from agents.ppo import PPOConfig
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
-from workflow_rl.async_train_workflow_rl import asynchronous_collector, train_async
+from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.trace import LEARNER, Activity, Trace, WorkerMarks
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.parallel_train_workflow_rl import synchronous_collector
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.loop import train
@@ -197,9 +196,6 @@ def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, sa
     assert len(specs) + 1 - 7 <= resets <= len(specs) + 1
 
 
-COLLECTORS = {"sync": synchronous_collector, "async": asynchronous_collector}
-
-
 @pytest.mark.parametrize(
     ("mode", "settings"), [("sync", {}), ("async", {}), ("async", {"async_rl": True})]
 )
@@ -207,7 +203,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
     config = TrainConfig(
         mode=mode,
         n_envs=3,
-        max_steps=6,
+        env_args={"max_steps": 6},
         total_episodes=12,
         episodes_per_update=6,
         ppo=PPOConfig(hidden_sizes=(8,), minibatch_size=40, epochs=1),
@@ -216,7 +212,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
     weights = []
     for path in (None, tmp_path / "trace.json"):
         run_path = tmp_path / f"run-{path is None}"
-        train(config, COLLECTORS[mode], run_path, quiet=True, trace_path=path)
+        train(config, run_path, quiet=True, trace_path=path)
         weights.append(load_checkpoint(run_path / "checkpoint.pt").agent["network"])
     plain, traced = weights
     assert all(torch.equal(plain[name], traced[name]) for name in plain)

@@ -204,7 +204,8 @@ def test_workers_import_no_torch_and_share_their_memory():
         from workflow_rl.collection.env_batch import SerialEnvs
         from workflow_rl.cage2.cyborg_env import CyborgEnv
 
-        with WorkerPool(partial(SerialEnvs, CyborgEnv), 4) as pool:
+        preload = "workflow_rl.cage2.cyborg_preload"
+        with WorkerPool(partial(SerialEnvs, CyborgEnv), 4, preload=preload) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)
                 maps = {part.path for part in process.memory_maps()}

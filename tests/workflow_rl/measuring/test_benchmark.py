@@ -91,7 +91,12 @@ def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
 
 
 def test_rows_of_hand_computed_rates():
-    variants = make_variants(["cyborg"], [4], ["async", "sync"], {"cyborg": 10}, max_steps=5)
+    variants = make_variants(
+        {"cyborg": {"simulator": "cyborg", "max_steps": 5}},
+        [4],
+        ["async", "sync"],
+        {"cyborg": 10},
+    )
     rates = [
         [Rate(10.0, 50.0, 1.0), Rate(20.0, 100.0, 1.0), Rate(40.0, 200.0, 1.0)],
         [Rate(9.0, 45.0, 0.9), Rate(16.0, 80.0, 0.8), Rate(38.0, 190.0, 0.95)],
@@ -108,7 +113,7 @@ def test_rows_of_hand_computed_rates():
 
 
 def test_without_the_synchronous_variant_there_is_no_speedup_over_it():
-    variants = make_variants(["cyborg"], [4], ["async"], {"cyborg": 10})
+    variants = make_variants({"cyborg": {"simulator": "cyborg"}}, [4], ["async"], {"cyborg": 10})
     rate = [Rate(1.0, 1.0, 1.0)]
     assert [row["speedup_over_sync"] for row in make_rows(variants, [rate, rate])] == [None, None]
 
@@ -117,7 +122,9 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
     monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
     monkeypatch.setattr("workflow_rl.training.config.usable_cores", lambda: 4)
     names = ["sync", "sync-packed", "async", "async-training"]
-    variants = make_variants(["stock"], [8], names, {"stock": 20}, seed=3)
+    variants = make_variants(
+        {"stock": {"simulator": "cyborg-stock"}}, [8], names, {"stock": 20}, seed=3
+    )
     layouts = {
         variant.name: (variant.config.n_workers, variant.config.envs_per_worker)
         for variant in variants
@@ -130,7 +137,7 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
         "async-training": (4, 2),
     }
     assert all(variant.config.total_episodes == 24 for variant in variants[1:])
-    assert all(variant.config.simulator == "cyborg-stock" for variant in variants)
+    assert all(variant.config.env_args["simulator"] == "cyborg-stock" for variant in variants)
     assert all(variant.config.seed == 3 for variant in variants)
 
 
@@ -155,7 +162,9 @@ def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(m
         return turn
 
     monkeypatch.setattr(benchmark_module, "_prepare", prepare)
-    variants = make_variants(["cyborg"], [4], ["sync", "async"], {"cyborg": 10})
+    variants = make_variants(
+        {"cyborg": {"simulator": "cyborg"}}, [4], ["sync", "async"], {"cyborg": 10}
+    )
     ceiling, sync, asynchronous = benchmark_module.measure(variants, 2, 1.0)
     assert [name for number, name in order if number == 0] == [
         "ceiling",

@@ -199,7 +199,7 @@ def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
 def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path):
     order = []
 
-    def train(config, make_collector, path, resumed=None, quiet=False):
+    def train(config, path, resumed=None, quiet=False):
         order.append((config.seed, config.mode, path.name))
         return {"seed": config.seed}
 
@@ -266,7 +266,7 @@ def trained(monkeypatch) -> list[dict]:
         return {name: [a_run(metrics((100, -50.0)))] * n_seeds for name in configs}
 
     monkeypatch.setattr(compare_modes_module, "train_all", note)
-    monkeypatch.setattr(compare_modes_module, "require_simulator", lambda simulator: None)
+    monkeypatch.setattr(compare_modes_module, "warn_if_results_vary", lambda config: None)
     return asked
 
 

@@ -64,7 +64,7 @@ def refused(result: Result, *parts: str) -> None:
 def test_help_lists_every_config_field_under_a_heading(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
-    for heading in ("Episodes:", "Workers:", "The run:", "PPO:"):
+    for heading in ("Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
     fields = set(TrainConfig("sync").to_dict()) - {"mode", "ppo"}
     for name in [*fields, *TrainConfig("sync").to_dict()["ppo"]]:

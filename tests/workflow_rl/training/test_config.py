@@ -24,7 +24,7 @@ def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch)
 
 def test_compiled_envs_share_one_worker_a_core(monkeypatch):
     monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
-    config = TrainConfig("sync", n_envs=100, simulator="compiled")
+    config = TrainConfig("sync", n_envs=100, env_args={"simulator": "compiled"})
     assert (config.n_workers, config.envs_per_worker) == (2, 50)
 
 
@@ -79,8 +79,10 @@ def test_every_env_has_a_worker_or_the_option_is_named(
     ],
 )
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
+    of_environment = field in ("red_agent", "max_steps")
+    changes = {"env_args": {field: value}} if of_environment else {field: value}
     with pytest.raises(ConfigError) as caught:
-        TrainConfig(**{"mode": "async", field: value})
+        TrainConfig(**{"mode": "async", **changes})
     assert caught.value.field_name == field
     assert str(value) in str(caught.value)
 
@@ -101,7 +103,7 @@ def test_config_survives_json_and_cannot_be_changed():
         ("when_full", {"when_full": "drop", "async_rl": True}),
         ("take_all", {"take_all": True, "async_rl": True}),
         ("max_policy_lag", {"ppo": PPOConfig(max_policy_lag=0), "async_rl": True}),
-        ("steps_per_update", {"steps_per_update": 100}),
+        ("steps_per_update", {"steps_per_update": 100, "episodes_per_update": 5}),
         ("episodes_per_update", {"episodes_per_update": 5, "num_steps_per_env": 10}),
         ("slow_worker_ms", {"slow_worker_ms": -1.0}),
         ("slow_worker_share", {"slow_worker_share": 0.0}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import os
 import random
@@ -18,32 +19,40 @@ import pytest
 import torch
 
 from agents.ppo import PPOConfig
-from workflow_rl.async_train_workflow_rl import asynchronous_collector
 from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
-from workflow_rl.parallel_train_workflow_rl import synchronous_collector
+from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
 from workflow_rl.training import loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import train
+from workflow_rl.training.loop import make_collector, train
 from workflow_rl.training.run_dir import METRICS, read_metrics
 
 ROOT = Path(__file__).resolve().parents[3]
-MAKE_COLLECTOR = {"sync": synchronous_collector, "async": asynchronous_collector}
 PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
 
 
-def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
+def config_of(mode: str = "async", simulator: str = "cyborg", **changes: Any) -> TrainConfig:
     defaults: dict[str, Any] = {
-        **{"n_envs": 4, "max_steps": 8, "total_episodes": 24, "episodes_per_update": 6},
-        **{"red_agent": "mixed", "seed": 3},
+        **{"n_envs": 4, "total_episodes": 24, "episodes_per_update": 6, "seed": 3},
+        "env_args": {"red_agent": "mixed", "max_steps": 8, "simulator": simulator},
     }
     return TrainConfig(mode=mode, ppo=PPO, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
 def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> dict[str, Any]:
-    return train(config, MAKE_COLLECTOR[config.mode], path, resumed, quiet=True)
+    return train(config, path, resumed, quiet=True)
+
+
+def interfered_run(path: Path, config: TrainConfig, before: Any) -> dict[str, Any]:
+    """A run before whose collections something happens, stopped by signals as on the command
+    line. before: called with the pool, the policy and the specs."""
+
+    def collector_of(pool: WorkerPool, config: TrainConfig) -> Any:
+        return Interfered(make_collector(pool, config), functools.partial(before, pool))
+
+    return train(config, path, quiet=True, watch=loop.stopped_by_signals, collector_of=collector_of)
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -94,14 +103,11 @@ class Interfered:
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_same_weights_when_workers_are_killed(mode, reference, tmp_path):
-    def killing_collector(pool, config):
-        def kill(policy, specs):
-            if policy.policy_version in (1, 2):
-                pool._workers[policy.policy_version - 1].process.kill()
+    def kill(pool, policy, specs):
+        if policy.policy_version in (1, 2):
+            pool._workers[policy.policy_version - 1].process.kill()
 
-        return Interfered(MAKE_COLLECTOR[mode](pool, config), kill)
-
-    summary = train(config_of(mode, n_workers=2), killing_collector, tmp_path / "run", quiet=True)
+    summary = interfered_run(tmp_path / "run", config_of(mode, n_workers=2), kill)
     assert summary["workers_restarted"] == 2
     assert same_weights(tmp_path / "run", reference)
 
@@ -135,25 +141,18 @@ def test_training_changes_the_weights(reference):
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("stop_after", [0, 1, 3])
-def test_a_stopped_run_goes_on_to_the_same_weights(
-    mode, stop_after, reference, tmp_path, monkeypatch
-):
+def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, reference, tmp_path):
     config = config_of(mode, checkpoint_every=2)
-    make_collector = MAKE_COLLECTOR[mode]
+    calls = []
 
-    def stopping_collector(pool, config):
-        calls = []
-
-        def stop(policy, specs):
-            calls.append(specs)
-            if len(calls) > stop_after:
-                os.kill(os.getpid(), signal.SIGINT)
-                wait_for_signal(pool)
-
-        return Interfered(make_collector(pool, config), stop)
+    def stop(pool, policy, specs):
+        calls.append(specs)
+        if len(calls) > stop_after:
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_for_signal(pool)
 
     with pytest.raises(StopRequested, match="SIGINT"):
-        train(config, stopping_collector, tmp_path / "run", quiet=True)
+        interfered_run(tmp_path / "run", config, stop)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == stop_after
     assert not (tmp_path / "run" / "summary.json").exists()
@@ -165,16 +164,16 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
 def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(reference, tmp_path, monkeypatch):
     from tests.faulty_env import FaultyEnv
 
-    def make_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+    def make_envs(n_envs: int) -> SerialEnvs:
         def make_env() -> FaultyEnv:
             tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
             return FaultyEnv(
-                lambda: CyborgEnv("SleepAgent", max_steps), "exception", "step", 60, tickets
+                lambda: CyborgEnv("SleepAgent", max_steps=8), "exception", "step", 60, tickets
             )
 
-        return SerialEnvs(make_env, n_envs)
+        return SerialEnvs(make_env, n_envs, variant_option="red_agent")
 
-    monkeypatch.setattr(loop, "make_envs", make_envs)
+    monkeypatch.setattr(Cage2, "make_envs", staticmethod(make_envs))
     config = config_of(max_worker_failures=1)
     with pytest.raises(TooManyFailuresError, match="injected fault"):
         run(tmp_path / "run", config)
@@ -269,18 +268,15 @@ def test_a_second_signal_stops_at_once(tmp_path):
 def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_path):
     config = config_of(eval_every=2, eval_episodes=3, checkpoint_every=100)
 
-    def interrupting_collector(pool, config):
-        def interrupt(policy, specs):
-            if policy.greedy and cause == "signal":
-                os.kill(os.getpid(), signal.SIGTERM)
-                wait_for_signal(pool)
-            elif policy.greedy:
-                raise TooManyFailuresError
-
-        return Interfered(asynchronous_collector(pool, config), interrupt)
+    def interrupt(pool, policy, specs):
+        if policy.greedy and cause == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_signal(pool)
+        elif policy.greedy:
+            raise TooManyFailuresError
 
     with pytest.raises((StopRequested, TooManyFailuresError)):
-        train(config, interrupting_collector, tmp_path / "run", quiet=True)
+        interfered_run(tmp_path / "run", config, interrupt)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == 2
     run(tmp_path / "run", config, checkpoint)

@@ -162,7 +162,7 @@ def test_a_run_that_vanished_after_it_was_resumed_goes_on_to_the_same_weights(
 
 
 def faulty_envs(tickets: list[Path], fault: str, at: int) -> Any:
-    def make_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+    def make_envs(n_envs: int) -> SerialEnvs:
         return SerialEnvs(lambda: FaultyEnv(CountingEnv, fault, "step", at, tickets), n_envs)
 
     return make_envs

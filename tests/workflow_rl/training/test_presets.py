@@ -104,7 +104,7 @@ def test_what_is_learned_from_is_what_was_played(mode, name, beside, tmp_path):
     if beside == "killed workers":
         tickets = [tmp_path / f"ticket-{number}" for number in range(3)]
 
-        def make_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+        def make_envs(n_envs: int) -> SerialEnvs:
             return SerialEnvs(lambda: FaultyEnv(CountingEnv, "killed", "step", 25, tickets), n_envs)
 
     with recorded_updates() as updates:
@@ -243,7 +243,7 @@ def test_a_preset_gives_way_to_the_command_line(name):
 def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp_path):
     tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
 
-    def make_envs(max_steps: int, simulator: str, n_envs: int) -> SerialEnvs:
+    def make_envs(n_envs: int) -> SerialEnvs:
         return SerialEnvs(lambda: FaultyEnv(CountingEnv, "exception", "step", 30, tickets), n_envs)
 
     path = tmp_path / "run"

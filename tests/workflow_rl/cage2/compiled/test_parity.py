@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from agents.distributions import Categorical
 from agents.ppo import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NONE
@@ -340,7 +341,7 @@ def test_differences_in_other_processes_are_reported() -> None:
 
 def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     config = TrainConfig("async", n_envs=2)
-    agent = PPOAgent(config.ppo, 52, len(ACTION_NAMES), seed=3)
+    agent = PPOAgent(config.ppo, 52, Categorical(len(ACTION_NAMES)), seed=3)
     checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(tmp_path / "checkpoint.pt", checkpoint)
     options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)

@@ -1,0 +1,209 @@
+"""Small Gymnasium environments of every kind of space, and ones that go wrong. No torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+Result = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class TargetEnv(gymnasium.Env[Any, Any]):
+    """The reward is -|action - target|^2, and the target half of what is observed.
+
+    Truncated after `length` steps. Observations are up to `scale` large, around `offset`.
+    """
+
+    def __init__(self, length: int = 8, offset: float = 0.0, scale: float = 1.0) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+        self._length, self._offset, self._scale = length, offset, scale
+        self._steps = 0
+        self._shown = np.zeros(2)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> Result:
+        assert self.action_space.contains(action), action
+        reward = -float(np.square(action - self._shown / 2).sum())
+        self._steps += 1
+        return self._show(), reward, False, self._steps == self._length, {}
+
+    def _show(self) -> Any:
+        self._shown = self.np_random.uniform(-1, 1, 2)
+        return (self._offset + self._scale * self._shown).astype(np.float32)
+
+
+class PuzzleEnv(gymnasium.Env[Any, Any]):
+    """Several choices at once, and observations of several parts, which depend on all before.
+
+    The seed decides how many steps an episode has, `shortest` to `longest`, and how it ends.
+    """
+
+    def __init__(self, shortest: int = 2, longest: int = 9) -> None:
+        self.observation_space = spaces.Dict(
+            {
+                "clock": spaces.Discrete(longest + 1),
+                "hand": spaces.Box(-1, 1, (2,), np.float64),
+                "lamps": spaces.MultiBinary(3),
+            }
+        )
+        self.action_space = spaces.MultiDiscrete([3, 2], start=[1, 0])
+        self._lengths = (shortest, longest)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._length = int(self.np_random.integers(self._lengths[0], self._lengths[1] + 1))
+        self._terminates = bool(self.np_random.integers(2))
+        self._steps, self._state = 0, int(self.np_random.integers(1000))
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Result:
+        assert self.action_space.contains(action), action
+        assert self._steps < self._length, "the episode has ended"
+        self._steps += 1
+        lamp, direction = action.tolist()
+        reward = float(lamp == 1 + self._state % 3) - 0.1 * direction
+        self._state = (31 * self._state + 7 * lamp + direction) % 1009
+        ended = self._steps == self._length
+        return self._obs(), reward, ended and self._terminates, ended and not self._terminates, {}
+
+    def _obs(self) -> dict[str, Any]:
+        angle = 2 * math.pi * self._state / 1009
+        lamps = np.array([self._state >> bit & 1 for bit in range(3)], np.int8)
+        hand = np.array([math.cos(angle), math.sin(angle)])
+        return {"clock": self._steps, "hand": hand, "lamps": lamps}
+
+
+class EndingEnv(gymnasium.Env[Any, Any]):
+    """One step of reward 1: then the episode has terminated, or is truncated."""
+
+    def __init__(self, terminates: bool) -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._terminates = terminates
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> Result:
+        return np.ones(1, np.float32), 1.0, self._terminates, not self._terminates, {}
+
+
+class SpoiltEnv(TargetEnv):
+    """A TargetEnv whose `what`, "reward" or "observation", is NaN after the third step of the
+    episode that is reset with `bad_seed`, as long as the file `switch` exists."""
+
+    def __init__(self, what: str, bad_seed: int, switch: str) -> None:
+        super().__init__(length=5)
+        self._what, self._bad_seed, self._switch = what, bad_seed, Path(switch)
+        self._is_bad = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._is_bad = seed == self._bad_seed and self._switch.exists()
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Result:
+        # An agent that has seen NaN answers with NaN.
+        obs, reward, *ends, info = super().step(np.nan_to_num(action))
+        if self._is_bad and self._steps == 3:
+            reward = math.nan if self._what == "reward" else reward
+            obs = obs * np.nan if self._what == "observation" else obs
+        return obs, reward, ends[0], ends[1], info
+
+
+class NoisyStepEnv(TargetEnv):
+    """Rewards have noise of NumPy's global generator."""
+
+    def step(self, action: Any) -> Result:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward + np.random.random(), terminated, truncated, info
+
+
+class NoisyResetEnv(TargetEnv):
+    """The seed decides all but what is observed first."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = super().reset(seed=seed, options=options)
+        return obs + np.random.random(2).astype(np.float32), info
+
+
+class RememberingEnv(TargetEnv):
+    """An episode's rewards depend on how many there were before in this env."""
+
+    _episodes = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._episodes += 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Result:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward + self._episodes, terminated, truncated, info
+
+
+class TextEnv(TargetEnv):
+    """What it observes is no numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Text(5)  # type: ignore[assignment]
+
+
+class BinaryActionEnv(TargetEnv):
+    """Its actions are of a kind that no distribution here is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.MultiBinary(4)  # type: ignore[assignment]
+
+
+class BrokenEnv(TargetEnv):
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise OSError("the licence server is down\nand has been for hours")
+
+
+class FailingResetEnv(TargetEnv):
+    """Can be made, but not reset."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        raise OSError("the map is missing")
+
+
+def sized_target(length: int = 8, scale: float = 1.0) -> TargetEnv:
+    """A function that makes an environment."""
+    return TargetEnv(length=length, scale=scale)
+
+
+def no_env() -> Any:
+    """A function that makes something else."""
+    return "an environment"
+
+
+gymnasium.register("tests/Target-v0", TargetEnv)
+gymnasium.register("tests/Broken-v0", BrokenEnv)

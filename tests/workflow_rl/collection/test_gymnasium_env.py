@@ -1,0 +1,332 @@
+"""Any Gymnasium environment as what a run needs: spaces, ids, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from tests.any_envs import PuzzleEnv, TargetEnv
+from workflow_rl.collection.environment import (
+    DEFAULT_ENV,
+    InvalidEnvironmentError,
+    described,
+    make_environment,
+)
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.gymnasium_env import (
+    FlatEnv,
+    GymnasiumEnvironment,
+    distribution_over,
+    flat_space,
+    flattener,
+    unflattener,
+)
+
+OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
+    (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),
+    (spaces.Box(-1, 1, (2,), np.float64), [0.1, 0], [0.1, 0], np.float32),
+    (spaces.Box(0, 1, (), np.float32), 0.25, [0.25], np.float32),
+    (spaces.Box(0, 255, (1, 2), np.uint8), [[7, 255]], [7, 255], np.uint8),
+    (spaces.Box(0, 9, (2,), np.int64), [3, 9], [3, 9], np.uint8),
+    (spaces.Box(-1, 9, (2,), np.int64), [-1, 9], [-1, 9], np.int64),
+    (spaces.Box(0, 256, (2,), np.int32), [0, 256], [0, 256], np.int32),
+    (spaces.Discrete(4), 2, [0, 0, 1, 0], np.uint8),
+    (spaces.Discrete(3, start=-1), 1, [0, 0, 1], np.uint8),
+    (spaces.MultiBinary([2, 2]), [[1, 0], [0, 1]], [1, 0, 0, 1], np.uint8),
+    (spaces.MultiDiscrete([2, 3]), [1, 0], [0, 1, 1, 0, 0], np.uint8),
+    (spaces.MultiDiscrete([2, 3], start=[5, 1]), [5, 3], [1, 0, 0, 0, 1], np.uint8),
+    (
+        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-2, 2, (2,), np.float64)}),
+        {"b": 1, "a": [1.5, -2]},
+        [1.5, -2, 0, 1],
+        np.float32,
+    ),
+    (
+        spaces.Tuple([spaces.MultiBinary(2), spaces.Tuple([spaces.Discrete(2)])]),
+        ([0, 1], (0,)),
+        [0, 1, 1, 0],
+        np.uint8,
+    ),
+]
+
+
+def element(space: spaces.Space[Any], plain: Any) -> Any:
+    """A space's element of plain numbers."""
+    if isinstance(space, spaces.Dict):
+        return {name: element(part, plain[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(element(part, one) for part, one in zip(space, plain, strict=True))
+    return plain if isinstance(space, spaces.Discrete) else np.array(plain, space.dtype)
+
+
+@pytest.mark.parametrize(("space", "plain", "flat", "dtype"), OBSERVATIONS, ids=str)
+def test_observations_are_vectors_of_float32_or_uint8_where_that_holds_them(
+    space: spaces.Space[Any], plain: Any, flat: list[float], dtype: Any
+) -> None:
+    obs = element(space, plain)
+    assert space.contains(obs), "or else this tests nothing"
+    flattened = flattener(space)(obs)
+    assert flattened.dtype == flat_space(space).dtype == dtype
+    np.testing.assert_array_equal(flattened, np.array(flat, dtype))
+    assert flat_space(space).shape == (len(flat),)
+
+
+@pytest.mark.parametrize("space", [space for space, *_ in OBSERVATIONS], ids=str)
+def test_every_observation_is_in_the_flat_space(space: spaces.Space[Any]) -> None:
+    space.seed(0)
+    flat, flatten = flat_space(space), flattener(space)
+    samples = [flatten(space.sample()) for _ in range(50)]
+    assert all(flat.contains(sample) for sample in samples)
+    assert len({sample.tobytes() for sample in samples}) > 1
+
+
+def test_unbounded_observations() -> None:
+    flat = flat_space(spaces.Box(-np.inf, np.inf, (2,), np.float64))
+    assert flat.low.tolist() == [-np.inf] * 2
+    assert flat.high.tolist() == [np.inf] * 2
+
+
+@pytest.mark.parametrize(
+    ("space", "distribution", "sampled", "action"),
+    [
+        (spaces.Discrete(4), Categorical(4), 3, 3),
+        (spaces.Discrete(3, start=-1), Categorical(3), 0, -1),
+        (spaces.MultiDiscrete([3, 2]), MultiCategorical([3, 2]), [2, 0], [2, 0]),
+        (spaces.MultiDiscrete([3, 2], start=[1, 5]), MultiCategorical([3, 2]), [2, 0], [3, 5]),
+        (
+            spaces.MultiDiscrete([[3, 2], [4, 5]]),
+            MultiCategorical([3, 2, 4, 5]),
+            [2, 1, 3, 4],
+            [[2, 1], [3, 4]],
+        ),
+        (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [0.5, -0.5], [0.5, -0.5]),
+        (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [-3, 1.5], [-1, 1]),
+        (
+            spaces.Box(np.array([0, -2.0]), np.array([1, np.inf]), dtype=np.float64),
+            DiagonalGaussian(2),
+            [-1, 1e9],
+            [0, 1e9],
+        ),
+        (spaces.Box(-1, 1, (2, 1)), DiagonalGaussian(2), [0.5, 2], [[0.5], [1]]),
+        (spaces.Box(-1, 1, ()), DiagonalGaussian(1), [0.5], 0.5),
+    ],
+    ids=str,
+)
+def test_actions_are_shaped_shifted_and_clipped(
+    space: spaces.Space[Any], distribution: Distribution, sampled: Any, action: Any
+) -> None:
+    assert distribution_over(space) == distribution
+    is_float = distribution.has_log_std
+    given_action = np.array(sampled, np.float32 if is_float else np.int64)
+    made = unflattener(space)(given_action)
+    assert space.contains(made)
+    np.testing.assert_array_equal(made, action)
+    assert isinstance(made, int) == isinstance(space, spaces.Discrete)
+
+
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3))
+def test_whatever_a_gaussian_samples_the_action_is_in_its_space(sampled: list[float]) -> None:
+    for dtype in (np.float32, np.float64):
+        low, high = np.array([-0.1, 0.3, -1e3]), np.array([0.7, 0.9, 1e3])
+        space = spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
+        assert space.contains(unflattener(space)(np.array(sampled, np.float32)))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(5),
+        spaces.Sequence(spaces.Discrete(2)),
+        spaces.Graph(spaces.Discrete(2), None),
+        spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
+    inside = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Tuple([space])})
+    for whole in (space, inside):
+        for make in (flat_space, flattener):
+            with pytest.raises(InvalidEnvironmentError) as refused:
+                make(whole)
+            message = str(refused.value)
+            assert f"its observation space {space}" in message
+            assert (f"within {whole}" in message) == (whole is inside)
+            assert "is not supported" in message
+            assert "\n" not in message
+            assert refused.value.argument == "env"
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.MultiBinary(3),
+        spaces.Box(0, 5, (2,), np.int64),
+        spaces.Dict({"a": spaces.Discrete(2)}),
+        spaces.Tuple([spaces.Discrete(2)]),
+        spaces.Text(5),
+    ],
+    ids=lambda space: type(space).__name__,
+)
+def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
+    with pytest.raises(InvalidEnvironmentError) as refused:
+        distribution_over(space)
+    assert str(refused.value).startswith(f"its action space {space} is not supported")
+    assert "\n" not in str(refused.value)
+    assert refused.value.argument == "env"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "args", "made", "obs_dim", "distribution"),
+    [
+        ("CartPole-v1", {}, "CartPoleEnv", 4, Categorical(2)),
+        ("Pendulum-v1", {"g": 5.0}, "PendulumEnv", 3, DiagonalGaussian(1)),
+        ("FrozenLake-v1", {"map_name": "8x8"}, "FrozenLakeEnv", 64, Categorical(4)),
+        ("tests.any_envs:tests/Target-v0", {"length": 3}, "TargetEnv", 2, DiagonalGaussian(2)),
+        ("tests.any_envs:PuzzleEnv", {}, "PuzzleEnv", 15, MultiCategorical([3, 2])),
+        ("tests.any_envs:sized_target", {"length": 3}, "TargetEnv", 2, DiagonalGaussian(2)),
+    ],
+)
+def test_an_environment_by_its_id(
+    env_id: str, args: dict[str, Any], made: str, obs_dim: int, distribution: Distribution
+) -> None:
+    environment = make_environment(env_id, args)
+    assert isinstance(environment, GymnasiumEnvironment)
+    assert environment.spaces() == (obs_dim, distribution)
+    env = environment.make_env()
+    assert type(env.unwrapped).__name__ == made
+    env.close()
+
+
+def test_its_arguments_reach_it() -> None:
+    for env_id in ("tests.any_envs:tests/Target-v0", "tests.any_envs:sized_target"):
+        env: Any = make_environment(env_id, {"length": 3}).make_env()  # type: ignore[attr-defined]
+        assert env.unwrapped._length == 3
+    pendulum: Any = GymnasiumEnvironment("Pendulum-v1", {"g": 5.0}).make_env()
+    assert pendulum.unwrapped.g == 5.0
+
+
+def test_a_function_in_a_module_where_the_command_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_beside_me.py").write_text(
+        "from tests.any_envs import TargetEnv\nmake_mine = TargetEnv\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    environment = GymnasiumEnvironment("module_beside_me:make_mine", {"length": 2})
+    assert environment.spaces().obs_dim == 2
+
+
+def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
+    environment = GymnasiumEnvironment("anything at all", {"longest": 4}, PuzzleEnv)
+    assert environment.spaces() == (10, MultiCategorical([3, 2]))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "args", "parts"),
+    [
+        ("NoSuchEnv-v0", {}, ["NoSuchEnv-v0 cannot be made", "NameNotFound", "doesn't exist"]),
+        ("CartPole-v77", {}, ["CartPole-v77 cannot be made", "VersionNotFound"]),
+        ("no_such_module:make", {}, ["ModuleNotFoundError", "no_such_module"]),
+        ("tests.any_envs:no_such_name", {}, ["no_such_name"]),
+        ("tests.any_envs:BrokenEnv", {}, ["BrokenEnv cannot be made", "OSError", "licence"]),
+        ("tests.any_envs:tests/Broken-v0", {}, ["cannot be made", "OSError", "licence"]),
+        ("CartPole-v1", {"wheels": 3}, ["CartPole-v1 cannot be made", "TypeError", "wheels"]),
+        ("tests.any_envs:no_env", {}, ["no_env made a str", "no gymnasium.Env"]),
+        ("tests.any_envs:TextEnv", {}, ["observation space", "Text", "is not supported"]),
+        ("tests.any_envs:BinaryActionEnv", {}, ["action space MultiBinary(4) is not supported"]),
+        ("", {}, ["cannot be made"]),
+    ],
+)
+@pytest.mark.parametrize("ask", [GymnasiumEnvironment.spaces, GymnasiumEnvironment.check])
+def test_one_line_for_an_environment_that_cannot_be_used(
+    ask: Callable[[GymnasiumEnvironment], Any], env_id: str, args: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises(InvalidEnvironmentError) as refused:
+        ask(GymnasiumEnvironment(env_id, args))
+    message = str(refused.value)
+    assert refused.value.argument == "env"
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+def test_an_environment_that_can_be_made_but_not_reset() -> None:
+    environment = GymnasiumEnvironment("tests.any_envs:FailingResetEnv")
+    assert environment.spaces().obs_dim == 2
+    with pytest.raises(InvalidEnvironmentError, match="cannot be played: OSError: the map"):
+        environment.check()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "label"),
+    [
+        ("CartPole-v1", "CartPole-v1"),
+        ("tests.any_envs:tests/Target-v0", "tests.any_envs-tests-Target-v0"),
+        ("a module:f.<locals>.<lambda>", "a-module-f.-locals-.-lambda-"),
+    ],
+)
+def test_the_label_is_a_file_name(env_id: str, label: str) -> None:
+    assert GymnasiumEnvironment(env_id).label == label
+
+
+def test_a_guest_is_found_by_its_id_and_described_with_its_arguments() -> None:
+    guest = make_environment(DEFAULT_ENV, {"max_steps": 7})
+    assert not isinstance(guest, GymnasiumEnvironment)
+    assert guest.args["max_steps"] == 7
+    pendulum = GymnasiumEnvironment("Pendulum-v1", {"g": 5.0, "mass": 2})
+    assert described(pendulum) == "Pendulum-v1 (g=5.0, mass=2)"
+    assert described(pendulum, without=["g", "mass"]) == "Pendulum-v1"
+
+
+def test_a_pickled_environment_is_the_same_even_after_it_was_asked_for_its_spaces() -> None:
+    environment = GymnasiumEnvironment("tests.any_envs:TargetEnv", {"length": 3})
+    before = environment.spaces()
+    again = pickle.loads(pickle.dumps(environment))
+    assert again == environment
+    assert again.spaces() == before
+
+
+def test_envs_step_with_sampled_actions_and_give_vectors() -> None:
+    envs = GymnasiumEnvironment("tests.any_envs:PuzzleEnv", {"shortest": 5}).make_envs(2)
+    first = envs.reset([0, 1], [episode_spec(0, number) for number in range(2)])
+    assert first.shape == (2, 15)
+    assert first.dtype == np.float32
+    answer = envs.step([0, 1], np.array([[2, 1], [0, 0]]))
+    assert answer.obs.shape == (2, 15)
+    assert answer.reward.dtype == np.float64
+    assert answer.terminated.dtype == answer.truncated.dtype == bool
+    envs.close()
+
+
+def test_a_time_limit_of_gymnasiums_truncates() -> None:
+    env = GymnasiumEnvironment("Pendulum-v1", {"max_episode_steps": 3}).make_flat_env()
+    env.reset(seed=0)
+    ends = [env.step(np.zeros(1, np.float32))[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+
+
+def test_a_flat_env_is_an_env_of_flat_observations() -> None:
+    env = FlatEnv(PuzzleEnv())
+    obs, _ = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    assert isinstance(env, gymnasium.Env)
+    with pytest.raises(InvalidEnvironmentError, match="Text"):
+        FlatEnv(_with_text())
+
+
+def _with_text() -> TargetEnv:
+    env = TargetEnv()
+    env.observation_space = spaces.Text(3)  # type: ignore[assignment]
+    return env

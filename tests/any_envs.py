@@ -129,6 +129,14 @@ class SpoiltEnv(TargetEnv):
         return obs, reward, ends[0], ends[1], info
 
 
+class AlwaysSpoiltEnv(TargetEnv):
+    """The third reward of every episode is NaN."""
+
+    def step(self, action: Any) -> Result:
+        obs, reward, *ends, info = super().step(action)
+        return obs, math.nan if self._steps == 3 else reward, ends[0], ends[1], info
+
+
 class NoisyStepEnv(TargetEnv):
     """Rewards have noise of NumPy's global generator."""
 
@@ -198,6 +206,11 @@ class FailingResetEnv(TargetEnv):
 def sized_target(length: int = 8, scale: float = 1.0) -> TargetEnv:
     """A function that makes an environment."""
     return TargetEnv(length=length, scale=scale)
+
+
+def any_size(size: Any = None) -> TargetEnv:
+    """A function that makes an environment, whatever it is told."""
+    return TargetEnv()
 
 
 def no_env() -> Any:

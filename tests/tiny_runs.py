@@ -53,9 +53,9 @@ class Interfered:
         self._before(self._pool, policy, self._count)
         self._count += 1
 
-    def collect(self, policy: Any, specs: Any) -> Any:
+    def collect(self, policy: Any, specs: Any, *following: Any) -> Any:
         self._interfere(policy)
-        return self._collector.collect(policy, specs)
+        return self._collector.collect(policy, specs, *following)
 
     def unroll(self, policy: Any, times: int = 1) -> Any:
         self._interfere(policy)

@@ -19,15 +19,16 @@ from workflow_rl.training.options import GroupedCommand, training_options
 @click.command("train-async", cls=GroupedCommand)
 @training_options
 def train_async(**options: Any) -> None:
-    """Train a blue agent asynchronously.
+    """Train an agent asynchronously: on CAGE-2, or on any Gymnasium environment.
 
     Worker processes play complete episodes, acting by themselves with a copy of the policy, and
     return them; nobody waits for anybody's step. The run is kept in a folder of its own, with its
     config, metrics, checkpoints, TensorBoard events and learning curve.
 
     \b
-    Example:
+    Examples:
       train-async --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+      train-async --env CartPole-v1 --total-steps 50000
     """
     run_command("async", options)
 

@@ -34,7 +34,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup)
 def main() -> None:
-    """Train and score blue agents for CybORG's CAGE Challenge 2."""
+    """Train and score agents: for CybORG's CAGE Challenge 2, or any Gymnasium environment."""
 
 
 if __name__ == "__main__":

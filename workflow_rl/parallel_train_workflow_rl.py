@@ -19,7 +19,7 @@ from workflow_rl.training.options import GroupedCommand, training_options
 @click.command("train-sync", cls=GroupedCommand)
 @training_options
 def train_sync(**options: Any) -> None:
-    """Train a blue agent synchronously.
+    """Train an agent synchronously: on CAGE-2, or on any Gymnasium environment.
 
     All environments step together: one batched forward pass chooses everybody's action, and the
     next waits until the slowest has stepped. By default every environment has a process of its
@@ -27,8 +27,9 @@ def train_sync(**options: Any) -> None:
     checkpoints, TensorBoard events and learning curve.
 
     \b
-    Example:
+    Examples:
       train-sync --n-envs 100 --red-agent RedMeanderAgent --total-episodes 10000
+      train-sync --env CartPole-v1 --total-steps 50000
     """
     run_command("sync", options)
 

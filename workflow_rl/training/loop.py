@@ -82,7 +82,7 @@ def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
     except (RuntimeError, KeyError, ValueError) as error:
         reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
         why = reasons.get(type(error), f"it has no {error.args[0]}")
-        raise CheckpointError(f"the agent to begin with does not fit this run: {why}") from None
+        raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
 
 
 def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:

@@ -14,6 +14,7 @@ import click
 from agents.numpy_policy import ACTIVATIONS, FORWARD
 from agents.ppo_config import CORRECTIONS, PPOConfig
 from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
+from workflow_rl.collection.gymnasium_env import SETTINGS
 from workflow_rl.training.config import BATCHINGS, DEVICES, WHEN_FULL, TrainConfig
 from workflow_rl.training.presets import PRESETS
 
@@ -290,6 +291,9 @@ def _option_under(heading: str) -> Callable[..., Any]:
         field_name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
         if field_name in defaults:
             settings.setdefault("default", defaults[field_name])
+            if field_name in SETTINGS and defaults[field_name] is not None:
+                own, others = _shown(defaults[field_name]), _shown(SETTINGS[field_name])
+                settings["show_default"] = f"CAGE-2: {own}; other environments: {others}"
         return click.option(*names, cls=GroupedOption, heading=heading, **settings)
 
     return option
@@ -300,6 +304,10 @@ def plain_option(*names: str, **settings: Any) -> click.Option:
     if isinstance(settings.get("type"), click.IntRange):
         settings.setdefault("metavar", "N")
     return click.Option(names, **{"show_default": True, **settings})
+
+
+def _shown(default: Any) -> str:
+    return {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
 
 
 def given_options() -> frozenset[str]:

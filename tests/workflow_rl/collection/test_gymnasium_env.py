@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import PuzzleEnv, TargetEnv
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -32,6 +33,8 @@ from workflow_rl.collection.gymnasium_env import (
     flattener,
     unflattener,
 )
+from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.slots import first_slots, player_in
 
 OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),
@@ -308,6 +311,31 @@ def test_envs_step_with_sampled_actions_and_give_vectors() -> None:
     assert answer.reward.dtype == np.float64
     assert answer.terminated.dtype == answer.truncated.dtype == bool
     envs.close()
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "tests.any_envs:PuzzleEnv", "Pendulum-v1"])
+def test_unrolls_are_the_pieces_of_whole_episodes(env_id: str) -> None:
+    """As long as nothing is learned in between: its random numbers go on too."""
+    environment = GymnasiumEnvironment(env_id)
+    obs_dim, distribution = environment.spaces()
+    parameters = PolicyParameters(
+        (np.zeros((obs_dim, distribution.n_outputs), np.float32),),
+        (np.zeros(distribution.n_outputs, np.float32),),
+        "tanh",
+        log_std=np.zeros(distribution.n_outputs, np.float32) if distribution.has_log_std else None,
+        distribution=distribution,
+    )
+    slots = first_slots(0, (), n_envs=2)
+    player = player_in(environment.make_envs(2), slots)
+    unrolls = [player.unroll(NumpyPolicy(parameters), 5) for _ in range(8)]
+    for episode in (0, 1):
+        pieces = [t for unroll in unrolls for t in unroll if t.episode == episode]
+        whole = play_episode(environment.make_envs(1), NumpyPolicy(parameters), slots[episode].spec)
+        n_steps = sum(piece.length for piece in pieces)
+        assert pieces[-1].ended == (n_steps == whole.length)
+        for name in ("obs", "action", "log_prob", "reward"):
+            together = np.concatenate([getattr(piece, name) for piece in pieces])
+            assert together.tobytes() == getattr(whole, name)[:n_steps].tobytes()
 
 
 def test_a_time_limit_of_gymnasiums_truncates() -> None:

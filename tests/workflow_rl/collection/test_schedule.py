@@ -21,7 +21,14 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.schedule import BegunBatch, ExactLag, FreeRunning, PlayBatch, Share
+from workflow_rl.collection.schedule import (
+    BegunBatch,
+    ExactLag,
+    FollowingBatch,
+    FreeRunning,
+    PlayBatch,
+    Share,
+)
 from workflow_rl.collection.slots import first_slots
 from workflow_rl.collection.worker_pool import (
     POLL_SECONDS,
@@ -86,7 +93,9 @@ class Workers:
     def close(self) -> None:
         self.closed.set()
 
-    def play_batch(self, policy: NumpyPolicy, share: Share) -> Rollout:
+    def play_batch(
+        self, policy: NumpyPolicy, share: Share, following: FollowingBatch = lambda: None
+    ) -> Rollout:
         while not self.at_once and not self.allowed.acquire(timeout=0.02):
             if self.cancelled.is_set():
                 raise CancelledError
@@ -181,10 +190,10 @@ def test_resumed_with_the_batches_begun_it_goes_on_alike(lag, updates):
 def test_a_batch_that_failed_is_still_to_be_collected():
     workers = Workers()
 
-    def play_batch(policy: NumpyPolicy, share: Share) -> Rollout:
+    def play_batch(policy: NumpyPolicy, share: Share, following: FollowingBatch) -> Rollout:
         if share.first_episode == 2:
             raise TooManyFailuresError("the workers")
-        return workers.play_batch(policy, share)
+        return workers.play_batch(policy, share, following)
 
     with Counting(workers, play_batch, 1) as schedule:
         for update in range(2):
@@ -207,7 +216,7 @@ def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
         finally:
             failed.set()
 
-    def failing_second(policy: NumpyPolicy, share: Share) -> Rollout:
+    def failing_second(policy: NumpyPolicy, share: Share, following: FollowingBatch) -> Rollout:
         return rollout_of(0, policy) if share.first_episode == 0 else fail()
 
     def failing_batches(newest: Any) -> Any:
@@ -398,7 +407,7 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
         schedule: Any = ExactLag(
-            pool, collector, lambda policy, _: collector.unroll(policy), lambda _: Share(0, 0), 1
+            pool, collector, lambda policy, *_: collector.unroll(policy), lambda _: Share(0, 0), 1
         )
         if kind == "free":
             collector.unroll_work().add_rounds(1)

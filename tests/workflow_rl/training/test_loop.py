@@ -92,9 +92,9 @@ class Interfered:
         self.collector, self.before = collector, before
         self.start_slots = collector.start_slots
 
-    def collect(self, policy, specs):
+    def collect(self, policy, specs, *following):
         self.before(policy, specs)
-        return self.collector.collect(policy, specs)
+        return self.collector.collect(policy, specs, *following)
 
     def unroll(self, policy, times=1):
         self.before(policy, None)

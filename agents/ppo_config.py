@@ -22,8 +22,8 @@ class PPOConfig:
     estimation, as if there were none) or "vtrace".
     max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
     (Sample Factory's counts minibatches, and the lag it names is masked already.)
-    network: of `networks.NETWORKS`. log_std_init: log standard deviation of continuous actions at the
-    start. clip_range_final: where the clip range falls to by the run's end; None is nowhere.
+    network: of `networks.NETWORKS`. log_std_init: log standard deviation of continuous actions at
+    the start. clip_range_final: where the clip range falls to by the run's end; None is nowhere.
     normalise_obs: shift and scale observations by the running moments of all rollouts before.
     normalise_returns: divide rewards by the running deviation of the discounted return.
     """

@@ -37,16 +37,15 @@ STEPS = {
     "HalfCheetah-v5": 300_000,
 }
 
-MUJOCO = (
-    "--hidden-sizes 256,256 --activation relu --log-std-init -2 --n-envs 4 --num-steps-per-env 128 "
-    "--steps-per-update 512 "
-)
 OURS = {
-    "CartPole-v1": "",
-    "Acrobot-v1": "",
-    "LunarLander-v3": "",
-    "Hopper-v5": MUJOCO,
-    "HalfCheetah-v5": MUJOCO,
+    "CartPole-v1": "--num-steps-per-env 256",
+    "Acrobot-v1": "--n-envs 16 --num-steps-per-env 256 --minibatch-size 512 --epochs 6",
+    "LunarLander-v3": "--n-envs 16 --num-steps-per-env 256 --minibatch-size 512 --epochs 6 "
+    "--discount 0.999 --gae-lambda 0.98 --entropy-coef 0.01",
+    "Hopper-v5": "--num-steps-per-env 256 --learning-rate 6e-4 --minibatch-size 128",
+    "HalfCheetah-v5": "--n-envs 4 --num-steps-per-env 128 --steps-per-update 512 "
+    "--hidden-sizes 256,256 --activation relu --log-std-init -2 --learning-rate 2e-4 --epochs 15 "
+    "--clip-range 0.1 --discount 0.98 --gae-lambda 0.92 --entropy-coef 0.0004 --max-grad-norm 0.8",
 }
 """Options of `train-async` besides --env, --total-steps and --seed."""
 

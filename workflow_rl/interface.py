@@ -79,13 +79,15 @@ def evaluate(
     """Play so many seeded episodes with the agent of a run or checkpoint, on its environment.
 
     env: the function that makes the environment, if it was given to `train`. The same seed gives
-    the same returns, whatever the number of workers. Raises CheckpointError, TooManyFailuresError.
+    the same returns, whatever the number of workers. Raises CheckpointError,
+    InvalidEnvironmentError, TooManyFailuresError.
     """
     path = checkpoint_path(Path(run))
     checkpoint = load_checkpoint(path)
     environment = saved_environment(checkpoint, path)
     if env is not None:
         environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
+    environment.spaces()  # Raises what is wrong with it in one line.
     return evaluate_policy(
         policy_of(checkpoint, path, greedy), environment, episodes, seed, n_workers
     )

@@ -36,6 +36,7 @@ def episode_spec(
 
     Of several variants one is drawn, each as likely.
     """
+    assert not isinstance(variants, str), "several variants, not the letters of one"
     sequence = np.random.SeedSequence([run_seed, stream, number])
     env_seed, action_seed, choice = (int(word) for word in sequence.generate_state(3))
     variant = variants[choice % len(variants)] if variants else ""

@@ -85,7 +85,7 @@ class GymnasiumEnvironment:
 
     @functools.cached_property
     def _spaces(self) -> Spaces:
-        env = self._made()
+        env = self.made()
         try:
             obs_dim = math.prod(flat_space(env.observation_space).shape)
             return Spaces(obs_dim, distribution_over(env.action_space))
@@ -100,7 +100,7 @@ class GymnasiumEnvironment:
         """Make one and try it: see Environment."""
         self.spaces()
         try:
-            return first_difference(self._made, CHECK_STEPS, CHECK_SECONDS)
+            return first_difference(self.made, CHECK_STEPS, CHECK_SECONDS)
         except InvalidEnvironmentError:
             raise
         except Exception as error:
@@ -108,12 +108,15 @@ class GymnasiumEnvironment:
                 ENV, f"{self.env_id} cannot be played: {_in_one_line(error)}"
             ) from error
 
-    def _made(self) -> Env:
+    def made(self) -> Env:
+        """One of them. Raises InvalidEnvironmentError."""
         try:
             env = self.make_env()
         except Exception as error:
+            local = re.search(r"__main__|<", self.env_id)
+            hint = ". Give the function that makes it as env" if local else ""
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} cannot be made: {_in_one_line(error)}"
+                ENV, f"{self.env_id} cannot be made: {_in_one_line(error)}{hint}"
             ) from error
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(

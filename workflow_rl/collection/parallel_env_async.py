@@ -80,10 +80,11 @@ class AsyncParallelEnv:
 
         if len(batch.trajectories) < len(specs):
             for work, trajectories, busy_seconds in self._play(sources):
-                owner = batch if work is batch.work else self._ahead
-                assert owner is not None
-                owner.trajectories += trajectories
-                owner.busy_seconds += busy_seconds
+                # Of a batch that was begun and then given up, workers may still send some.
+                for owner in (batch, self._ahead):
+                    if owner is not None and owner.work is work:
+                        owner.trajectories += trajectories
+                        owner.busy_seconds += busy_seconds
                 if len(batch.trajectories) == len(specs):
                     break
         return Rollout(

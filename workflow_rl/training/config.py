@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -116,6 +117,10 @@ class TrainConfig:
         if self.mode not in MODES:
             raise ConfigError("mode", f"{self.mode!r} is not one of {', '.join(MODES)}")
         object.__setattr__(self, "env_args", dict(self.environment.args))
+        try:
+            json.dumps(self.env_args)
+        except TypeError as error:
+            raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
         if self.ppo is None:
             object.__setattr__(self, "ppo", default_ppo(self.environment))
         if self.total_episodes is None and self.total_steps is None:
@@ -288,10 +293,13 @@ class TrainConfig:
         those of other environments, which may have any name, are under env_args.
         """
         values = dataclasses.asdict(dataclasses.replace(self, make_env=None))
-        del values["make_env"]
-        if self.env in guests:
-            values |= values.pop("env_args")
-        return values
+        del values["make_env"], values["env_args"]
+        return {**values, **self.named_env_args}
+
+    @property
+    def named_env_args(self) -> dict[str, Any]:
+        """env_args as they stand in files."""
+        return dict(self.env_args) if self.env in guests else {"env_args": dict(self.env_args)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:

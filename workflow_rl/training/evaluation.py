@@ -217,7 +217,7 @@ def evaluate(**options: Any) -> None:
         checkpoint: Checkpoint = load_checkpoint(path)
         actor = policy_of(checkpoint, path, greedy=not options["stochastic"])
         environment = saved_environment(checkpoint, path)
-        environment.check()
+        environment.spaces()  # Raises what is wrong with it in one line.
         if options["video"] is not None:
             video = record_video(actor, environment, options["video"], options["seed"])
         evaluation = evaluate_policy(

@@ -326,7 +326,7 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
     return {
         "mode": config.mode,
         "env": config.env,
-        **config.environment.args,
+        **config.named_env_args,
         "seed": config.seed,
         "n_envs": config.n_envs,
         "n_workers": config.n_workers,

@@ -98,7 +98,8 @@ def load_agent(
     """The agent of a run folder (its best, if there is one) or of a checkpoint file.
 
     greedy: choose the likeliest actions, or else sample them as in training. env: the function that
-    made the environment of the run, if it was no module's. Raises CheckpointError.
+    made the environment of the run, if it was no module's. Raises CheckpointError, and
+    InvalidEnvironmentError if the environment cannot be made.
     """
     file = checkpoint_path(Path(path))
     checkpoint = load_checkpoint(file)
@@ -108,7 +109,7 @@ def load_agent(
         environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(policy, np.asarray, int)
-    made = environment.make_env()
+    made = environment.made()
     try:
         return Agent(policy, flattener(made.observation_space), unflattener(made.action_space))
     finally:

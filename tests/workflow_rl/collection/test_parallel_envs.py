@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -199,3 +202,42 @@ def test_greedy_policy_travels_to_the_workers(policy, specs):
     rollout = collect_async(CountingEnv, greedy, specs)
     for trajectory in rollout.trajectories:
         assert np.array_equal(trajectory.action, policy.outputs(trajectory.obs).argmax(axis=1))
+
+
+def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
+    """One episode of the first collection is held up; meanwhile the rest of it and the following
+    one are played, an evaluation comes in between, a worker is killed, and nothing is lost."""
+    first, second, other = (
+        [episode_spec(seed, number, RED_AGENTS) for number in range(6)] for seed in (3, 4, 5)
+    )
+    plain = SerialEnvs(CountingEnv, 1)
+    expected = [
+        [play_episode(plain, policy, spec) for spec in specs] for specs in (first, second, other)
+    ]
+    later = NumpyPolicy(policy.parameters, policy_version=5)
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncParallelEnv(pool)
+        os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
+        threading.Timer(1.0, os.kill, (pool._workers[0].process.pid, signal.SIGCONT)).start()
+        one = collector.collect(policy, first, lambda: (later, second))
+        ahead = collector._ahead
+        assert ahead is not None
+        assert len(ahead.trajectories) >= 5, "the other worker had nothing else to do"
+        evaluated = collector.collect(policy, other)
+        pool._workers[1].process.kill()
+        two = collector.collect(later, second)
+    same_trajectories(one.trajectories, expected[0])
+    same_trajectories(evaluated.trajectories, expected[2])
+    same_trajectories(
+        [t._replace(policy_version=4) for t in two.trajectories],
+        expected[1],
+    )
+    assert {t.policy_version for t in two.trajectories} == {5}
+
+
+def test_what_follows_is_dropped_if_something_else_does(policy, specs, expected, same_trajectories):
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncParallelEnv(pool)
+        elsewhere = [episode_spec(9, number, RED_AGENTS) for number in range(4)]
+        collector.collect(policy, specs, lambda: (policy, elsewhere))
+        same_trajectories(collector.collect(policy, specs).trajectories, expected)

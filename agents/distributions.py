@@ -28,6 +28,9 @@ Rows: TypeAlias = NDArray[np.int64]
 Uniforms: TypeAlias = NDArray[np.float64]
 
 
+BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
+
+
 class Distribution(Protocol):
     """Of actions, given what the actor's network puts out for an observation.
 
@@ -75,11 +78,8 @@ class Categorical:
         """By inverse transform sampling."""
         _, cumulative, log_prob = prepared
         cumulative = cumulative[rows]
-        total = cumulative[:, -1:]
-        # Rounding can put the threshold at the total itself, past the last choice there is.
-        threshold = np.minimum(
-            uniforms.astype(np.float32) * total, np.nextafter(total, np.float32(0))
-        )
+        # float32 rounds a number close below 1 up to it: past the last choice there is.
+        threshold = np.minimum(uniforms.astype(np.float32), BELOW_ONE) * cumulative[:, -1:]
         action = (cumulative <= threshold).sum(axis=1)
         return action, log_prob[rows, action]
 

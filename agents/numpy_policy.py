@@ -90,7 +90,7 @@ def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> Fl
 def likely_repeats(obs: NDArray[Any]) -> bool:
     """Whether observations [N, D] are of a kind that repeats bit for bit: a few integers, not
     measurements nor pictures. It depends on their type alone, so that runs do not differ in it."""
-    return obs.dtype.kind in "biu" and obs[:1].nbytes <= REMEMBERED_BYTES
+    return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= REMEMBERED_BYTES
 
 
 class NumpyPolicy:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -138,7 +139,8 @@ class MultiCategorical:
     @staticmethod
     def _joined(choices: Sequence[Choice]) -> Choice:
         actions, log_probs = zip(*choices, strict=True)
-        return np.stack(actions, axis=1), np.sum(log_probs, axis=0, dtype=np.float32)
+        # Not by np.sum, which adds one row of many choices in another order than several rows.
+        return np.stack(actions, axis=1), functools.reduce(np.add, log_probs)
 
 
 @dataclass(frozen=True)

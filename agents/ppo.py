@@ -339,6 +339,9 @@ class PPOAgent:
     def _load_policy(self, state: Mapping[str, Any]) -> None:
         if saved_distribution(state) != self.distribution:
             raise ValueError(f"its actions are {saved_distribution(state)}")
+        for name in ("obs_moments", "return_scale"):
+            if name in state and name not in self._statistics():
+                raise ValueError(f"it has {name}, and this run does not normalise by them")
         self.network.load_state_dict(state["network"])
         for name, statistics in self._statistics().items():
             statistics.load_state_dict(state[name])

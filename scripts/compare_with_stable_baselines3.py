@@ -163,8 +163,11 @@ def call(*arguments: str | Path) -> None:
     )
 
 
-def comparison_table(rows: list[dict[str, Any]]) -> PrettyTable:
-    """A line an environment: mean and standard error of the returns, and median seconds."""
+def comparison_table(rows: list[dict[str, Any]], budget: int | None = None) -> PrettyTable:
+    """A line an environment: mean and standard error of the returns, and median seconds.
+
+    budget: of the runs that count; None: STEPS.
+    """
     table = PrettyTable(
         [
             *("environment", "steps", "seeds", "SB3 return", "our return"),
@@ -174,10 +177,11 @@ def comparison_table(rows: list[dict[str, Any]]) -> PrettyTable:
     )
     table.set_style(TableStyle.SINGLE_BORDER)
     table.align["environment"] = "l"
-    for env, steps in STEPS.items():
+    for env in STEPS:
+        steps = budget or STEPS[env]
+        its_rows = [row for row in rows if (row["env"], row["steps"]) == (env, steps)]
         of = {
-            trainer: [row for row in rows if (row["env"], row["trainer"]) == (env, trainer)]
-            for trainer in TRAINERS
+            trainer: [row for row in its_rows if row["trainer"] == trainer] for trainer in TRAINERS
         }
         if not all(of.values()):
             continue
@@ -211,18 +215,19 @@ def main(
 ) -> None:
     """Train with both on the same steps, and print a table of returns and wall time."""
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    done = {(row["env"], row["trainer"], row["seed"]) for row in rows}
+    done = {(row["env"], row["steps"], row["trainer"], row["seed"]) for row in rows}
     for seed in range(seeds):
         for env in envs:
             for trainer in trainers:
-                if (env, trainer, seed) in done:
+                budget = steps or STEPS[env]
+                if (env, budget, trainer, seed) in done:
                     continue
                 train = train_theirs if trainer == TRAINERS[0] else train_ours
-                result = train(env, steps or STEPS[env], seed)
-                rows.append({"env": env, "trainer": trainer, "seed": seed, **result})
+                row = {"env": env, "steps": budget, "trainer": trainer, "seed": seed}
+                rows.append({**row, **train(env, budget, seed)})
                 click.echo(rows[-1])
                 write_text(path, json.dumps(rows, indent=1) + "\n")
-    click.echo(comparison_table(rows))
+    click.echo(comparison_table(rows, steps))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from agents.ppo_config import PPOConfig as PPOConfig
 from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training import loop
 from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
+from workflow_rl.training.command import warn_if_results_vary
+from workflow_rl.training.config import ConfigError
 from workflow_rl.training.config import TrainConfig as TrainConfig
 from workflow_rl.training.evaluation import Evaluation, evaluate_policy
 from workflow_rl.training.run_dir import make_run_folder
@@ -45,25 +47,25 @@ def train(
     run_dir: where the run is kept, a new or empty folder; None: one in `runs`. env: a function that
     makes the environment, called with config.env_args, instead of the one that config.env names,
     which is then only its name; it is sent to the workers by cloudpickle. resume: go on with the
-    run in run_dir. init_from: a run or checkpoint whose agent it begins with.
+    run in run_dir, past its end if the config's is later. init_from: a run or checkpoint whose
+    agent it begins with. Leaves torch deterministic, with config.learner_threads threads.
 
     Raises ConfigError, RunDirError, CheckpointError; TooManyFailuresError and NotFiniteError once a
     checkpoint has been saved.
     """
     if env is not None:
         config = config.with_env(env)
-    path = (
-        Path(run_dir)
-        if run_dir is not None
-        else make_run_folder(config.mode, config.environment.label)
-    )
-    loop.train(
-        dataclasses.replace(config, device=loop.usable_device(config.device)),
-        path,
-        resumed=load_checkpoint(path / "checkpoint.pt") if resume else None,
-        init_from=None if init_from is None else load_checkpoint(checkpoint_path(Path(init_from))),
-        quiet=quiet,
-    )
+    config = dataclasses.replace(config, device=loop.usable_device(config.device))
+    begin_with = None if init_from is None else load_checkpoint(checkpoint_path(Path(init_from)))
+    resumed = None
+    if resume:
+        if run_dir is None:
+            raise ConfigError("run_dir", "None: give the folder of the run to resume")
+        resumed = load_checkpoint(Path(run_dir) / "checkpoint.pt")
+        config.require_same_run(resumed.config)
+    warn_if_results_vary(config)
+    path = Path(run_dir or make_run_folder(config.mode, config.environment.label))
+    loop.train(config, path, resumed, begin_with, quiet)
     return path
 
 

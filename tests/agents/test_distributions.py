@@ -299,3 +299,19 @@ def test_the_gradient_of_a_log_probability_is_finite_where_actions_are_ruled_out
     (log_prob + entropy).sum().backward()
     assert leaf.grad is not None
     assert torch.isfinite(leaf.grad).all()
+
+
+@pytest.mark.parametrize("n_choices", [2, 8, 9, 17])
+def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
+    """NumPy adds up a single row of eight and more in another order than several."""
+    distribution = MultiCategorical([3] * n_choices)
+    random = np.random.default_rng(0)
+    outputs = random.normal(size=(40, distribution.n_outputs)).astype(np.float32)
+    uniforms = random.random((40, distribution.n_draws))
+    prepared = distribution.prepare(outputs)
+    _, together = distribution.sample(prepared, np.arange(40), uniforms)
+    alone = [
+        distribution.sample(distribution.prepare(outputs[[n]]), np.zeros(1, int), uniforms[[n]])[1]
+        for n in range(40)
+    ]
+    assert np.array_equal(together, np.concatenate(alone))

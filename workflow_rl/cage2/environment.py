@@ -43,6 +43,8 @@ class Cage2:
                 raise InvalidEnvironmentError(
                     name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
                 )
+        if type(self.max_steps) is not int:
+            raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
         if self.max_steps < 1:
             raise InvalidEnvironmentError(
                 "max_steps", f"{self.max_steps} is too small: it must be 1 or greater"

@@ -89,6 +89,10 @@ class GymnasiumEnvironment:
         try:
             obs_dim = math.prod(flat_space(env.observation_space).shape)
             return Spaces(obs_dim, distribution_over(env.action_space))
+        except AttributeError as error:
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
+            ) from error
         finally:
             env.close()
 
@@ -100,6 +104,7 @@ class GymnasiumEnvironment:
         """Make one and try it: see Environment."""
         self.spaces()
         try:
+            self._require_true_space()
             return first_difference(self.made, CHECK_STEPS, CHECK_SECONDS)
         except InvalidEnvironmentError:
             raise
@@ -107,6 +112,25 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be played: {_in_one_line(error)}"
             ) from error
+
+    def _require_true_space(self) -> None:
+        """Raises InvalidEnvironmentError if the first observation is not as the space says."""
+        env = self.made()
+        try:
+            seen, _ = env.reset(seed=0)
+            declared = env.observation_space
+            is_box = isinstance(declared, spaces.Box)  # Whose flatten casts as well.
+            flat = np.asarray(seen if is_box else spaces.flatten(declared, seen)).ravel()
+            as_seen = flattener(declared)(seen)
+        finally:
+            env.close()
+        same = flat.shape == flat_space(declared).shape and np.allclose(
+            flat.astype(np.float64), as_seen.astype(np.float64), rtol=1e-3, equal_nan=True
+        )
+        if not same:
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} shows {seen!r}, which its space {declared} does not hold"
+            )
 
     def made(self) -> Env:
         """One of them. Raises InvalidEnvironmentError."""
@@ -125,10 +149,15 @@ class GymnasiumEnvironment:
         return env
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"env_id": self.env_id, "args": self.args, "factory": self.factory}
+        # Ids that the caller's own script registered are not known in the workers.
+        registered = gymnasium.registry.get(self.env_id)
+        state = {"env_id": self.env_id, "args": self.args, "factory": self.factory}
+        return {"environment": state, "registered": registered}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        vars(self).update(state)
+        vars(self).update(state["environment"])
+        if state["registered"] is not None:
+            gymnasium.registry.setdefault(self.env_id, state["registered"])
 
 
 def _factory_named(env_id: str) -> Callable[..., Env] | None:
@@ -181,10 +210,13 @@ def flat_space(space: spaces.Space[Any]) -> spaces.Box:
     _require_supported(space, space)
     flat = spaces.flatten_space(space)
     assert isinstance(flat, spaces.Box)
+    if not math.prod(flat.shape):
+        raise InvalidEnvironmentError(ENV, f"its observation space {space} holds no numbers")
     dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
     if flat.dtype.kind in "biu" and flat.low.min() >= 0 and flat.high.max() <= 255:
         dtype = np.uint8
-    return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
+    with np.errstate(over="ignore"):  # The largest float64 stands for infinity.
+        return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
 
 
 def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> None:

@@ -11,6 +11,10 @@ from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.slots import Slot
 
 
+class NotFiniteError(ValueError):
+    """An environment gave an observation or a reward that is NaN or infinite."""
+
+
 class Rollout(NamedTuple):
     """Trajectories in the order of their episodes and steps, and how long they took.
 
@@ -85,9 +89,9 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     """Share of the workers' wall time spent stepping or acting, resets included, from 0 to 1.
 
     Both are sums over all workers: over a collection, or over a whole run, learning included. Where
-    workers run freely, a batch may have been played in part before the one before it arrived: that
-    of a single update can be above 1, not that of the run. Where workers outnumber the cores,
-    waiting for a core in the middle of a step counts as busy.
+    workers run freely, or begin with the next batch, a batch may have been played in part before
+    the one before it arrived: that of a single update can be above 1, not that of the run. Where
+    workers outnumber the cores, waiting for a core in the middle of a step counts as busy.
     """
     return busy_seconds / worker_seconds
 

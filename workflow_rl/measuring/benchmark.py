@@ -38,7 +38,13 @@ from workflow_rl.training.config import (
     TrainConfig,
     usable_cores,
 )
-from workflow_rl.training.options import chosen_env, env_options, guest_options, plain_option
+from workflow_rl.training.options import (
+    chosen_env,
+    env_options,
+    guest_options,
+    plain_option,
+    spelling,
+)
 
 if TYPE_CHECKING:
     from agents.numpy_policy import NumpyPolicy
@@ -352,8 +358,7 @@ def benchmark(**options: Any) -> None:
         )
         rates = measure(variants, options["rounds"], options["seconds"], options["quiet"])
     except ConfigError as error:
-        hint = "--" + error.field_name.replace("_", "-")
-        raise click.BadParameter(str(error), param_hint=hint) from None
+        raise click.BadParameter(str(error), param_hint=spelling(error.field_name)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, WorkerError) as error:

@@ -22,7 +22,8 @@ import click
 from tqdm import tqdm
 
 from agents.ppo_config import PPOConfig
-from workflow_rl.collection.environment import DEFAULT_ENV, described, guests, make_environment
+from workflow_rl.collection.environment import described, guests
+from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
 from workflow_rl.measuring.compare_modes_report import (
     RETURN_WINDOW,
@@ -37,7 +38,6 @@ from workflow_rl.training.config import (
     ConfigError,
     Mode,
     TrainConfig,
-    default_ppo,
     usable_cores,
 )
 from workflow_rl.training.learning_curve import running_mean
@@ -47,12 +47,14 @@ from workflow_rl.training.options import (
     env_options,
     guest_options,
     plain_option,
+    spelling,
 )
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_dir import RunDirError, read_metrics
 
 DEFAULT_MODES = ("sync", "async", "lag-1", *PRESETS)
 REFERENCE = "async"
+CAGE2_TARGET = -60.0
 
 _LAG = re.compile(r"lag-([1-9]\d*)(-vtrace)?")
 
@@ -91,8 +93,7 @@ def mode_config(name: str, **settings: Any) -> TrainConfig:
     of_ppo = {field.name for field in dataclasses.fields(PPOConfig)} & own.keys()
     ppo = {field: own.pop(field) for field in of_ppo}
     mode: Mode = "sync" if name == "sync" else "async"
-    trained_on = make_environment(settings.get("env", DEFAULT_ENV), settings.get("env_args", {}))
-    return TrainConfig(mode, ppo=default_ppo(trained_on, **ppo), **{**settings, **own})
+    return TrainConfig(mode, **{**settings, **own, "ppo": ppo})
 
 
 def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str, TrainConfig]:
@@ -278,7 +279,7 @@ _OPTIONS: list[click.Parameter] = [
                  help="Env steps of every run, instead of episodes."),
     click.Option(["--episodes-per-update"], type=_COUNT, metavar="N",
                  help="Of the modes that collect complete episodes.  [default: the trainers']"),
-    click.Option(["--target-return"], type=FiniteRange(), default=-60.0, show_default=True,
+    click.Option(["--target-return"], type=FiniteRange(), show_default="CAGE-2: -60",
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
     *env_options(plain_option),
@@ -305,6 +306,13 @@ def compare_modes(**options: Any) -> None:
     _check_outputs(options)
     ks = list(dict.fromkeys(options["envs_per_actor"]))
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))
+    if options["target_return"] is None:
+        if names and options["env"] not in guests:
+            raise click.BadParameter(
+                f"give the return that modes are to reach on {options['env']}",
+                param_hint="--target-return",
+            )
+        options["target_return"] = CAGE2_TARGET
     if options["png_path"] is not None and not names:
         raise click.BadParameter("only modes are drawn: give --modes as well", param_hint="--png")
     own = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
@@ -324,14 +332,14 @@ def compare_modes(**options: Any) -> None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             runs = train_all(configs, options["n_seeds"], folder, options["quiet"])
     except ConfigError as error:
-        hint = "--" + error.field_name.replace("_", "-")
+        hint = spelling(error.field_name)
         hint = {"--n-workers": "--n-actors"}.get(hint, hint)
         raise click.BadParameter(str(error), param_hint=hint) from None
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
-    except TooManyFailuresError as error:
+    except (TooManyFailuresError, NotFiniteError) as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
     _report({name: runs[name] for name in names}, runs, ks, next(iter(configs.values())), options)

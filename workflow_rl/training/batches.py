@@ -14,7 +14,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.rollout import Collector, Rollout, in_order
+from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, in_order
 from workflow_rl.collection.schedule import (
     Batches,
     BegunBatch,
@@ -32,10 +32,6 @@ from workflow_rl.collection.work import Work
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training.checkpoint import TrainingState
 from workflow_rl.training.config import TrainConfig
-
-
-class NotFiniteError(ValueError):
-    """An environment gave an observation or a reward that is NaN or infinite."""
 
 
 def make_schedule(

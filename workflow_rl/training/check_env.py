@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
@@ -66,10 +67,14 @@ def check_env(
 
 def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
     env = environment.make_env()
+    checked = env
+    # Gymnasium's own wrappers would hide from its checker what is within.
+    while isinstance(checked, OrderEnforcing | PassiveEnvChecker | TimeLimit):
+        checked = checked.env
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            gymnasium_check_env(env.unwrapped, skip_render_check=True)
+            gymnasium_check_env(checked, skip_render_check=True)
         except Exception as error:
             problem = str(error).strip() or type(error).__name__
             click.echo(f"gymnasium     fails: {problem}")

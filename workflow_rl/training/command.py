@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 def run_command(mode: Mode, options: dict[str, Any]) -> None:
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
+    from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
     from workflow_rl.training.checkpoint import CheckpointError
-    from workflow_rl.training.loop import NotFiniteError, stopped_by_signals, train, usable_device
+    from workflow_rl.training.loop import stopped_by_signals, train, usable_device
     from workflow_rl.training.run_dir import RunDirError, make_run_folder
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
@@ -162,10 +163,13 @@ def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, A
         raise click.UsageError(
             f"--resume {run_path}: its config is not one of this version of the package"
         ) from None
-    is_finished = (run_path / "summary.json").exists()
+    state = checkpoint.training
+    is_finished = config.progress(state.episodes, state.env_steps) >= 1 and (
+        (run_path / "summary.json").exists()
+    )
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(config, options).items():
-        before = {**config.to_dict(), **config.to_dict()["ppo"]}[name]
+        before = {**config.to_dict(), **config.to_dict()["ppo"]}.get(name)
         goes_on = is_finished and name in ("total_episodes", "total_steps")
         if name in config.free_on_resume or (goes_on and before is not None and value > before):
             changes[name] = value

@@ -68,7 +68,8 @@ class TrainConfig:
     env, env_args: the environment's id and its arguments, see `collection.environment`. make_env:
     a function that makes it, of which env is only the name; not kept with the run.
     total_episodes, total_steps: where the run ends, one of the two; the other is None.
-    ppo: None asks for the environment's own defaults.
+    ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have the
+    environment's own defaults.
     n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
     that follows from the rest (see `workers_for`); the values in use replace it.
     preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
@@ -110,7 +111,7 @@ class TrainConfig:
     max_worker_failures: int = 10
     slow_worker_ms: float = 0.0
     slow_worker_share: float = 0.1
-    ppo: PPOConfig = None  # type: ignore[assignment]
+    ppo: PPOConfig = None  # type: ignore[assignment]  # PPOConfig | Mapping[str, Any] | None
     make_env: Callable[..., Env] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -121,8 +122,8 @@ class TrainConfig:
             json.dumps(self.env_args)
         except TypeError as error:
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
-        if self.ppo is None:
-            object.__setattr__(self, "ppo", default_ppo(self.environment))
+        if not isinstance(self.ppo, PPOConfig):
+            object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
         if self.total_episodes is None and self.total_steps is None:
             for name in ("total_episodes", "total_steps"):
                 object.__setattr__(self, name, self.environment.settings.get(name))
@@ -263,6 +264,17 @@ class TrainConfig:
         return (
             FREE_ON_RESUME if self.episodes_per_update is not None else FREE_ON_RESUME - {"n_envs"}
         )
+
+    def require_same_run(self, saved: Mapping[str, Any]) -> None:
+        """Raises ConfigError where it differs from the config of a run to be resumed, as `to_dict`
+        gave it, in what must not: but for `free_on_resume` and a later end."""
+        before = TrainConfig.from_dict(saved).to_dict()
+        for name, value in self.to_dict().items():
+            later = name in ("total_episodes", "total_steps") and None not in (value, before[name])
+            if name in self.free_on_resume or (later and value >= before[name]):
+                continue
+            if value != before.get(name):
+                raise ConfigError(name, f"{value}, but the run to resume has {before.get(name)}")
 
     def with_env(self, make_env: Callable[..., Env]) -> TrainConfig:
         """The same run on the environments that this function makes, called with env_args.

@@ -69,8 +69,11 @@ def evaluate_policy(
     seed: int = 0,
     n_workers: int | None = None,
     quiet: bool = True,
+    worker_timeout: float = 60.0,
 ) -> Evaluation:
     """Play so many episodes, spread over `n_workers` (None: one a core).
+
+    worker_timeout: seconds, of which an episode must not take more.
 
     An episode depends on the seed and its number alone. Raises TooManyFailuresError.
     """
@@ -81,7 +84,9 @@ def evaluate_policy(
     start = time.perf_counter()
     n_workers = min(n_workers or usable_cores(), episodes)
     with (
-        WorkerPool(environment.make_envs, n_workers, preload=environment.preload) as pool,
+        WorkerPool(
+            environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
+        ) as pool,
         tqdm(total=episodes, unit="ep", disable=quiet) as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
@@ -133,8 +138,14 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
         ) from None
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
     envs = SerialEnvs(lambda: FlatEnv(recorded), 1)
-    play_episode(envs, actor, spec)
-    envs.close()
+    try:
+        play_episode(envs, actor, spec)
+    except Exception as error:
+        raise InvalidEnvironmentError(
+            "video", f"{environment.env_id} could not be drawn: {error}"
+        ) from None
+    finally:
+        envs.close()
     return folder / f"{environment.label}-episode-0.mp4"
 
 
@@ -148,6 +159,10 @@ class DispatchingCommand(click.Command):
             command: click.Command = attribute(guests[env_id].evaluate)
             return command.make_context(info_name, args, *more, **extra)
         return super().make_context(info_name, args, *more, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs whatever command the context was made for."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
 
 def _trained_env(args: Sequence[str]) -> str:
@@ -180,6 +195,9 @@ _OPTIONS: list[click.Parameter] = [
                  help="The same seed gives the same scores, whatever the number of workers."),
     click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
                  help="Worker processes.  [default: one a core]"),
+    click.Option(["--worker-timeout"], type=click.FloatRange(min=0, min_open=True), default=60.0,
+                 show_default=True, metavar="X",
+                 help="Seconds within which a worker must have played an episode."),
     click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
                  help="Where to write the scores.  [default: evaluation.json in the run folder, if "
                       "its default checkpoint is scored with its likeliest actions]"),
@@ -227,6 +245,7 @@ def evaluate(**options: Any) -> None:
             options["seed"],
             options["n_workers"],
             options["quiet"],
+            options["worker_timeout"],
         )
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None

@@ -26,11 +26,10 @@ from agents.ppo import PPOAgent, UpdateMetrics
 from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.rollout import Collector, Rollout, utilisation
+from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
-from workflow_rl.training.batches import NotFiniteError as NotFiniteError
 from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -344,7 +343,9 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "episodes_per_second_run": state.episodes / state.wall_seconds,
         "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
         "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "return_mean_last_300": float(np.mean(state.recent_returns or [float("nan")])),
+        "return_mean_last_300": float(np.mean(state.recent_returns))
+        if state.recent_returns
+        else None,
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
     }

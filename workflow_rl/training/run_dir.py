@@ -93,6 +93,8 @@ class RunDir:
                 )
             if not os.access(path, os.W_OK):
                 raise PermissionError(13, "it is not writable")
+            # It is not finished any more.
+            (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             self._write_metrics()
         except OSError as error:

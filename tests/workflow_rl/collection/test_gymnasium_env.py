@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -358,3 +359,49 @@ def _with_text() -> TargetEnv:
     env = TargetEnv()
     env.observation_space = spaces.Text(3)  # type: ignore[assignment]
     return env
+
+
+class Liar(gymnasium.Env[Any, Any]):
+    """Declares one space and shows something else."""
+
+    def __init__(self, declared: spaces.Space[Any], shown: Any) -> None:
+        self.observation_space, self._shown = declared, shown
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._shown, {}
+
+    def step(self, action: Any) -> Any:
+        return self._shown, 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("declared", "shown"),
+    [
+        (spaces.Box(0, 255, (1,), np.uint8), np.array([0.7])),
+        (spaces.Box(0, 100, (1,), np.int64), np.array([300])),
+        (spaces.Box(-1, 1, (4,)), np.zeros(5, np.float32)),
+    ],
+)
+def test_observations_that_the_space_does_not_hold_are_refused(declared: Any, shown: Any) -> None:
+    environment = GymnasiumEnvironment("liar", {}, lambda: Liar(declared, shown))
+    with pytest.raises(InvalidEnvironmentError, match="does not hold"):
+        environment.check()
+
+
+def test_a_space_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="holds no numbers"):
+        flat_space(spaces.Box(-1, 1, (0,)))
+
+
+def test_an_id_that_only_the_callers_script_registered_reaches_the_workers() -> None:
+    gymnasium.register("OnlyHere-v0", lambda: gymnasium.make("CartPole-v1").unwrapped)
+    try:
+        sent = cloudpickle.dumps(GymnasiumEnvironment("OnlyHere-v0"))
+    finally:
+        del gymnasium.registry["OnlyHere-v0"]
+    try:
+        assert cloudpickle.loads(sent).spaces().obs_dim == 4
+    finally:
+        gymnasium.registry.pop("OnlyHere-v0", None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
 import math
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -533,12 +535,10 @@ def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_
 
 def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
     """The run ends, and says why."""
-    calls = tmp_path / "calls"
+    here = os.getpid()
 
     def make_env() -> TargetEnv:
-        with calls.open("a") as file:
-            file.write("x")
-        if len(calls.read_text()) > 1:
+        if os.getpid() != here:
             raise OSError("no more licences")
         return TargetEnv()
 
@@ -554,3 +554,54 @@ def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path: Path) 
     config = config_of("tests.any_envs:tests/Target-v0", env_args={"length": 4})
     summary = run(tmp_path / "run", config)
     assert summary["env_steps"] == 4 * summary["episodes"] >= 300
+
+
+def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
+    """Its summary is of the shorter run; nothing may take it for finished."""
+    config = TrainConfig("async", env="CartPole-v1", total_steps=300, steps_per_update=100)
+    path = interface.train(config, tmp_path / "run")
+    longer = dataclasses.replace(config, total_steps=3000)
+    assert (path / "summary.json").exists()
+
+    class Stopping:
+        def __init__(self, collector):
+            self.collector, self.start_slots = collector, collector.start_slots
+
+        def collect(self, *arguments):
+            raise StopRequested(2)
+
+    with pytest.raises(StopRequested):
+        loop.train(
+            longer,
+            path,
+            load_checkpoint(path / "checkpoint.pt"),
+            collector_of=lambda pool, config: Stopping(loop.make_collector(pool, config)),
+        )
+    assert not (path / "summary.json").exists()
+    interface.train(longer, path, resume=True)
+    assert load_checkpoint(path / "checkpoint.pt").training.env_steps >= 3000
+
+
+@pytest.mark.parametrize("change", [{"seed": 9}, {"n_envs": 3}, {"env_args": {"length": 3}}])
+def test_another_run_is_not_resumed(change, tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200, steps_per_update=100)
+    path = interface.train(config, tmp_path / "run")
+    before = (path / "config.json").read_text()
+    with pytest.raises(ConfigError, match="but the run to resume has"):
+        interface.train(dataclasses.replace(config, **change), path, resume=True)
+    assert (path / "config.json").read_text() == before
+
+
+def test_some_fields_of_ppo_leave_the_others_to_the_environment():
+    config = TrainConfig("async", env="CartPole-v1", ppo={"discount": 0.9})  # type: ignore[arg-type]
+    assert config.ppo.discount == 0.9
+    assert config.ppo.normalise_obs
+
+
+def test_a_normalised_agent_does_not_begin_a_run_that_does_not_normalise(tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
+    path = interface.train(config, tmp_path / "run")
+    plain = TrainConfig("async", env="CartPole-v1", total_steps=200, ppo={"normalise_obs": False})  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match="obs_moments"):
+        interface.train(plain, tmp_path / "other", init_from=path)
+    assert not (tmp_path / "other").exists()

@@ -361,3 +361,21 @@ def test_a_final_evaluation(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "2 episodes, seed 0" in result.output
     assert len(json.loads((tmp_path / "run" / "evaluation.json").read_text())["returns"]) == 2
+
+
+def test_final_evaluation_of_cage2_is_its_own(tmp_path):
+    options = ["--simulator", "compiled", "--total-episodes", "4", "--episodes-per-update", "4"]
+    options += ["--hidden-sizes", "4", "--final-evaluation", "1", "--quiet"]
+    result = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert "RedMeanderAgent" in result.output
+    assert (tmp_path / "run" / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize("value", ["abc", "1.5", "null", "0"])
+def test_an_argument_of_cage2_of_another_type_is_refused(value):
+    result = CliRunner().invoke(
+        main, ["train-async", "--env-arg", f"max_steps={value}", "--dry-run"]
+    )
+    assert result.exit_code == 2, result.output
+    assert "--max-steps" in result.output

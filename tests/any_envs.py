@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,28 @@ def no_env() -> Any:
 
 gymnasium.register("tests/Target-v0", TargetEnv)
 gymnasium.register("tests/Broken-v0", BrokenEnv)
+
+
+class SlowEnv(gymnasium.Env[Any, Any]):
+    """Steps that wait 5 ms, and episodes of 10 to 500 of them, as the seed decides."""
+
+    def __init__(self, step_seconds: float = 0.005) -> None:
+        self.observation_space = spaces.Box(0, 1, (8,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._step_seconds = step_seconds
+        self._steps_left = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps_left = int(self.np_random.integers(10, 501))
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Result:
+        time.sleep(self._step_seconds)
+        self._steps_left -= 1
+        return self._obs(), float(action == 0), False, self._steps_left == 0, {}
+
+    def _obs(self) -> Any:
+        return self.np_random.random(8, np.float32)

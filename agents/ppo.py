@@ -320,7 +320,10 @@ class PPOAgent:
         return {name: one for name, one in both.items() if one is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises RuntimeError if the network has another shape."""
+        """Continue from `state_dict()`.
+
+        Raises RuntimeError, KeyError or ValueError if it does not fit.
+        """
         self._load_policy(state)
         # A copy: the optimizer would keep the given tensors and change them.
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))

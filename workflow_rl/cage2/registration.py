@@ -38,6 +38,7 @@ def register_envs() -> None:
             evaluation_arguments=evaluation_arguments,
             measured={"stock": {"simulator": "cyborg-stock"}, "cyborg": {"simulator": "cyborg"}},
             fastest={"simulator": "compiled"},
+            target_return=-60.0,
         )
     )
 

@@ -96,7 +96,8 @@ class Guest:
     evaluate: the command that scores an agent on it, "module:name"; evaluation_arguments: what it
     is told for a run of these arguments.
     measured: the arguments that `benchmark` measures it with, by the name of each way.
-    fastest: those that comparisons of many runs use unless told otherwise.
+    fastest: those that comparisons of many runs use unless told otherwise. target_return: what such
+    runs are to reach.
     """
 
     env_id: str
@@ -109,6 +110,7 @@ class Guest:
     evaluation_arguments: Callable[[Mapping[str, Any]], list[str]]
     measured: Mapping[str, Mapping[str, Any]]
     fastest: Mapping[str, Any]
+    target_return: float
 
 
 guests: dict[str, Guest] = {}

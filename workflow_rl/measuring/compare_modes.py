@@ -54,7 +54,6 @@ from workflow_rl.training.run_dir import RunDirError, read_metrics
 
 DEFAULT_MODES = ("sync", "async", "lag-1", *PRESETS)
 REFERENCE = "async"
-CAGE2_TARGET = -60.0
 
 _LAG = re.compile(r"lag-([1-9]\d*)(-vtrace)?")
 
@@ -307,12 +306,13 @@ def compare_modes(**options: Any) -> None:
     ks = list(dict.fromkeys(options["envs_per_actor"]))
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))
     if options["target_return"] is None:
-        if names and options["env"] not in guests:
+        guest = guests.get(options["env"])
+        if names and guest is None:
             raise click.BadParameter(
                 f"give the return that modes are to reach on {options['env']}",
                 param_hint="--target-return",
             )
-        options["target_return"] = CAGE2_TARGET
+        options["target_return"] = None if guest is None else guest.target_return
     if options["png_path"] is not None and not names:
         raise click.BadParameter("only modes are drawn: give --modes as well", param_hint="--png")
     own = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}

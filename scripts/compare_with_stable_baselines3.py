@@ -39,7 +39,8 @@ STEPS = {
 
 OURS = {
     "CartPole-v1": "--num-steps-per-env 256",
-    "Acrobot-v1": "--n-envs 16 --num-steps-per-env 256 --minibatch-size 512 --epochs 6",
+    "Acrobot-v1": "--n-envs 16 --num-steps-per-env 256 --learning-rate 7e-4 --minibatch-size 128 "
+    "--epochs 6 --gae-lambda 0.94",
     "LunarLander-v3": "--n-envs 16 --num-steps-per-env 256 --minibatch-size 512 --epochs 6 "
     "--discount 0.999 --gae-lambda 0.98 --entropy-coef 0.01",
     "Hopper-v5": "--num-steps-per-env 256 --learning-rate 6e-4 --minibatch-size 128",

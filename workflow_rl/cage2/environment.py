@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agents.distributions import Categorical
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from agents.numpy_policy import Actor
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.views import (
+    ACTION_SETS,
+    OBSERVATIONS,
+    ViewedEnvs,
+    ViewingActor,
+    action_set,
+    view_size,
+)
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -17,8 +26,13 @@ from workflow_rl.collection.environment import (
     Spaces,
 )
 
-MIXED = "mixed"
-RED_AGENT_CHOICES = (*RED_AGENTS, MIXED)
+MIXTURES = {
+    "mixed": RED_AGENTS,
+    "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
+}
+"""What every episode draws its red agent from. Little is to be learned from one that sleeps."""
+
+RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 
 
@@ -26,19 +40,27 @@ SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 class Cage2:
     """CAGE Challenge 2 against a red agent. Raises InvalidEnvironmentError, naming the argument.
 
-    red_agent: of RED_AGENT_CHOICES; "mixed" draws one of the three for every episode. max_steps:
-    after which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
+    red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
+    which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
+    observation, actions: what Blue's policy sees and chooses from, see `views`.
     """
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
     simulator: str = "cyborg"
+    observation: str = "table"
+    actions: str = "all"
 
     env_id: ClassVar[str] = DEFAULT_ENV
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
 
     def __post_init__(self) -> None:
-        for name, choices in (("red_agent", RED_AGENT_CHOICES), ("simulator", SIMULATORS)):
+        for name, choices in (
+            ("red_agent", RED_AGENT_CHOICES),
+            ("simulator", SIMULATORS),
+            ("observation", OBSERVATIONS),
+            ("actions", ACTION_SETS),
+        ):
             if getattr(self, name) not in choices:
                 raise InvalidEnvironmentError(
                     name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
@@ -52,7 +74,7 @@ class Cage2:
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """All three."""
+        """All of them."""
         return dataclasses.asdict(self)
 
     @property
@@ -63,7 +85,7 @@ class Cage2:
     @property
     def variants(self) -> tuple[str, ...]:
         """The red agents that every episode draws one from."""
-        return RED_AGENTS if self.red_agent == MIXED else (self.red_agent,)
+        return MIXTURES.get(self.red_agent, (self.red_agent,))
 
     @property
     def episode_steps(self) -> int:
@@ -88,10 +110,8 @@ class Cage2:
         return "workflow_rl.cage2.cyborg_preload"
 
     def spaces(self) -> Spaces:
-        """52 bits and 145 actions."""
-        from workflow_rl.cage2.cyborg_env import OBS_SIZE
-
-        return Spaces(OBS_SIZE, Categorical(len(ACTION_NAMES)))
+        """52 bits and 145 actions, unless the view is another."""
+        return Spaces(view_size(self.observation), Categorical(len(action_set(self.actions))))
 
     def check(self) -> str | None:
         """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.
@@ -109,8 +129,23 @@ class Cage2:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         return None
 
+    def bare_actor(self, actor: Actor) -> Actor:
+        """The actor, trained in these envs, as one of the 52 bits and all 145 actions."""
+        if not self._has_own_view:
+            return actor
+        return ViewingActor(actor, self.observation, self.actions)
+
+    @property
+    def _has_own_view(self) -> bool:
+        return (self.observation, self.actions) != (Cage2.observation, Cage2.actions)
+
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """So many envs, of that simulator alone. The compiled ones step in one call."""
+        """So many envs as Blue's policy sees them."""
+        envs = self._make_bare_envs(n_envs)
+        return ViewedEnvs(envs, self.observation, self.actions) if self._has_own_view else envs
+
+    def _make_bare_envs(self, n_envs: int) -> EnvBatch:
+        # Of one simulator alone: a worker imports no other. The compiled ones step in one call.
         if self.simulator == "compiled":
             from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 

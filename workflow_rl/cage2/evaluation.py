@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from tqdm import tqdm
@@ -36,9 +36,6 @@ from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerPool
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.evaluation import play_with_progress
-
-if TYPE_CHECKING:
-    from agents.numpy_policy import NumpyPolicy
 
 MAXIMUM_EPISODES = 1_000_000
 
@@ -99,20 +96,22 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
 
 
-def load_policy(path: Path, greedy: bool = True) -> NumpyPolicy:
-    """A checkpoint's actor. Raises CheckpointError, also if it is not one for CAGE-2."""
-    from workflow_rl.training import saved_agent
-    from workflow_rl.training.checkpoint import CheckpointError
+def load_policy(path: Path, greedy: bool = True) -> Actor:
+    """A checkpoint's actor on the 52 bits. Raises CheckpointError, also if it is not for CAGE-2."""
+    from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
+    from workflow_rl.training.saved_agent import policy_of, saved_environment
 
-    policy = saved_agent.load_policy(path, greedy)
-    spaces = Cage2().spaces()
+    checkpoint = load_checkpoint(path)
+    policy = policy_of(checkpoint, path, greedy)
+    environment = saved_environment(checkpoint, path)
+    spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
     if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise CheckpointError(
             f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
             f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
         )
-    return policy
+    return environment.bare_actor(policy)
 
 
 _OPTIONS: list[click.Parameter] = [

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from workflow_rl.cage2.environment import RED_AGENT_CHOICES, Cage2
+from workflow_rl.cage2.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.collection.environment import InvalidEnvironmentError
 
 
@@ -15,7 +16,8 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
     """Decorators, made by an `option` like click's."""
     return [
         option("--red-agent", type=click.Choice(RED_AGENT_CHOICES), default=Cage2.red_agent,
-               help="Who attacks. mixed draws one of the three for every episode."),
+               help="Who attacks. mixed draws one of the three for every episode; attackers does "
+                    "so too, but seldom the one that sleeps."),
         option("--max-steps", type=click.IntRange(min=1), default=Cage2.max_steps,
                help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
         option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream", "compiled"]),
@@ -25,13 +27,20 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
                     "this package's own, which plays the same episodes."),
         option("--stock-simulator", is_flag=True,
                help="csle-cyborg without the speed-ups."),
+        option("--observation", type=click.Choice(OBSERVATIONS), default=Cage2.observation,
+               help="What the policy sees: the 52 bits of a step, or also what Blue remembers of "
+                    "the steps before."),
+        option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
+               help="What it chooses from: all 145 actions, or those that can do any good."),
     ]  # fmt: skip
 
 
 def chosen_args(options: Mapping[str, Any]) -> dict[str, Any]:
     """Cage2's arguments that follow from the options given."""
     args = {
-        name: options[name] for name in ("red_agent", "max_steps", "simulator") if name in options
+        name: options[name]
+        for name in ("red_agent", "max_steps", "simulator", "observation", "actions")
+        if name in options
     }
     if options.get("stock_simulator"):
         args["simulator"] = chosen_simulator({"simulator": Cage2.simulator, **options})

@@ -30,8 +30,11 @@ def register_envs() -> None:
         Guest(
             env_id=ENV_ID,
             make=make_cage2,
-            argument_names=("red_agent", "max_steps", "simulator"),
-            option_names=("red_agent", "max_steps", "simulator", "stock_simulator"),
+            argument_names=("red_agent", "max_steps", "simulator", "observation", "actions"),
+            option_names=(
+                *("red_agent", "max_steps", "simulator", "stock_simulator"),
+                *("observation", "actions"),
+            ),
             options="workflow_rl.cage2.options:training_options",
             chosen_args=chosen_args,
             evaluate="workflow_rl.cage2.evaluation:evaluate",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from agents.distributions import Distribution
+from agents.numpy_policy import Actor
 from workflow_rl.collection.env_batch import EnvBatch
 
 
@@ -83,6 +84,10 @@ class Environment(Protocol):
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """So many of them, in a worker."""
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """An actor of these envs as one of the environment that everybody knows, if the envs show
+        or take something else."""
 
 
 @dataclass(frozen=True)

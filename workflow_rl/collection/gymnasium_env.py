@@ -18,6 +18,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.numpy_policy import Actor
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.env_batch import Env, SerialEnvs
 from workflow_rl.collection.environment import InvalidEnvironmentError, Spaces
@@ -78,6 +79,10 @@ class GymnasiumEnvironment:
     def make_flat_env(self) -> FlatEnv:
         """One of them, as workers step it."""
         return FlatEnv(self.make_env())
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """The same."""
+        return actor
 
     def make_envs(self, n_envs: int) -> SerialEnvs:
         """So many of them, in a worker."""

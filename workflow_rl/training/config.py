@@ -320,7 +320,9 @@ class TrainConfig:
         ppo = {**values["ppo"], "hidden_sizes": tuple(values["ppo"]["hidden_sizes"])}
         guest = guests.get(values.get("env", DEFAULT_ENV))
         if guest is not None:
-            values["env_args"] = {name: values.pop(name) for name in guest.argument_names}
+            values["env_args"] = {
+                name: values.pop(name) for name in guest.argument_names if name in values
+            }
         return cls(**{**values, "ppo": PPOConfig(**ppo)})
 
 

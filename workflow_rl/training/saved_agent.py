@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from agents.networks import NETWORKS
-from agents.numpy_policy import NumpyPolicy
+from agents.numpy_policy import Actor, NumpyPolicy
 from agents.ppo import saved_distribution
 from agents.running_statistics import RunningMoments
 from workflow_rl.collection.environment import Environment
@@ -74,7 +74,7 @@ class Agent:
 
     def __init__(
         self,
-        policy: NumpyPolicy,
+        policy: Actor,
         flatten: Callable[[Any], np.ndarray],
         unflatten: Callable[[Any], Any],
     ) -> None:
@@ -108,7 +108,7 @@ def load_agent(
     if env is not None:
         environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
     if not isinstance(environment, GymnasiumEnvironment):
-        return Agent(policy, np.asarray, int)
+        return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()
     try:
         return Agent(policy, flattener(made.observation_space), unflattener(made.action_space))

@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.meander import (
+    act_as_meander,
+    learn_as_meander,
+    meanders_options,
+)
 from workflow_rl.cage2.compiled.random import randbelow, shuffle_nibbles
 from workflow_rl.cage2.compiled.state import CYBORG_FAILS, NONE
 from workflow_rl.cage2.compiled.tables import (
@@ -15,17 +20,13 @@ from workflow_rl.cage2.compiled.tables import (
     ENTERPRISE_SUBNET,
     ESCALATE,
     EXPLOIT,
-    FALSE,
-    GROUPS_OF_MEANDER,
     IMPACT,
     LEADS_TO_ENTERPRISE,
     N_HOSTS,
     N_SUBNET_HOSTS,
-    N_SUBNETS,
     OT_HOST,
     RED_SLEEP,
     SUBNET_HOSTS,
-    SUBNETS_BY_HOST,
     TRUE,
     USER,
 )
@@ -108,44 +109,21 @@ def b_line(s: Any) -> None:
 
 @compiled
 def meander(s: Any) -> None:
-    """`RedMeanderAgent.get_action`."""
+    """`RedMeanderAgent.get_action`: by chance one of the targets that its program leaves."""
     learn_as_meander(s)
-    if s.meander_escalated >> OT_HOST & 1:
-        s.meander_last_host = OT_HOST
-        s.red_kind = IMPACT
-        s.red_target = OT_HOST
+    kind, targets = meanders_options(s)
+    if kind == RED_SLEEP:
+        s.error = CYBORG_FAILS
         return
-    for i in range(N_SUBNETS):
-        subnet = int(SUBNETS_BY_HOST[i])
-        if (s.known_subnets & ~s.meander_subnets) >> subnet & 1:
-            s.meander_subnets |= 1 << subnet
-            s.red_kind = DISCOVER_SYSTEMS
-            s.red_target = subnet
-            return
-    addresses = shuffle_nibbles(s, address_order(int(s.first_address)), N_HOSTS)
-    host = first_in(addresses, s.known_addresses & ~s.meander_scanned)
-    if host != NONE:
-        s.meander_scanned |= 1 << host
-        s.red_kind = DISCOVER_SERVICES
-        s.red_target = host
-        return
-    hostnames = shuffle_nibbles(s, IN_ORDER, N_HOSTS)
-    lost = s.meander_mapped & ~s.meander_exploited
-    host = first_in(hostnames, s.known_hostnames & ~s.meander_escalated & ~lost)
-    if host != NONE:
-        s.meander_escalated |= 1 << host
-        s.meander_last_host = host
-        s.red_kind = ESCALATE
-        s.red_target = host
-        return
-    host = first_in(addresses, s.known_addresses & ~s.meander_exploited)
-    if host != NONE:
-        s.meander_exploited |= 1 << host
-        s.meander_last_address = host
-        s.red_kind = EXPLOIT
-        s.red_target = host
-        return
-    s.error = CYBORG_FAILS
+    order = IN_ORDER
+    if kind in (DISCOVER_SERVICES, ESCALATE, EXPLOIT):
+        order = shuffle_nibbles(s, address_order(int(s.first_address)), N_HOSTS)
+        if kind != DISCOVER_SERVICES:
+            # It shuffles both, and then finds which of them it needs.
+            hostnames = shuffle_nibbles(s, IN_ORDER, N_HOSTS)
+            if kind == ESCALATE:
+                order = hostnames
+    act_as_meander(s, int(kind), first_in(order, int(targets)))
 
 
 @compiled
@@ -164,29 +142,3 @@ def first_in(order: int, hosts: int) -> int:
                 return order & 15
             order >>= 4
     return NONE
-
-
-@compiled
-def learn_as_meander(s: Any) -> None:
-    """`RedMeanderAgent._process_success` and `_process_failed_ip`."""
-    if s.meander_last_address != NONE:
-        bit = 1 << int(s.meander_last_address)
-        if s.red_success == TRUE:
-            s.meander_mapped |= bit
-        else:
-            s.meander_exploited &= ~bit
-            for group in GROUPS_OF_MEANDER:
-                given_up = s.meander_escalated & group
-                if given_up != 0:
-                    if given_up & ~(s.meander_mapped & s.meander_exploited):
-                        s.error = CYBORG_FAILS
-                    s.meander_escalated &= ~given_up
-                    s.meander_exploited &= ~given_up
-                    break
-        s.meander_last_address = NONE
-    if s.meander_last_host != NONE:
-        bit = 1 << int(s.meander_last_host)
-        if s.red_success == FALSE:
-            s.meander_escalated &= ~bit
-            s.meander_exploited &= ~(bit & s.meander_mapped)
-        s.meander_last_host = NONE

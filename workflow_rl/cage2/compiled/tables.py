@@ -263,6 +263,17 @@ DECOY_RUNS_ON = np.array(
         for row in DECOYS.values()
     ]
 )
+# Which decoys can be set up on a host at all.
+DECOY_FITS = np.array(
+    [
+        [
+            bool(DECOY_RUNS_ON[decoy, host])
+            and not LISTENING_PORTS[host] >> DECOY_FREE_PORT[decoy] & 1
+            for decoy in range(N_DECOYS)
+        ]
+        for host in range(len(HOSTS))
+    ]
+)
 DECOY_IS_PRIVILEGED = np.array([row[3] for row in DECOYS.values()])
 # Where a host lists the service of each decoy: one that runs on Windows only shares a place with
 # one that runs on Linux only.

@@ -1,0 +1,133 @@
+"""What Blue's policy sees and chooses from: the same around envs and around an actor."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.distributions import Categorical
+from agents.networks import ActorCritic
+from agents.numpy_policy import NumpyPolicy
+from workflow_rl import TrainConfig, load_agent, train
+from workflow_rl.cage2.environment import MIXTURES, Cage2
+from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.views import ViewingActor, action_set
+from workflow_rl.collection.environment import InvalidEnvironmentError
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.play import play_episodes
+
+MEMORY = Cage2("attackers", 20, "compiled", "memory", "useful")
+
+
+def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
+    spaces = environment.spaces()
+    network = ActorCritic(spaces.obs_dim, spaces.distribution, (16,), "tanh", seed=1)
+    return NumpyPolicy(network.policy_parameters(), greedy=greedy)
+
+
+def test_the_useful_actions() -> None:
+    names = {ACTION_NAMES[action] for action in action_set("useful")}
+    assert len(names) == 67
+    assert {"Sleep", "Analyse Op_Host2", "Remove User1", "Restore Op_Server0"} <= names
+    assert {"DecoyFemitter Enterprise1", "DecoyVsftpd User4"} <= names
+    # Of what would do nothing, or no good.
+    assert not {"Monitor", "Restore User0", "Analyse Defender", "DecoyApache User4"} & names
+    assert len(action_set("all")) == len(ACTION_NAMES)
+
+
+def test_spaces() -> None:
+    assert Cage2().spaces() == (4 * len(HOSTS), Categorical(145))
+    assert MEMORY.spaces().obs_dim > 200
+    assert MEMORY.spaces().distribution == Categorical(67)
+
+
+@pytest.mark.parametrize("name", ["observation", "actions"])
+def test_unknown_views_are_refused(name: str) -> None:
+    with pytest.raises(InvalidEnvironmentError, match="'none' is not one of") as error:
+        Cage2(**{name: "none"})
+    assert error.value.argument == name
+
+
+def test_attackers_are_drawn_more_often_than_the_one_that_sleeps() -> None:
+    variants = MEMORY.variants
+    assert set(variants) == set(MIXTURES["mixed"])
+    assert variants.count("SleepAgent") / len(variants) == 0.05
+
+
+def test_both_simulators_show_the_same() -> None:
+    specs = [episode_spec(3, number, MEMORY.variants) for number in range(6)]
+    played = []
+    for simulator in ("compiled", "cyborg"):
+        environment = Cage2("attackers", 20, simulator, "memory", "useful")
+        envs = environment.make_envs(3)
+        episodes = play_episodes(envs, policy_for(environment), specs)
+        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
+        envs.close()
+    for ours, its in zip(*played, strict=True):
+        assert (ours.obs == its.obs).all()
+        assert (ours.action == its.action).all()
+        assert (ours.reward == its.reward).all()
+
+
+def test_an_actor_plays_outside_as_it_does_inside() -> None:
+    """On bare envs, some of which begin while others are in the middle of an episode."""
+    specs = [episode_spec(3, number, MEMORY.variants) for number in range(7)]
+    bare = Cage2("attackers", 20, "compiled")
+    played = []
+    for environment, actor in (
+        (MEMORY, policy_for(MEMORY)),
+        (bare, pickle.loads(pickle.dumps(MEMORY.bare_actor(policy_for(MEMORY))))),
+    ):
+        # More episodes than envs: each begins where another ends.
+        episodes = play_episodes(environment.make_envs(3), actor, specs)
+        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
+    for inside, outside in zip(*played, strict=True):
+        assert (action_set("useful")[inside.action] == outside.action).all()
+        assert (inside.obs[:, :52] == outside.obs).all()
+        assert inside.episode_return == outside.episode_return
+
+
+def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
+    policy = policy_for(MEMORY, greedy=True)
+    together, alone = (ViewingActor(policy, "memory", "useful") for _ in range(2))
+    obs = np.random.default_rng(0).integers(2, size=(3, 52)).astype(np.uint8)
+    for actor, env in ((together, 4), (alone, 0)):
+        actor.reset(0, env)
+        actor.act(obs[:1], [env])
+    together.reset(0, 2)
+    actions, _ = together.act(obs[1:], [4, 2])
+    assert actions[0] == alone.act(obs[1:2], [0])[0][0]
+    alone.reset(0, 0)
+    assert actions[1] == alone.act(obs[2:], [0])[0][0]
+
+
+def test_the_table_alone_needs_no_wrapping() -> None:
+    policy = policy_for(Cage2())
+    assert Cage2().bare_actor(policy) is policy
+
+
+def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
+    env_args = {
+        **{"red_agent": "attackers", "max_steps": 20, "simulator": "compiled"},
+        **{"observation": "memory", "actions": "useful"},
+    }
+    config = TrainConfig(
+        *("async", 8),
+        env_args=env_args,
+        n_workers=1,
+        total_episodes=16,
+        episodes_per_update=8,
+        ppo={"hidden_sizes": (16,)},
+    )
+    run = train(config, tmp_path / "run")
+    policy = load_policy(run / "checkpoint.pt")
+    scores = evaluate_actor(policy, 2, n_workers=1, horizons=[30])
+    assert scores.cells[0].mean < 0
+    agent = load_agent(run)
+    agent.reset()
+    actions = [agent.act(np.zeros(52, np.uint8)) for _ in range(3)]
+    assert set(actions) <= set(action_set("useful").tolist())

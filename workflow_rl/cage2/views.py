@@ -1,0 +1,187 @@
+"""What Blue's policy sees of CAGE-2, and which actions it chooses from.
+
+Around envs (`ViewedEnvs`), so that a policy learns with them, and around such a policy
+(`ViewingActor`), so that it plays wherever the 52 bits and the 145 actions are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.distributions import Actions, Choice
+from agents.numpy_policy import Actor
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.collection.env_batch import EnvBatch, Transitions
+from workflow_rl.collection.episode import EpisodeSpec
+
+OBSERVATIONS = ("table", "memory")
+ACTION_SETS = ("all", "useful")
+
+TABLE_SIZE = 4 * len(HOSTS)
+
+Bits = NDArray[np.uint8]
+Indices = NDArray[np.int64]
+
+
+@functools.cache
+def action_set(name: str) -> Indices:
+    """Indices into ACTION_NAMES of those that the policy chooses from.
+
+    useful: without Monitor, which Blue does at the end of every step anyway, without the Defender,
+    which Red never gains by attacking, without User0, which Red never loses, and without decoys
+    that cannot be set up where they are.
+    """
+    if name == "all":
+        return np.arange(len(ACTION_NAMES))
+    from workflow_rl.cage2.compiled import tables
+
+    def is_useful(action: int) -> bool:
+        kind, host = tables.ACTION_KIND[action], tables.ACTION_HOST[action]
+        if kind in (tables.SLEEP, tables.MONITOR):
+            return bool(kind == tables.SLEEP)
+        if host in (tables.RED_HOST, HOSTS.index("Defender")):
+            return False
+        decoy = kind - tables.FIRST_DECOY
+        return not 0 <= decoy < tables.N_DECOYS or bool(tables.DECOY_FITS[host, decoy])
+
+    return np.array([action for action in range(len(ACTION_NAMES)) if is_useful(action)])
+
+
+class View(Protocol):
+    """What Blue sees in each of several envs, numbered from 0. It is told of every step there."""
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """Episodes begin in M envs: what Blue sees, uint8 [M, D], of obs [M, 52]."""
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """What Blue sees, uint8 [M, D], of the obs [M, 52] that its actions [M] have led to, which
+        are indices into ACTION_NAMES."""
+
+
+class TableView:
+    """The 52 bits as they are."""
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See View."""
+        return obs
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See View."""
+        return obs
+
+
+class MemoryView:
+    """The 52 bits, and what Blue remembers of the steps before: see `compiled.blue_memory`."""
+
+    def __init__(self) -> None:
+        self._memories = np.zeros(0, _blue_memory().MEMORY)
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See View."""
+        missing = max(envs) + 1 - len(self._memories)
+        if missing > 0:
+            new = np.zeros(missing, self._memories.dtype)
+            self._memories = np.concatenate([self._memories, new])
+        shown = self._empty(obs)
+        _blue_memory().begin_memories(self._memories, np.array(envs), _plain(obs), shown)
+        return shown
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See View."""
+        shown = self._empty(obs)
+        _blue_memory().remember_steps(self._memories, np.array(envs), actions, _plain(obs), shown)
+        return shown
+
+    def _empty(self, obs: Bits) -> Bits:
+        return np.empty((len(obs), _blue_memory().N_SHOWN), np.uint8)
+
+
+def _blue_memory() -> Any:
+    # Not before it is needed: numba takes half a second to import.
+    from workflow_rl.cage2.compiled import blue_memory
+
+    return blue_memory
+
+
+def _plain(obs: Bits) -> Bits:
+    """In the one layout that compiled code is compiled for."""
+    return np.array(obs, np.uint8, order="C")
+
+
+def make_view(observation: str) -> View:
+    """That of OBSERVATIONS."""
+    return MemoryView() if observation == "memory" else TableView()
+
+
+def view_size(observation: str) -> int:
+    """How many bits it shows."""
+    if observation == "table":
+        return TABLE_SIZE
+    return int(_blue_memory().N_SHOWN)
+
+
+class ViewedEnvs:
+    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from."""
+
+    def __init__(self, envs: EnvBatch, observation: str, actions: str) -> None:
+        self.n_envs = envs.n_envs
+        self.close = envs.close
+        self._envs = envs
+        self._view = make_view(observation)
+        self._actions = action_set(actions)
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
+        """Begin an episode in each of M envs."""
+        return self._view.begin(envs, self._envs.reset(envs, specs))
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once; actions [M] are indices into the set."""
+        chosen = self._actions[actions]
+        transitions = self._envs.step(envs, chosen)
+        return transitions._replace(obs=self._view.after(envs, chosen, transitions.obs))
+
+
+class ViewingActor:
+    """An actor of `ViewedEnvs`, playing on the 52 bits with all 145 actions."""
+
+    def __init__(self, actor: Actor, observation: str, actions: str) -> None:
+        self.actor = actor
+        self.policy_version = actor.policy_version
+        self._view = make_view(observation)
+        self._actions = action_set(actions)
+        self._last_actions: dict[int, int] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode in env number `env`: see Actor."""
+        assert n_acted == 0, "what the agent remembers of the steps before is not known"
+        self.actor.reset(seed, env)
+        self._last_actions.pop(env, None)
+
+    def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
+        """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor."""
+        chosen, log_probs = self.actor.act(self._seen(obs, envs), envs)
+        actions = self._actions[chosen]
+        self._last_actions.update(zip(envs, actions.tolist(), strict=True))
+        return actions, log_probs
+
+    def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
+        going_on = np.array([env in self._last_actions for env in envs])
+        if not going_on.any():
+            return self._view.begin(envs, obs)
+        if going_on.all():
+            return self._view.after(envs, self._last(envs), obs)
+        first, later = np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()
+        firsts, laters = [envs[row] for row in first], [envs[row] for row in later]
+        shown = self._view.begin(firsts, obs[first])
+        seen = np.empty((len(obs), shown.shape[1]), np.uint8)
+        seen[first] = shown
+        seen[later] = self._view.after(laters, self._last(laters), obs[later])
+        return seen
+
+    def _last(self, envs: Sequence[int]) -> Indices:
+        return np.array([self._last_actions[env] for env in envs])

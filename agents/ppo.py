@@ -23,7 +23,7 @@ from agents.losses import (
 )
 from agents.networks import NETWORKS
 from agents.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
-from agents.ppo_config import PPOConfig
+from agents.ppo_config import Annealed, PPOConfig
 from agents.running_statistics import ReturnScale, RunningMoments
 from agents.torch_distributions import log_prob_and_entropy
 from agents.trajectory import Trajectory, distinct_rows, make_batch, stack_obs
@@ -146,8 +146,7 @@ class PPOAgent:
         """Learn from a rollout; afterwards `policy_version` is one higher.
 
         progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1;
-        the learning rate falls with it linearly to `learning_rate_final`, and the clip range to
-        `clip_range_final`.
+        see `PPOConfig.at`.
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
@@ -159,14 +158,13 @@ class PPOAgent:
         limit = math.inf if config.max_policy_lag is None else config.max_policy_lag
         is_valid = lag <= limit
         valid_fraction = float(n_steps[is_valid].sum() / n_steps.sum())
-        learning_rate = valid_fraction * (
-            config.learning_rate + progress * (config.learning_rate_final - config.learning_rate)
-        )
+        annealed = config.at(progress)
+        learning_rate = valid_fraction * annealed.learning_rate
+        annealed = annealed._replace(learning_rate=learning_rate)
         valid = list(itertools.compress(trajectories, is_valid))
-        clip_range = config.clip_range + progress * (config.final_clip_range - config.clip_range)
         if self.return_scale is not None:
             self.return_scale.update(trajectories)
-        losses = self._learn(valid, learning_rate, clip_range) if valid else [math.nan] * 6
+        losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
             # Only now: the policy that acted saw them with the statistics of the rollouts before.
             self.obs_moments.update(stack_obs(trajectories)[0])
@@ -175,20 +173,18 @@ class PPOAgent:
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         return UpdateMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
 
-    def _learn(
-        self, trajectories: Sequence[Trajectory], learning_rate: float, clip_range: float
-    ) -> list[float]:
+    def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
         """All epochs over the trajectories. Returns the metrics down to explained_variance."""
         config = self.config
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = annealed.learning_rate
 
         obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         for _ in range(config.epochs):
             order = shuffle.permutation(len(batch.action))
-            if not self._run_epoch(obs, batch, order, clip_range, history):
+            if not self._run_epoch(obs, batch, order, annealed, history):
                 break
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
         return [*means, explained_variance(batch.value, batch.return_)]
@@ -261,7 +257,7 @@ class PPOAgent:
         obs: RolloutObs,
         batch: TensorBatch,
         order: np.ndarray,
-        clip_range: float,
+        annealed: Annealed,
         history: list[tuple[Tensor, ...]],
     ) -> bool:
         """One pass over the batch. False if the KL went past its target: learning stops there."""
@@ -282,13 +278,13 @@ class PPOAgent:
             )
             log_ratio = log_prob - minibatch.log_prob
             ratio = log_ratio.exp()
-            policy_loss = clipped_policy_loss(ratio, advantage, clip_range)
+            policy_loss = clipped_policy_loss(ratio, advantage, annealed.clip_range)
             critic_loss = value_loss(value if row is None else value[row], minibatch.return_)
             entropy = entropy.mean()
-            loss = policy_loss + config.value_coef * critic_loss - config.entropy_coef * entropy
+            loss = policy_loss + config.value_coef * critic_loss - annealed.entropy_coef * entropy
             with torch.no_grad():
                 kl = approximate_kl(log_ratio)
-                clipped = clip_fraction(ratio, clip_range)
+                clipped = clip_fraction(ratio, annealed.clip_range)
             history.append(
                 (policy_loss.detach(), critic_loss.detach(), entropy.detach(), kl, clipped)
             )

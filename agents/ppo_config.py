@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agents.numpy_policy import ACTIVATIONS, FORWARD
 
 CORRECTIONS = ("none", "vtrace")
+
+
+class Annealed(NamedTuple):
+    """Hyperparameters that go linearly from where they start to where they end."""
+
+    learning_rate: float
+    clip_range: float
+    entropy_coef: float
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class PPOConfig:
     max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
     (Sample Factory's counts minibatches, and the lag it names is masked already.)
     network: of `networks.NETWORKS`. log_std_init: log standard deviation of continuous actions at
-    the start. clip_range_final: where the clip range falls to by the run's end; None is nowhere.
+    the start. clip_range_final, entropy_coef_final: where these go by the run's end; None: they
+    stay.
     normalise_obs: shift and scale observations by the running moments of all rollouts before.
     normalise_returns: divide rewards by the running deviation of the discounted return.
     """
@@ -49,13 +59,21 @@ class PPOConfig:
     network: str = "mlp"
     log_std_init: float = 0.0
     clip_range_final: float | None = None
+    entropy_coef_final: float | None = None
     normalise_obs: bool = False
     normalise_returns: bool = False
 
-    @property
-    def final_clip_range(self) -> float:
-        """Where the clip range ends: by default, where it begins."""
-        return self.clip_range if self.clip_range_final is None else self.clip_range_final
+    def at(self, progress: float) -> Annealed:
+        """What changes in the course of a run, at this share of it, from 0 to 1."""
+
+        def between(start: float, end: float | None) -> float:
+            return start if end is None else start + progress * (end - start)
+
+        return Annealed(
+            between(self.learning_rate, self.learning_rate_final),
+            between(self.clip_range, self.clip_range_final),
+            between(self.entropy_coef, self.entropy_coef_final),
+        )
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
@@ -91,12 +109,9 @@ class PPOConfig:
             f"one of {', '.join(CORRECTIONS)}",
         )
         _require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
-        _require(
-            self.clip_range_final is None or self.clip_range_final >= 0,
-            "clip_range_final",
-            self.clip_range_final,
-            "0 or greater",
-        )
+        for name in ("clip_range_final", "entropy_coef_final"):
+            value = getattr(self, name)
+            _require(value is None or value >= 0, name, value, "0 or greater")
         _require(
             not self.normalise_advantage or self.minibatch_size > 1,
             "minibatch_size",

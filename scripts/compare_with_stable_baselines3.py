@@ -4,12 +4,14 @@ Its settings are the published ones of RL Baselines3 Zoo 2.9.2 (MIT licence; tho
 HalfCheetah-v4, for there are none of v5), ours are below. Every run is a process of its own, scored
 by the agent it ends with: the mean return of 50 seeded episodes that it was not trained on, with
 the likeliest actions. The two take turns, seed by seed. Rows are added to --json as runs end, and
-runs that it has already are left out, so that the command can be stopped and called again.
+runs that it has already are left out, so that the command can be stopped and called again. Rows
+whose seconds are null were not timed beside others.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -186,12 +188,13 @@ def comparison_table(rows: list[dict[str, Any]], budget: int | None = None) -> P
         }
         if not all(of.values()):
             continue
-        seconds = [statistics.median(row["seconds"] for row in of[t]) for t in TRAINERS]
+        timed = [[row["seconds"] for row in of[t] if row["seconds"] is not None] for t in TRAINERS]
+        theirs, ours = (statistics.median(seconds or [math.nan]) for seconds in timed)
         table.add_row(
             [
                 *(env, f"{steps:,}", "/".join(str(len(of[trainer])) for trainer in TRAINERS)),
                 *(mean_and_error([row["return"] for row in of[t]]) for t in TRAINERS),
-                *(f"{seconds[0]:.0f}", f"{seconds[1]:.0f}", f"{seconds[0] / seconds[1]:.2f}"),
+                *(f"{theirs:.0f}", f"{ours:.0f}", f"{theirs / ours:.2f}"),
             ]
         )
     return table

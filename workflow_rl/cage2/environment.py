@@ -65,6 +65,10 @@ class Cage2:
                 raise InvalidEnvironmentError(
                     name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
                 )
+        if self.observation == "true-state" and self.simulator != "compiled":
+            raise InvalidEnvironmentError(
+                "observation", "true-state is shown by --simulator compiled alone"
+            )
         if type(self.max_steps) is not int:
             raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
         if self.max_steps < 1:

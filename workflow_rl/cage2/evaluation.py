@@ -111,7 +111,10 @@ def load_policy(path: Path, greedy: bool = True) -> Actor:
             f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
             f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
         )
-    return environment.bare_actor(policy)
+    try:
+        return environment.bare_actor(policy)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
 
 
 _OPTIONS: list[click.Parameter] = [

@@ -19,7 +19,7 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.collection.env_batch import EnvBatch, Transitions
 from workflow_rl.collection.episode import EpisodeSpec
 
-OBSERVATIONS = ("table", "memory")
+OBSERVATIONS = ("table", "memory", "true-state")
 ACTION_SETS = ("all", "useful")
 
 TABLE_SIZE = 4 * len(HOSTS)
@@ -101,6 +101,25 @@ class MemoryView:
         return np.empty((len(obs), _blue_memory().N_SHOWN), np.uint8)
 
 
+class TrueStateView:
+    """All that there is: see `compiled.true_state`. states: of the compiled simulator."""
+
+    def __init__(self, states: NDArray[Any]) -> None:
+        self._states = states
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See View."""
+        from workflow_rl.cage2.compiled.true_state import N_SHOWN, show_states
+
+        shown = np.empty((len(obs), N_SHOWN), np.uint8)
+        show_states(self._states, np.array(envs), _plain(obs), shown)
+        return shown
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See View."""
+        return self.begin(envs, obs)
+
+
 def _blue_memory() -> Any:
     # Not before it is needed: numba takes half a second to import.
     from workflow_rl.cage2.compiled import blue_memory
@@ -113,8 +132,13 @@ def _plain(obs: Bits) -> Bits:
     return np.array(obs, np.uint8, order="C")
 
 
-def make_view(observation: str) -> View:
-    """That of OBSERVATIONS."""
+def make_view(observation: str, envs: EnvBatch | None = None) -> View:
+    """That of OBSERVATIONS. Raises ValueError for the true state without envs that show it."""
+    if observation == "true-state":
+        states = getattr(envs, "states", None)
+        if states is None:
+            raise ValueError("the true state is seen in the compiled simulator alone")
+        return TrueStateView(states)
     return MemoryView() if observation == "memory" else TableView()
 
 
@@ -122,6 +146,10 @@ def view_size(observation: str) -> int:
     """How many bits it shows."""
     if observation == "table":
         return TABLE_SIZE
+    if observation == "true-state":
+        from workflow_rl.cage2.compiled.true_state import N_SHOWN
+
+        return N_SHOWN
     return int(_blue_memory().N_SHOWN)
 
 
@@ -132,7 +160,7 @@ class ViewedEnvs:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
-        self._view = make_view(observation)
+        self._view = make_view(observation, envs)
         self._actions = action_set(actions)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:

@@ -19,6 +19,7 @@ from workflow_rl.cage2.views import ViewingActor, action_set
 from workflow_rl.collection.environment import InvalidEnvironmentError
 from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.play import play_episodes
+from workflow_rl.training.checkpoint import CheckpointError
 
 MEMORY = Cage2("attackers", 20, "compiled", "memory", "useful")
 
@@ -131,3 +132,28 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
     agent.reset()
     actions = [agent.act(np.zeros(52, np.uint8)) for _ in range(3)]
     assert set(actions) <= set(action_set("useful").tolist())
+
+
+def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="--simulator compiled"):
+        Cage2(observation="true-state")
+    environment = Cage2("attackers", 20, "compiled", "true-state", "useful")
+    specs = [episode_spec(3, number, MEMORY.variants) for number in range(6)]
+    episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
+    for trajectory in (t for block in episodes for t in block):
+        assert trajectory.obs.shape == (20, environment.spaces().obs_dim)
+        assert trajectory.obs.max() == 1
+        # Who attacks is among what it shows, and the same in every step.
+        assert (trajectory.obs.min(axis=0) == 1).any()
+    with pytest.raises(ValueError, match="true state is seen in the compiled simulator alone"):
+        environment.bare_actor(policy_for(environment))
+
+
+def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> None:
+    env_args = {"simulator": "compiled", "max_steps": 10, "observation": "true-state"}
+    config = TrainConfig(
+        *("async", 4), env_args=env_args, n_workers=1, total_episodes=4, episodes_per_update=4
+    )
+    run = train(config, tmp_path / "run")
+    with pytest.raises(CheckpointError, match="which no evaluation shows"):
+        load_policy(run / "checkpoint.pt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,11 @@ class CompiledEnvs:
         self._max_steps = max_steps
         self._simulator = Simulator(n_envs)
         self._steps_left = np.zeros(n_envs, np.int64)
+
+    @property
+    def states(self) -> NDArray[Any]:
+        """The envs themselves, records `[n_envs]` of `state.STATE`."""
+        return self._simulator.states
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
         """Begin an episode in each of M envs. Returns obs [M, 52]."""

@@ -1,0 +1,95 @@
+"""The true state and Red's program as bits: all that decides, but for the chances to come.
+
+No agent that is scored may see it. Training one that does measures what not seeing costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage2.compiled.jit import compiled, entry_point
+from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST
+from workflow_rl.cage2.compiled.state import KIND, NONE
+from workflow_rl.cage2.compiled.tables import (
+    N_DECOYS,
+    N_EXPLOITS,
+    N_HOSTS,
+    N_SUBNETS,
+    RED_KINDS,
+    TRUE,
+)
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+
+N_MASKS_OF_HOSTS, N_HOSTS_POINTED_AT, N_FLAGS = 9, 4, 4
+N_B_LINE_ACTIONS = LAST + 1
+N_SHOWN = (
+    (4 + N_MASKS_OF_HOSTS + N_HOSTS_POINTED_AT) * N_HOSTS
+    + (1 + N_EXPLOITS + N_DECOYS) * N_HOSTS
+    + N_FLAGS
+    + 2 * N_SUBNETS
+    + len(RED_AGENTS)
+    + N_B_LINE_ACTIONS
+    + len(RED_KINDS)
+    + 1
+)
+
+
+@compiled
+def show_state(s: Any, obs: Any, shown: Any) -> None:
+    """All of it, uint8 `[N_SHOWN]`, after the bits of the observation, uint8 `[52]`."""
+    shown[:] = 0
+    n = len(obs)
+    shown[:n] = obs
+    for hosts in (
+        s.is_owned,
+        s.has_malware,
+        s.known_addresses,
+        s.known_hostnames,
+        s.scanned_by_session,
+        s.meander_scanned,
+        s.meander_exploited,
+        s.meander_escalated,
+        s.meander_mapped,
+    ):
+        for host in range(N_HOSTS):
+            shown[n + host] = hosts >> host & 1
+        n += N_HOSTS
+    # The last one names a host only after some actions.
+    for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
+        if host < N_HOSTS:
+            shown[n + host] = 1
+        n += N_HOSTS
+    for host in range(N_HOSTS):
+        shown[n] = s.n_red_sessions[host] > 0
+        for exploit in range(N_EXPLOITS):
+            shown[n + 1 + exploit] = s.known_ports[host] >> exploit & 1
+        n += 1 + N_EXPLOITS
+        process = s.first_process[host]
+        while process != NONE:
+            kind = s.processes[process].kind & KIND
+            if kind < N_DECOYS:
+                shown[n + kind] = 1
+            process = s.processes[process].next
+        n += N_DECOYS
+    for flag in (s.ot_running, s.ot_active, s.ot_listed_with_pid, s.knows_ot_service):
+        shown[n] = flag
+        n += 1
+    for subnets in (s.known_subnets, s.meander_subnets):
+        for subnet in range(N_SUBNETS):
+            shown[n + subnet] = subnets >> subnet & 1
+        n += N_SUBNETS
+    shown[n + s.red_agent] = 1
+    n += len(RED_AGENTS)
+    if s.red_agent == B_LINE:
+        shown[n + s.b_line_action] = 1
+    n += N_B_LINE_ACTIONS
+    shown[n + s.red_kind] = 1
+    n += len(RED_KINDS)
+    shown[n] = s.red_success == TRUE
+
+
+@entry_point
+def show_states(states: Any, chosen: Any, obs: Any, shown: Any) -> None:
+    """Of the M chosen of N envs. obs `[M, 52]`, shown `[M, N_SHOWN]`, uint8."""
+    for i in range(len(chosen)):
+        show_state(states[chosen[i]], obs[i], shown[i])

@@ -13,6 +13,7 @@ from agents.numpy_policy import Actor
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.views import (
     ACTION_SETS,
+    LONGEST_OPENING,
     OBSERVATIONS,
     ViewedEnvs,
     ViewingActor,
@@ -42,7 +43,8 @@ class Cage2:
 
     red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
     which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
-    observation, actions: what Blue's policy sees and chooses from, see `views`.
+    observation, actions: what Blue's policy sees and chooses from. openings: share of the episodes
+    that begin with steps made for it. See `views`.
     """
 
     red_agent: str = "B_lineAgent"
@@ -50,6 +52,7 @@ class Cage2:
     simulator: str = "cyborg"
     observation: str = "table"
     actions: str = "all"
+    openings: float = 0.0
 
     env_id: ClassVar[str] = DEFAULT_ENV
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
@@ -68,6 +71,12 @@ class Cage2:
         if self.observation == "true-state" and self.simulator != "compiled":
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by --simulator compiled alone"
+            )
+        if not 0 <= self.openings <= 1:
+            raise InvalidEnvironmentError("openings", f"{self.openings} is not from 0 to 1")
+        if self.openings and self.max_steps <= LONGEST_OPENING:
+            raise InvalidEnvironmentError(
+                "openings", f"they have up to {LONGEST_OPENING} steps: --max-steps must be more"
             )
         if type(self.max_steps) is not int:
             raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
@@ -146,7 +155,9 @@ class Cage2:
     def make_envs(self, n_envs: int) -> EnvBatch:
         """So many envs as Blue's policy sees them."""
         envs = self._make_bare_envs(n_envs)
-        return ViewedEnvs(envs, self.observation, self.actions) if self._has_own_view else envs
+        if not self._has_own_view and not self.openings:
+            return envs
+        return ViewedEnvs(envs, self.observation, self.actions, self.openings)
 
     def _make_bare_envs(self, n_envs: int) -> EnvBatch:
         # Of one simulator alone: a worker imports no other. The compiled ones step in one call.

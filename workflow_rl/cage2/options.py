@@ -33,6 +33,8 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
                     "see, measures what not seeing it costs."),
         option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
                help="What it chooses from: all 145 actions, or those that can do any good."),
+        option("--openings", type=click.FloatRange(0, 1), default=Cage2.openings, metavar="X",
+               help="Share of the episodes that begin with decoys on a host drawn by chance."),
     ]  # fmt: skip
 
 
@@ -40,7 +42,7 @@ def chosen_args(options: Mapping[str, Any]) -> dict[str, Any]:
     """Cage2's arguments that follow from the options given."""
     args = {
         name: options[name]
-        for name in ("red_agent", "max_steps", "simulator", "observation", "actions")
+        for name in ("red_agent", "max_steps", "simulator", "observation", "actions", "openings")
         if name in options
     }
     if options.get("stock_simulator"):

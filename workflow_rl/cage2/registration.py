@@ -9,9 +9,11 @@ imported before an environment is made.
 
 from __future__ import annotations
 
+import dataclasses
+
 import gymnasium
 
-from workflow_rl.cage2.environment import make_cage2
+from workflow_rl.cage2.environment import Cage2, make_cage2
 from workflow_rl.cage2.options import chosen_args, evaluation_arguments
 from workflow_rl.collection.environment import DEFAULT_ENV, Guest, register
 
@@ -30,10 +32,10 @@ def register_envs() -> None:
         Guest(
             env_id=ENV_ID,
             make=make_cage2,
-            argument_names=("red_agent", "max_steps", "simulator", "observation", "actions"),
+            argument_names=tuple(field.name for field in dataclasses.fields(Cage2)),
             option_names=(
                 *("red_agent", "max_steps", "simulator", "stock_simulator"),
-                *("observation", "actions"),
+                *("observation", "actions", "openings"),
             ),
             options="workflow_rl.cage2.options:training_options",
             chosen_args=chosen_args,

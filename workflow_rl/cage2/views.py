@@ -21,6 +21,7 @@ from workflow_rl.collection.episode import EpisodeSpec
 
 OBSERVATIONS = ("table", "memory", "true-state")
 ACTION_SETS = ("all", "useful")
+LONGEST_OPENING = 4
 
 TABLE_SIZE = 4 * len(HOSTS)
 
@@ -50,6 +51,35 @@ def action_set(name: str) -> Indices:
         return not 0 <= decoy < tables.N_DECOYS or bool(tables.DECOY_FITS[host, decoy])
 
     return np.array([action for action in range(len(ACTION_NAMES)) if is_useful(action)])
+
+
+def opening(spec: EpisodeSpec, share: float) -> list[int]:
+    """The first actions of an episode, which follow from its seed: decoys on a host drawn by
+    chance, some or all that fit, in any order; or none, but in this share of the episodes.
+
+    What the first decoys are worth shows only steps later, and only with others beside them. A
+    policy that has settled on its first steps would not find out.
+    """
+    random = np.random.default_rng([spec.env_seed, spec.action_seed])
+    if random.random() >= share:
+        return []
+    hosts = _decoys_by_host()
+    decoys = hosts[random.integers(len(hosts))]
+    return [
+        int(action) for action in random.permutation(decoys)[: 1 + random.integers(len(decoys))]
+    ]
+
+
+@functools.cache
+def _decoys_by_host() -> list[list[int]]:
+    """Those of the useful actions that set up a decoy."""
+    from workflow_rl.cage2.compiled import tables
+
+    by_host: dict[int, list[int]] = {}
+    for action in action_set("useful").tolist():
+        if tables.FIRST_DECOY <= tables.ACTION_KIND[action] <= tables.LAST_DECOY:
+            by_host.setdefault(int(tables.ACTION_HOST[action]), []).append(action)
+    return list(by_host.values())
 
 
 class View(Protocol):
@@ -154,18 +184,35 @@ def view_size(observation: str) -> int:
 
 
 class ViewedEnvs:
-    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from."""
+    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from.
 
-    def __init__(self, envs: EnvBatch, observation: str, actions: str) -> None:
+    openings: share of the episodes in which the first steps are made for the policy: see `opening`.
+    """
+
+    def __init__(
+        self, envs: EnvBatch, observation: str, actions: str, openings: float = 0.0
+    ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
         self._view = make_view(observation, envs)
         self._actions = action_set(actions)
+        self._openings = openings
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         """Begin an episode in each of M envs."""
-        return self._view.begin(envs, self._envs.reset(envs, specs))
+        seen = self._view.begin(envs, self._envs.reset(envs, specs))
+        if not self._openings:
+            return seen
+        seen, actions = seen.copy(), [opening(spec, self._openings) for spec in specs]
+        for t in range(max(map(len, actions))):
+            rows = [row for row in range(len(envs)) if t < len(actions[row])]
+            playing, chosen = (
+                [envs[row] for row in rows],
+                np.array([actions[row][t] for row in rows]),
+            )
+            seen[rows] = self._view.after(playing, chosen, self._envs.step(playing, chosen).obs)
+        return seen
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         """Step each of M envs once; actions [M] are indices into the set."""

@@ -9,6 +9,7 @@ import click
 MODULES = {
     "train-sync": "workflow_rl.parallel_train_workflow_rl",
     "train-async": "workflow_rl.async_train_workflow_rl",
+    "train-champion": "workflow_rl.cage2.champion",
     "evaluate": "workflow_rl.training.evaluation",
     "check-env": "workflow_rl.training.check_env",
     "benchmark": "workflow_rl.measuring.benchmark",

@@ -15,6 +15,7 @@ class SeedStream(IntEnum):
     TRAINING = 0
     EVALUATION = 1
     BENCHMARK = 2
+    SELECTION = 3
 
 
 class EpisodeSpec(NamedTuple):

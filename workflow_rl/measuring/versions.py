@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from workflow_rl.training.config import usable_cores
 
@@ -16,11 +17,22 @@ def package_version(name: str) -> str:
         return "unknown"
 
 
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
 def environment() -> dict[str, str | int]:
-    """Cores this process may use, Python's version and those of the packages that matter."""
+    """Processor, cores this process may use, Python's version and those of packages that matter."""
 
     packages = ("csle-cyborg", "numpy", "torch")
     return {
+        "processor": processor(),
         "cores": usable_cores(),
         "python": platform.python_version(),
         **{name.replace("-", "_"): package_version(name) for name in packages},

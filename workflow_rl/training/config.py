@@ -40,6 +40,7 @@ FREE_ON_RESUME = frozenset(
         "envs_per_worker",
         "device",
         "checkpoint_every",
+        "keep_every",
         "worker_timeout",
         "max_worker_failures",
         "slow_worker_ms",
@@ -79,7 +80,8 @@ class TrainConfig:
     lengths of those in the rollout before, and at least n_envs.
     async_rl: collect while learning. batching, num_batches_to_accumulate, when_full, take_all: see
     `schedule`; without async_rl nothing ever waits.
-    checkpoint_every, eval_every: in updates; 0 never evaluates.
+    checkpoint_every, keep_every, eval_every: in updates. keep_every: between checkpoints that stay
+    beside the latest, as candidates to choose from; 0 keeps none. eval_every: 0 never evaluates.
     worker_timeout: seconds. slow_worker_ms: how much longer a step takes in the slow workers, which
     are slow_worker_share of all, rounded up.
     """
@@ -105,6 +107,7 @@ class TrainConfig:
     device: str = "auto"
     learner_threads: int = 1
     checkpoint_every: int = 10
+    keep_every: int = 0
     eval_every: int = 0
     eval_episodes: int = 20
     worker_timeout: float = 60.0
@@ -141,7 +144,7 @@ class TrainConfig:
         if self.device not in DEVICES:
             raise ConfigError("device", f"{self.device!r} is not one of {', '.join(DEVICES)}")
         _require_at_least(1, "learner_threads", self.learner_threads)
-        for name in ("seed", "eval_every", "max_worker_failures"):
+        for name in ("seed", "keep_every", "eval_every", "max_worker_failures"):
             _require_at_least(0, name, getattr(self, name))
         if self.worker_timeout <= 0:
             raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")

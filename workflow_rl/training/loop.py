@@ -34,7 +34,7 @@ from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import RunDir
+from workflow_rl.training.run_dir import RunDir, kept_name
 
 BEST_WINDOW = 100
 
@@ -219,6 +219,8 @@ def _loop(
             save("best.pt")
         if state.updates % config.checkpoint_every == 0:
             save("checkpoint.pt")
+        if config.keep_every and state.updates % config.keep_every == 0:
+            save(kept_name(state.updates))
         bar.set_postfix(_postfix(config, run.metrics[-1]), refresh=False)
         bar.update(_done(config, state) - bar.n)
         if interruption is not None:

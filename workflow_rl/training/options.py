@@ -200,6 +200,8 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                help="Begin with the agent of a run folder or checkpoint, untrained otherwise."),
         option("--checkpoint-every", type=COUNT,
                help="Updates between checkpoints."),
+        option("--keep-every", type=click.IntRange(min=0),
+               help="Updates between checkpoints that are kept, in the folder kept; 0 keeps none."),
         option("--eval-every", type=click.IntRange(min=0),
                help="Updates between evaluations of the greedy policy; 0 is never."),
         option("--eval-episodes", type=COUNT, help="Episodes of such an evaluation."),

@@ -139,12 +139,18 @@ class RunDir:
                 self._events.add_scalar(name, value, int(row["update"]))
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
-        """Write `name`, "checkpoint.pt" or "best.pt"."""
+        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`."""
+        (self.path / name).parent.mkdir(exist_ok=True)
         save_checkpoint(self.path / name, checkpoint)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json; a run that has one is finished."""
         write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+def kept_name(update: int) -> str:
+    """The file of the checkpoint that is kept after this update."""
+    return f"kept/{update:06}.pt"
 
 
 def read_config(path: Path) -> TrainConfig:

@@ -1,0 +1,170 @@
+"""The recipe of the strongest agent, as one command: train, choose, score, and write a card."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow_rl.cage2.evaluation import evaluate
+from workflow_rl.cage2.selection import Candidate, choose
+from workflow_rl.measuring.versions import environment
+from workflow_rl.output_files import write_text
+from workflow_rl.training.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.training.command import run_command
+from workflow_rl.training.options import GroupedCommand, training_options
+from workflow_rl.training.run_dir import read_config
+
+RECIPE: dict[str, Any] = {
+    # All that Blue can know, and no action that does nothing.
+    "simulator": "compiled",
+    "observation": "memory",
+    "actions": "useful",
+    # One agent for all red agents, which is never told who attacks.
+    "red-agent": "attackers",
+    "openings": 0.5,
+    "n-envs": 200,
+    "episodes-per-update": 200,
+    "hidden-sizes": "128,128",
+    "minibatch-size": 5000,
+    "epochs": 4,
+    "learning-rate": 2e-3,
+    "gae-lambda": 0.95,
+    "entropy-coef": 0.02,
+    "entropy-coef-final": 0.0,
+}
+TOTAL_EPISODES = 150_000
+N_CANDIDATES = 30
+
+
+@click.command(cls=GroupedCommand, hidden=True)
+@training_options
+def _train(**options: Any) -> None:
+    run_command("async", options)
+
+
+_OPTIONS: list[click.Parameter] = [
+    click.Option(["--run-dir"], type=click.Path(path_type=Path), required=True, metavar="FOLDER",
+                 help="Where the run is kept: a folder that is new or empty, or one that this "
+                      "command was stopped in, which it goes on with."),
+    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+                 help="The same seed gives the same agent."),
+    click.Option(["--total-episodes"], type=click.IntRange(min=1), default=TOTAL_EPISODES,
+                 show_default=True, metavar="N", help="Of training."),
+    click.Option(["--selection-episodes"], type=click.IntRange(min=32), default=8000,
+                 show_default=True, metavar="N",
+                 help="That the last candidates are compared on, against each attacker."),
+    click.Option(["--episodes"], type=click.IntRange(min=1), default=1000, show_default=True,
+                 metavar="N", help="Episodes in each cell of the final score."),
+    click.Option(["--quiet"], is_flag=True, help="No progress bars."),
+]  # fmt: skip
+
+
+@click.command(params=_OPTIONS)
+def train_champion(
+    run_dir: Path,
+    seed: int,
+    total_episodes: int,
+    selection_episodes: int,
+    episodes: int,
+    quiet: bool,
+) -> None:
+    """Train the strongest agent for CAGE-2, choose it among its candidates, and score it.
+
+    It plays on what Blue sees and remembers alone. Candidates are compared on episodes of their
+    own; the score is that of csle-cyborg, on others again.
+    """
+    start = time.perf_counter()
+    flags = ["--quiet"] if quiet else []
+    if (run_dir / "checkpoint.pt").exists():
+        _require_same_recipe(run_dir, seed, total_episodes)
+        arguments = ["--resume", str(run_dir)]
+    else:
+        arguments = recipe(seed, total_episodes, run_dir)
+    if not (run_dir / "summary.json").exists():
+        _train.main([*arguments, *flags], standalone_mode=False)
+    trained = time.perf_counter()
+    candidates = choose(
+        [*sorted(run_dir.glob("kept/*.pt"))[-N_CANDIDATES:], run_dir / "checkpoint.pt"],
+        [selection_episodes // 16, selection_episodes // 4, selection_episodes],
+        quiet,
+    )
+    best = candidates[0]
+    save_checkpoint(run_dir / "best.pt", load_checkpoint(best.path))
+    click.echo(
+        f"chosen: {best.path.relative_to(run_dir)} of {len(candidates)}, "
+        f"{best.score.mean:.2f} ± {1.96 * best.score.error:.2f} in {best.episodes} episodes "
+        "against each attacker"
+    )
+    chosen = time.perf_counter()
+    evaluate.main([str(run_dir), "--episodes", str(episodes), *flags], standalone_mode=False)
+    seconds = {
+        "training": trained - start,
+        "choosing": chosen - trained,
+        "scoring": time.perf_counter() - chosen,
+    }
+    card = card_of(run_dir, seed, total_episodes, candidates, seconds)
+    write_text(run_dir / "card.json", json.dumps(card, indent=2) + "\n")
+    click.echo(f"card: {run_dir / 'card.json'} ({sum(seconds.values()):.0f} s in all)")
+
+
+def _require_same_recipe(run_dir: Path, seed: int, total_episodes: int) -> None:
+    before = read_config(run_dir).to_dict()
+    for name, value in (("seed", seed), ("total_episodes", total_episodes)):
+        if before[name] != value:
+            raise click.BadParameter(
+                f"{value}, but the run in {run_dir} has {before[name]}: give that, or another "
+                "--run-dir",
+                param_hint=f"--{name.replace('_', '-')}",
+            )
+
+
+def recipe(seed: int, total_episodes: int, run_dir: Path) -> list[str]:
+    """The arguments of `train-async` that it comes to."""
+    n_updates = total_episodes // RECIPE["episodes-per-update"]
+    given = {
+        **RECIPE,
+        "total-episodes": total_episodes,
+        # The candidates are those of the last half.
+        "keep-every": max(1, n_updates // (2 * N_CANDIDATES)),
+        "seed": seed,
+        "run-dir": run_dir,
+    }
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+
+
+def card_of(
+    run_dir: Path,
+    seed: int,
+    total_episodes: int,
+    candidates: list[Candidate],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """How the agent in a run's folder was made, and what it scores."""
+    scores = json.loads((run_dir / "evaluation.json").read_text())
+    cells = [
+        {name: cell[name] for name in ("max_steps", "red_agent", "episodes", "mean", "interval_95")}
+        for cell in scores["cells"]
+    ]
+    best = candidates[0]
+    return {
+        "command": f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes}",
+        "training": json.loads((run_dir / "config.json").read_text()),
+        "made_with": environment(),
+        "seconds": seconds,
+        "selection": {
+            "candidates": len(candidates),
+            "chosen": str(best.path.relative_to(run_dir)),
+            "episodes_against_each": best.episodes,
+            "mean": best.score.mean,
+            "standard_error": best.score.error,
+        },
+        "simulator": scores["simulator"],
+        "evaluation_seed": scores["seed"],
+        "total": scores["total"],
+        "total_interval_95": scores["total_interval_95"],
+        "cells": cells,
+    }

@@ -1,0 +1,129 @@
+"""The recipe as one command, small: what it leaves, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.workflow_rl.cage2.test_views import MEMORY, policy_for
+from workflow_rl.cage2 import champion, selection
+from workflow_rl.cage2.champion import train_champion
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.selection import Candidate, Score, choose, score
+from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.training.checkpoint import load_checkpoint
+
+SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")
+
+
+@pytest.fixture
+def small_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"n-envs": 4, "episodes-per-update": 4, "hidden-sizes": "8", "max-steps": 10}
+    monkeypatch.setattr(champion, "RECIPE", {**champion.RECIPE, **small})
+
+
+@pytest.mark.usefixtures("small_recipe")
+def test_train_champion(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = ["--run-dir", str(run), "--seed", "5", "--total-episodes", "12", *SMALL]
+    result = CliRunner().invoke(train_champion, command)
+    assert result.exit_code == 0, result.output
+    assert "chosen: " in result.output
+    card = json.loads((run / "card.json").read_text())
+    assert card["command"] == "workflow-rl train-champion --seed 5 --total-episodes 12"
+    assert card["training"]["observation"] == "memory"
+    assert card["made_with"]["processor"]
+    assert len(card["cells"]) == 9
+    assert card["total"] == pytest.approx(sum(cell["mean"] for cell in card["cells"]))
+    assert card["selection"]["candidates"] == 4
+    chosen = load_checkpoint(run / card["selection"]["chosen"])
+    assert (
+        load_checkpoint(run / "best.pt").agent["policy_version"] == (chosen.agent["policy_version"])
+    )
+
+    # Called again, it trains no more, and comes to the same.
+    before = (run / "metrics.csv").read_text()
+    again = CliRunner().invoke(train_champion, command)
+    assert again.exit_code == 0, again.output
+    assert (run / "metrics.csv").read_text() == before
+    assert json.loads((run / "card.json").read_text())["total"] == card["total"]
+
+    other = CliRunner().invoke(train_champion, [*command[:2], "--seed", "6", *SMALL])
+    assert other.exit_code == 2
+    assert "--seed" in other.output
+    assert "has 5" in other.output
+
+
+def test_the_recipe_is_options_of_the_trainer(tmp_path: Path) -> None:
+    words = [*champion.recipe(1, 1000, tmp_path / "run"), "--dry-run"]
+    result = CliRunner().invoke(champion._train, words)
+    assert result.exit_code == 0, result.output
+    assert "observation: memory" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_selection_has_seeds_of_its_own() -> None:
+    streams = [
+        {episode_spec(0, n, stream=stream).env_seed for n in range(200)} for stream in SeedStream
+    ]
+    for one in streams:
+        assert sum(len(one & other) for other in streams) == len(one)
+
+
+def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30, 50 and 100 steps of the same episodes, against both attackers."""
+    horizons: list[int] = []
+
+    class Envs:
+        n_envs = 2
+
+        def reset(self, envs: list[int], specs: list[EpisodeSpec]) -> np.ndarray:
+            self.t = 0
+            return np.zeros((len(envs), 52), np.uint8)
+
+        def step(self, envs: list[int], actions: np.ndarray) -> object:
+            from workflow_rl.collection.env_batch import Transitions
+
+            self.t += 1
+            n, ends = len(envs), self.t == 100
+            return Transitions(
+                np.zeros((n, 52), np.uint8),
+                np.full(n, -1.0 if self.t > 30 else 0.0),
+                np.zeros(n, bool),
+                np.full(n, ends),
+            )
+
+    def make_envs(environment: Cage2, n_envs: int) -> Envs:
+        horizons.append(environment.max_steps)
+        assert environment.openings == 0
+        return Envs()
+
+    monkeypatch.setattr(Cage2, "make_envs", make_envs)
+    environment = Cage2("attackers", 20, openings=0.5)
+    result = score(policy_for(Cage2()), environment, episodes=2)
+    assert result == Score(-2 * (20 + 70), 0.0)
+    assert horizons == [100, 100]
+
+
+def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[tuple[str, int]] = []
+
+    def known(actor: str, environment: Cage2, episodes: int) -> Score:
+        played.append((actor, episodes))
+        return Score(float(actor), 0.1)
+
+    monkeypatch.setattr(selection, "score", known)
+    monkeypatch.setattr("workflow_rl.training.checkpoint.load_checkpoint", lambda path: path)
+    monkeypatch.setattr("workflow_rl.training.saved_agent.saved_environment", lambda *_: MEMORY)
+    monkeypatch.setattr(
+        "workflow_rl.training.saved_agent.policy_of", lambda checkpoint, path: path.name
+    )
+    paths = [Path(f"-{n}") for n in range(7)]
+    ranked = choose(paths, rounds=(10, 20, 30))
+    assert [candidate.path.name for candidate in ranked] == [path.name for path in paths]
+    assert ranked[0] == Candidate(Path("-0"), 30, Score(0.0, 0.1))
+    assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]

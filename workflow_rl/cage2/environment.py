@@ -17,7 +17,7 @@ from workflow_rl.cage2.views import (
     OBSERVATIONS,
     ViewedEnvs,
     ViewingActor,
-    action_set,
+    make_action_set,
     view_size,
 )
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
@@ -124,7 +124,7 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """52 bits and 145 actions, unless the view is another."""
-        return Spaces(view_size(self.observation), Categorical(len(action_set(self.actions))))
+        return Spaces(view_size(self.observation), Categorical(make_action_set(self.actions).n))
 
     def check(self) -> str | None:
         """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.

@@ -12,10 +12,17 @@ from agents.distributions import Categorical
 from agents.networks import ActorCritic
 from agents.numpy_policy import NumpyPolicy
 from workflow_rl import TrainConfig, load_agent, train
+from workflow_rl.cage2.compiled.tables import FALSE
 from workflow_rl.cage2.environment import MIXTURES, Cage2
 from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.cage2.views import LONGEST_OPENING, ViewingActor, action_set, opening
+from workflow_rl.cage2.views import (
+    LONGEST_OPENING,
+    ViewingActor,
+    make_action_set,
+    opening,
+    useful_actions,
+)
 from workflow_rl.collection.environment import InvalidEnvironmentError
 from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.play import play_episodes
@@ -31,13 +38,13 @@ def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
 
 
 def test_the_useful_actions() -> None:
-    names = {ACTION_NAMES[action] for action in action_set("useful")}
+    names = {ACTION_NAMES[action] for action in useful_actions()}
     assert len(names) == 67
     assert {"Sleep", "Analyse Op_Host2", "Remove User1", "Restore Op_Server0"} <= names
     assert {"DecoyFemitter Enterprise1", "DecoyVsftpd User4"} <= names
     # Of what would do nothing, or no good.
     assert not {"Monitor", "Restore User0", "Analyse Defender", "DecoyApache User4"} & names
-    assert len(action_set("all")) == len(ACTION_NAMES)
+    assert make_action_set("all").n == len(ACTION_NAMES)
 
 
 def test_spaces() -> None:
@@ -87,7 +94,7 @@ def test_an_actor_plays_outside_as_it_does_inside() -> None:
         episodes = play_episodes(environment.make_envs(3), actor, specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
     for inside, outside in zip(*played, strict=True):
-        assert (action_set("useful")[inside.action] == outside.action).all()
+        assert (useful_actions()[inside.action] == outside.action).all()
         assert (inside.obs[:, :52] == outside.obs).all()
         assert inside.episode_return == outside.episode_return
 
@@ -131,7 +138,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
     agent = load_agent(run)
     agent.reset()
     actions = [agent.act(np.zeros(52, np.uint8)) for _ in range(3)]
-    assert set(actions) <= set(action_set("useful").tolist())
+    assert set(actions) <= set(useful_actions().tolist())
 
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
@@ -196,3 +203,40 @@ def test_openings_need_longer_episodes() -> None:
         with pytest.raises(InvalidEnvironmentError) as error:
             Cage2(**arguments)
         assert error.value.argument == "openings"
+
+
+def test_one_action_for_all_decoys_of_a_host() -> None:
+    """The next that fits, in the order in which Red falls for them, until Restore takes them."""
+    actions = make_action_set("by-host")
+    assert actions.n == 45
+    actions.begin([0, 3])
+    restore = ACTION_NAMES.index("Restore User2")
+
+    def play(choice: int, envs: list[int]) -> list[str]:
+        chosen = actions.chosen(envs, np.full(len(envs), choice))
+        actions.after(envs, chosen)
+        return [ACTION_NAMES[action] for action in chosen]
+
+    on_user2 = actions.n - 3
+    in_order = [f"Decoy{name} User2" for name in ("Femitter", "Tomcat", "Apache", "SSHD")]
+    assert play(on_user2, [3]) == in_order[:1]
+    # Every env has its own.
+    assert play(on_user2, [0, 3]) == in_order[:2]
+    assert [play(on_user2, [3])[0] for _ in range(3)] == [*in_order[2:], "Sleep"]
+    actions.after([3], np.array([restore]))
+    assert play(on_user2, [0, 3]) == [in_order[1], in_order[0]]
+    actions.begin([0])
+    assert play(on_user2, [0]) == in_order[:1]
+
+
+def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
+    """As the simulator has it: every action on the way succeeds."""
+    environment = Cage2("SleepAgent", 60, "compiled", "memory", "by-host")
+    envs = environment.make_envs(1)
+    envs.reset([0], [episode_spec(0, 0, environment.variants)])
+    (simulator,) = {envs._envs._simulator}
+    for choice in range(make_action_set("by-host").n - 11, make_action_set("by-host").n):
+        for _ in range(5):
+            envs.step([0], np.array([choice]))
+            # Sleep's success is not known.
+            assert simulator.states[0]["blue_success"] != FALSE

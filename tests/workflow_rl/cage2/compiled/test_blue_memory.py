@@ -28,7 +28,7 @@ from workflow_rl.cage2.compiled.tables import (
     TRUE,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.views import action_set
+from workflow_rl.cage2.views import useful_actions
 
 SLEEP = 0
 MEANDER = RED_AGENTS.index("RedMeanderAgent")
@@ -90,7 +90,7 @@ def test_meanders_program_is_followed() -> None:
     obs = np.zeros((200, 52), np.uint8)
     right = dict.fromkeys((*LISTS, "known_addresses", "known_hostnames"), 0.0)
     for _ in range(60):
-        obs = envs.step(restoring(obs, random.choice(action_set("useful"), 200)))
+        obs = envs.step(restoring(obs, random.choice(useful_actions(), 200)))
         for name in right:
             right[name] += np.mean(envs.simulator.states[name] == envs.memories[name]) / 60
     assert min(right.values()) > 0.75, right
@@ -159,7 +159,7 @@ def test_it_shows_bits_and_the_observation_first() -> None:
     random = np.random.default_rng(3)
     envs = Remembering(10, MEANDER)
     for _ in range(30):
-        obs = envs.step(random.choice(action_set("useful"), 10))
+        obs = envs.step(random.choice(useful_actions(), 10))
         assert (envs.shown[:, :52] == obs).all()
         assert set(np.unique(envs.shown)) <= {0, 1}
 

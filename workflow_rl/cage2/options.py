@@ -32,7 +32,7 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
                     "remembers of the steps before; true-state, which no agent that is scored may "
                     "see, measures what not seeing it costs."),
         option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
-               help="What it chooses from: all 145 actions; those that can do any good; or the same "
+               help="What it chooses from: all 145 actions; those that can do any good; or these, "
                     "with one for all decoys of a host."),
         option("--openings", type=click.FloatRange(0, 1), default=Cage2.openings, metavar="X",
                help="Share of the episodes that begin with decoys on a host drawn by chance."),

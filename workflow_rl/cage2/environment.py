@@ -10,16 +10,10 @@ from typing import Any, ClassVar
 
 from agents.distributions import Categorical
 from agents.numpy_policy import Actor
+from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
+from workflow_rl.cage2.openings import LONGEST_OPENING
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.views import (
-    ACTION_SETS,
-    LONGEST_OPENING,
-    OBSERVATIONS,
-    ViewedEnvs,
-    ViewingActor,
-    make_action_set,
-    view_size,
-)
+from workflow_rl.cage2.views import OBSERVATIONS, ViewedEnvs, ViewingActor, view_size
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from workflow_rl.cage2.action_sets import ACTION_SETS
 from workflow_rl.cage2.environment import RED_AGENT_CHOICES, Cage2
-from workflow_rl.cage2.views import ACTION_SETS, OBSERVATIONS
+from workflow_rl.cage2.views import OBSERVATIONS
 from workflow_rl.collection.environment import InvalidEnvironmentError
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from workflow_rl.cage2.action_sets import useful_actions
 from workflow_rl.cage2.compiled.blue_memory import (
     MEMORY,
     N_SHOWN,
@@ -28,7 +29,6 @@ from workflow_rl.cage2.compiled.tables import (
     TRUE,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.views import useful_actions
 
 SLEEP = 0
 MEANDER = RED_AGENTS.index("RedMeanderAgent")

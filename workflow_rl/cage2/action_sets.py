@@ -1,0 +1,148 @@
+"""What Blue's policy chooses from: all of the environment's actions, or fewer, as good."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.distributions import Actions
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+
+ACTION_SETS = ("all", "useful", "by-host")
+
+Indices = NDArray[np.int64]
+
+
+@functools.cache
+def useful_actions() -> Indices:
+    """Indices into ACTION_NAMES of those that can do any good.
+
+    Without Monitor, which Blue does at the end of every step anyway, without the Defender, which
+    Red never gains by attacking, without User0, which Red never loses, and without decoys that
+    cannot be set up where they are.
+    """
+    from workflow_rl.cage2.compiled import tables
+
+    def is_useful(action: int) -> bool:
+        kind, host = tables.ACTION_KIND[action], tables.ACTION_HOST[action]
+        if kind in (tables.SLEEP, tables.MONITOR):
+            return bool(kind == tables.SLEEP)
+        if host in (tables.RED_HOST, HOSTS.index("Defender")):
+            return False
+        decoy = kind - tables.FIRST_DECOY
+        return not 0 <= decoy < tables.N_DECOYS or bool(tables.DECOY_FITS[host, decoy])
+
+    return np.array([action for action in range(len(ACTION_NAMES)) if is_useful(action)])
+
+
+class ActionSet(Protocol):
+    """What a policy chooses from, as the environment's actions. It is told of every step.
+
+    n: how many there are.
+    """
+
+    n: int
+
+    def begin(self, envs: Sequence[int]) -> None:
+        """Episodes begin in these envs."""
+
+    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
+        """Indices into ACTION_NAMES, for what the policy chose in M envs."""
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        """Actions [M], indices into ACTION_NAMES, have been made."""
+
+
+class FixedActions:
+    """Some of the environment's actions."""
+
+    def __init__(self, actions: Indices) -> None:
+        self.n = len(actions)
+        self._actions = actions
+
+    def begin(self, envs: Sequence[int]) -> None:
+        """See ActionSet."""
+
+    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
+        """See ActionSet."""
+        return self._actions[choices]
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        """See ActionSet."""
+
+
+class ActionsByHost:
+    """The useful actions, but with one for all decoys of a host: the next one that can be set up,
+    in the order in which Red falls for them. Where there is none, Blue sleeps."""
+
+    def __init__(self) -> None:
+        fixed, self._next, self._mask_after = _decoy_tables()
+        decoy_hosts = np.flatnonzero((self._next != 0).any(axis=1))
+        # Below 0: the next decoy on a host.
+        self._actions = np.concatenate([fixed, -1 - decoy_hosts])
+        self.n = len(self._actions)
+        self._decoys = np.zeros((0, len(HOSTS)), np.int64)
+
+    def begin(self, envs: Sequence[int]) -> None:
+        """See ActionSet."""
+        missing = max(envs) + 1 - len(self._decoys)
+        if missing > 0:
+            new = np.zeros((missing, len(HOSTS)), np.int64)
+            self._decoys = np.concatenate([self._decoys, new])
+        self._decoys[envs] = 0
+
+    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
+        """See ActionSet."""
+        actions = self._actions[choices]
+        hosts = np.where(actions < 0, -1 - actions, 0)
+        return np.where(actions < 0, self._next[hosts, self._decoys[envs, hosts]], actions)
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        """See ActionSet."""
+        from workflow_rl.cage2.compiled.tables import ACTION_HOST
+
+        hosts = ACTION_HOST[actions]
+        self._decoys[envs, hosts] = self._mask_after[actions, self._decoys[envs, hosts]]
+
+
+@functools.cache
+def _decoy_tables() -> tuple[Indices, Indices, Indices]:
+    """The useful actions that set up no decoy; the next decoy's action by host and mask of decoys
+    there (0, to sleep, if there is none) [13, 256]; and that mask after every action [145, 256]."""
+    from workflow_rl.cage2.compiled import tables
+
+    n_masks = 1 << tables.N_DECOYS
+    kinds, useful = tables.ACTION_KIND, set(useful_actions().tolist())
+    decoy_of = {
+        action: kind - tables.FIRST_DECOY
+        for action, kind in enumerate(kinds.tolist())
+        if tables.FIRST_DECOY <= kind <= tables.LAST_DECOY
+    }
+    rank = {port: rank for rank, port in enumerate(tables.PREFERENCE.tolist())}
+    in_order = sorted(decoy_of, key=lambda action: rank[int(tables.DECOY_PORT[decoy_of[action]])])
+    following = np.zeros((len(HOSTS), n_masks), np.int64)
+    after = np.tile(np.arange(n_masks), (len(ACTION_NAMES), 1))
+    after[kinds == tables.RESTORE] = 0
+    for action in in_order:
+        decoy, host = decoy_of[action], int(tables.ACTION_HOST[action])
+        for mask in range(n_masks):
+            ports = {int(tables.DECOY_PORT[i]) for i in range(tables.N_DECOYS) if mask >> i & 1}
+            fits = tables.DECOY_FITS[host, decoy] and tables.DECOY_FREE_PORT[decoy] not in ports
+            is_new = fits and not mask >> decoy & 1
+            after[action, mask] |= is_new << decoy
+            # On a port that a decoy has already, another fools nobody else.
+            if is_new and tables.DECOY_PORT[decoy] not in ports and action in useful:
+                following[host, mask] = following[host, mask] or action
+    fixed = np.array([action for action in useful_actions() if action not in decoy_of])
+    return fixed, following, after
+
+
+def make_action_set(name: str) -> ActionSet:
+    """That of ACTION_SETS."""
+    if name == "by-host":
+        return ActionsByHost()
+    return FixedActions(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())

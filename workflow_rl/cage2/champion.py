@@ -22,10 +22,11 @@ RECIPE: dict[str, Any] = {
     # All that Blue can know, and no action that does nothing.
     "simulator": "compiled",
     "observation": "memory",
-    "actions": "useful",
+    "actions": "by-host",
     # One agent for all red agents, which is never told who attacks.
     "red-agent": "attackers",
-    "openings": 0.5,
+    # User2 is the one host in User that decoys can keep, if they are there when Red scans it.
+    "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
     "n-envs": 200,
     "episodes-per-update": 200,
     "hidden-sizes": "128,128",
@@ -33,7 +34,7 @@ RECIPE: dict[str, Any] = {
     "epochs": 4,
     "learning-rate": 2e-3,
     "gae-lambda": 0.95,
-    "entropy-coef": 0.02,
+    "entropy-coef": 0.01,
     "entropy-coef-final": 0.0,
 }
 TOTAL_EPISODES = 150_000
@@ -133,7 +134,12 @@ def recipe(seed: int, total_episodes: int, run_dir: Path) -> list[str]:
         "seed": seed,
         "run-dir": run_dir,
     }
-    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [
+        word
+        for name, value in given.items()
+        for one in (value if isinstance(value, tuple) else (value,))
+        for word in (f"--{name}", str(one))
+    ]
 
 
 def card_of(

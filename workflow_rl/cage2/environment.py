@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from agents.distributions import Categorical
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
-from workflow_rl.cage2.openings import LONGEST_OPENING
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.views import OBSERVATIONS, ViewedEnvs, ViewingActor, view_size
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.collection.environment import (
@@ -37,8 +36,8 @@ class Cage2:
 
     red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
     which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
-    observation, actions: what Blue's policy sees and chooses from. openings: share of the episodes
-    that begin with steps made for it. See `views`.
+    observation, actions: what Blue's policy sees and chooses from, see `views`. opening: of
+    ACTION_NAMES, what Blue begins every episode with before its policy chooses.
     """
 
     red_agent: str = "B_lineAgent"
@@ -46,7 +45,7 @@ class Cage2:
     simulator: str = "cyborg"
     observation: str = "table"
     actions: str = "all"
-    openings: float = 0.0
+    opening: tuple[str, ...] = ()
 
     env_id: ClassVar[str] = DEFAULT_ENV
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
@@ -66,17 +65,19 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "observation", "true-state is shown by --simulator compiled alone"
             )
-        if not 0 <= self.openings <= 1:
-            raise InvalidEnvironmentError("openings", f"{self.openings} is not from 0 to 1")
-        if self.openings and self.max_steps <= LONGEST_OPENING:
-            raise InvalidEnvironmentError(
-                "openings", f"they have up to {LONGEST_OPENING} steps: --max-steps must be more"
-            )
         if type(self.max_steps) is not int:
             raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
         if self.max_steps < 1:
             raise InvalidEnvironmentError(
                 "max_steps", f"{self.max_steps} is too small: it must be 1 or greater"
+            )
+        object.__setattr__(self, "opening", tuple(self.opening))
+        for name in self.opening:
+            if name not in ACTION_NAMES:
+                raise InvalidEnvironmentError("opening", f"{name!r} is no action of Blue's")
+        if len(self.opening) >= self.max_steps:
+            raise InvalidEnvironmentError(
+                "opening", f"its {len(self.opening)} steps are all of --max-steps {self.max_steps}"
             )
 
     @property
@@ -97,7 +98,7 @@ class Cage2:
     @property
     def episode_steps(self) -> int:
         """Episodes never terminate: they are truncated."""
-        return self.max_steps
+        return self.max_steps - len(self.opening)
 
     @property
     def steps_together(self) -> bool:
@@ -140,18 +141,19 @@ class Cage2:
         """The actor, trained in these envs, as one of the 52 bits and all 145 actions."""
         if not self._has_own_view:
             return actor
-        return ViewingActor(actor, self.observation, self.actions)
+        return ViewingActor(actor, self.observation, self.actions, self.opening)
 
     @property
     def _has_own_view(self) -> bool:
-        return (self.observation, self.actions) != (Cage2.observation, Cage2.actions)
+        own = (self.observation, self.actions, self.opening)
+        return own != (Cage2.observation, Cage2.actions, Cage2.opening)
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """So many envs as Blue's policy sees them."""
         envs = self._make_bare_envs(n_envs)
-        if not self._has_own_view and not self.openings:
+        if not self._has_own_view:
             return envs
-        return ViewedEnvs(envs, self.observation, self.actions, self.openings)
+        return ViewedEnvs(envs, self.observation, self.actions, self.opening)
 
     def _make_bare_envs(self, n_envs: int) -> EnvBatch:
         # Of one simulator alone: a worker imports no other. The compiled ones step in one call.

@@ -9,6 +9,7 @@ import click
 
 from workflow_rl.cage2.action_sets import ACTION_SETS
 from workflow_rl.cage2.environment import RED_AGENT_CHOICES, Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.views import OBSERVATIONS
 from workflow_rl.collection.environment import InvalidEnvironmentError
 
@@ -35,8 +36,9 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
         option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
                help="What it chooses from: all 145 actions; those that can do any good; or these, "
                     "with one for all decoys of a host."),
-        option("--openings", type=click.FloatRange(0, 1), default=Cage2.openings, metavar="X",
-               help="Share of the episodes that begin with decoys on a host drawn by chance."),
+        option("--opening", type=click.Choice(ACTION_NAMES), multiple=True, metavar="ACTION",
+               help="What Blue begins every episode with, before its policy chooses; may be given "
+                    "again for the next step."),
     ]  # fmt: skip
 
 
@@ -44,7 +46,7 @@ def chosen_args(options: Mapping[str, Any]) -> dict[str, Any]:
     """Cage2's arguments that follow from the options given."""
     args = {
         name: options[name]
-        for name in ("red_agent", "max_steps", "simulator", "observation", "actions", "openings")
+        for name in ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
         if name in options
     }
     if options.get("stock_simulator"):

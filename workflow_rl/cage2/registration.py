@@ -35,7 +35,7 @@ def register_envs() -> None:
             argument_names=tuple(field.name for field in dataclasses.fields(Cage2)),
             option_names=(
                 *("red_agent", "max_steps", "simulator", "stock_simulator"),
-                *("observation", "actions", "openings"),
+                *("observation", "actions", "opening"),
             ),
             options="workflow_rl.cage2.options:training_options",
             chosen_args=chosen_args,

@@ -40,9 +40,8 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Sco
     The agent is not told how long an episode will be, so that the first 30 steps of 100 are an
     episode of 30 steps. environment: that the actor was trained in.
     """
-    environment = dataclasses.replace(
-        environment, simulator="compiled", max_steps=max(HORIZONS), openings=0.0
-    )
+    environment = dataclasses.replace(environment, simulator="compiled", max_steps=max(HORIZONS))
+    n_before = len(environment.opening)
     means, variances = [], []
     for red_agent in ATTACKERS:
         # An agent is scored on the same episodes as every other: their difference has less noise.
@@ -54,7 +53,7 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Sco
         played = play_episodes(environment.make_envs(min(BLOCK, episodes)), actor, specs)
         sums = np.array(
             [
-                sum(trajectory.reward[:horizon].sum() for horizon in HORIZONS)
+                sum(trajectory.reward[: horizon - n_before].sum() for horizon in HORIZONS)
                 for trajectories in played
                 for trajectory in trajectories
             ]

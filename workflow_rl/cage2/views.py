@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from agents.distributions import Actions, Choice
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import Indices, make_action_set
-from workflow_rl.cage2.openings import opening
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.collection.env_batch import EnvBatch, Transitions
 from workflow_rl.collection.episode import EpisodeSpec
 
@@ -131,38 +130,40 @@ def view_size(observation: str) -> int:
 class ViewedEnvs:
     """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from.
 
-    openings: share of the episodes in which the first steps are made for the policy: see `opening`.
+    opening: actions that begin every episode; the policy chooses from then on.
     """
 
     def __init__(
-        self, envs: EnvBatch, observation: str, actions: str, openings: float = 0.0
+        self, envs: EnvBatch, observation: str, actions: str, opening: Sequence[str] = ()
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
         self._view = make_view(observation, envs)
         self._actions = make_action_set(actions)
-        self._openings = openings
+        self._opening = [ACTION_NAMES.index(name) for name in opening]
+        self._opening_rewards = np.zeros(envs.n_envs)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         """Begin an episode in each of M envs."""
         seen = self._view.begin(envs, self._envs.reset(envs, specs))
         self._actions.begin(envs)
-        if not self._openings:
-            return seen
-        seen, actions = seen.copy(), [opening(spec, self._openings) for spec in specs]
-        for t in range(max(map(len, actions))):
-            rows = [row for row in range(len(envs)) if t < len(actions[row])]
-            playing, chosen = (
-                [envs[row] for row in rows],
-                np.array([actions[row][t] for row in rows]),
-            )
-            seen[rows] = self._step(playing, chosen).obs
+        self._opening_rewards[envs] = 0
+        for action in self._opening:
+            transitions = self._step(envs, np.full(len(envs), action))
+            self._opening_rewards[envs] += transitions.reward
+            seen = transitions.obs
         return seen
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once; actions [M] are indices into the set."""
-        return self._step(envs, self._actions.chosen(envs, actions))
+        """Step each of M envs once; actions [M] are indices into the set.
+
+        The first reward is also that of the opening.
+        """
+        transitions = self._step(envs, self._actions.chosen(envs, actions))
+        reward = transitions.reward + self._opening_rewards[envs]
+        self._opening_rewards[envs] = 0
+        return transitions._replace(reward=reward)
 
     def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
         transitions = self._envs.step(envs, actions)
@@ -173,30 +174,42 @@ class ViewedEnvs:
 class ViewingActor:
     """An actor of `ViewedEnvs`, playing on the 52 bits with all 145 actions."""
 
-    def __init__(self, actor: Actor, observation: str, actions: str) -> None:
+    def __init__(
+        self, actor: Actor, observation: str, actions: str, opening: Sequence[str] = ()
+    ) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version
         self._view = make_view(observation)
         self._actions = make_action_set(actions)
-        self._last_actions: dict[int, int] = {}
+        self._opening = [ACTION_NAMES.index(name) for name in opening]
+        self._made: dict[int, list[int]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`: see Actor."""
         assert n_acted == 0, "what the agent remembers of the steps before is not known"
         self.actor.reset(seed, env)
         self._actions.begin([env])
-        self._last_actions.pop(env, None)
+        self._made[env] = []
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor."""
-        choices, log_probs = self.actor.act(self._seen(obs, envs), envs)
-        actions = self._actions.chosen(envs, choices)
+        """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor. What belongs to the
+        opening has probability 1."""
+        seen = self._seen(obs, envs)
+        made = [len(self._made.setdefault(env, [])) for env in envs]
+        free = [row for row, n in enumerate(made) if n >= len(self._opening)]
+        actions = np.array([self._opening[n] if n < len(self._opening) else 0 for n in made])
+        log_probs = np.zeros(len(envs), np.float32)
+        if free:
+            playing = [envs[row] for row in free]
+            choices, log_probs[free] = self.actor.act(seen[free], playing)
+            actions[free] = self._actions.chosen(playing, choices)
         self._actions.after(envs, actions)
-        self._last_actions.update(zip(envs, actions.tolist(), strict=True))
+        for env, action in zip(envs, actions.tolist(), strict=True):
+            self._made[env].append(action)
         return actions, log_probs
 
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        going_on = np.array([env in self._last_actions for env in envs])
+        going_on = np.array([bool(self._made.get(env)) for env in envs])
         if not going_on.any():
             return self._view.begin(envs, obs)
         if going_on.all():
@@ -210,4 +223,4 @@ class ViewingActor:
         return seen
 
     def _last(self, envs: Sequence[int]) -> Indices:
-        return np.array([self._last_actions[env] for env in envs])
+        return np.array([self._made[env][-1] for env in envs])

@@ -99,11 +99,10 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make_envs(environment: Cage2, n_envs: int) -> Envs:
         horizons.append(environment.max_steps)
-        assert environment.openings == 0
         return Envs()
 
     monkeypatch.setattr(Cage2, "make_envs", make_envs)
-    environment = Cage2("attackers", 20, openings=0.5)
+    environment = Cage2("attackers", 20)
     result = score(policy_for(Cage2()), environment, episodes=2)
     assert result == Score(-2 * (20 + 70), 0.0)
     assert horizons == [100, 100]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.cage2.action_sets import useful_actions
 from workflow_rl.cage2.environment import MIXTURES, Cage2
 from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.views import ViewingActor
 from workflow_rl.collection.environment import InvalidEnvironmentError
 from workflow_rl.collection.episode import episode_spec
@@ -148,3 +149,47 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
     run = train(config, tmp_path / "run")
     with pytest.raises(CheckpointError, match="which no evaluation shows"):
         load_policy(run / "checkpoint.pt")
+
+
+def test_an_opening_begins_every_episode() -> None:
+    """The policy chooses after it, and its rewards come with the first of the policy's."""
+    opening = ("DecoyFemitter User2", "Sleep", "Restore User1", "DecoyTomcat User2")
+    environment = Cage2("RedMeanderAgent", 20, "compiled", "memory", "by-host", opening)
+    bare = Cage2("RedMeanderAgent", 20, "compiled")
+    specs = [episode_spec(3, number, bare.variants) for number in range(7)]
+    policy = policy_for(environment)
+    played = []
+    for envs, actor in (
+        (environment.make_envs(3), policy),
+        (bare.make_envs(3), pickle.loads(pickle.dumps(environment.bare_actor(policy)))),
+    ):
+        episodes = play_episodes(envs, actor, specs)
+        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
+    for inside, outside in zip(*played, strict=True):
+        assert [ACTION_NAMES[action] for action in outside.action[:4]] == list(opening)
+        assert inside.length == environment.episode_steps == 16
+        assert (inside.obs[:, :52] == outside.obs[4:]).all()
+        assert (inside.log_prob == outside.log_prob[4:]).all()
+        assert inside.reward[0] == outside.reward[:5].sum() <= -1
+        assert (inside.reward[1:] == outside.reward[5:]).all()
+
+
+def test_openings_that_cannot_be() -> None:
+    for opening in (("Sleep", "Run"), ("Sleep",) * 20):
+        with pytest.raises(InvalidEnvironmentError) as error:
+            Cage2(max_steps=20, opening=opening)
+        assert error.value.argument == "opening"
+
+
+def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:
+    env_args = {"simulator": "compiled", "max_steps": 10, "opening": ["Sleep", "Restore User1"]}
+    config = TrainConfig(
+        *("async", 4), env_args=env_args, n_workers=1, total_episodes=4, episodes_per_update=4
+    )
+    run = train(config, tmp_path / "run")
+    again = TrainConfig.from_dict(json.loads((run / "config.json").read_text()))
+    assert again.env_args == config.env_args
+    agent = load_agent(run)
+    agent.reset()
+    played = [agent.act(np.zeros(52, np.uint8)) for _ in range(2)]
+    assert [ACTION_NAMES[action] for action in played] == ["Sleep", "Restore User1"]

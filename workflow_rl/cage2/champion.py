@@ -37,7 +37,7 @@ RECIPE: dict[str, Any] = {
     "entropy-coef": 0.01,
     "entropy-coef-final": 0.0,
 }
-TOTAL_EPISODES = 150_000
+TOTAL_EPISODES = 60_000
 N_CANDIDATES = 30
 
 

@@ -23,7 +23,7 @@ WAYS = {
     "overlapped": ("--async-rl",),
 }
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def start(mode: str, path: Path, *options: str) -> subprocess.Popen[bytes]:

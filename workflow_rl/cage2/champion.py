@@ -13,10 +13,10 @@ from workflow_rl.cage2.evaluation import evaluate
 from workflow_rl.cage2.selection import Candidate, choose
 from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import write_text
-from workflow_rl.training.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.training.command import run_command
+from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from workflow_rl.training.command import new_config, run_command
 from workflow_rl.training.options import GroupedCommand, training_options
-from workflow_rl.training.run_dir import read_config
+from workflow_rl.training.run_dir import RunDirError, kept_name, read_config
 
 RECIPE: dict[str, Any] = {
     # All that Blue can know, and no action that does nothing.
@@ -78,23 +78,24 @@ def train_champion(
     It plays on what Blue sees and remembers alone. Candidates are compared on episodes of their
     own; the score is that of csle-cyborg, on others again.
     """
-    start = time.perf_counter()
+    arguments = recipe(seed, total_episodes, run_dir)
     flags = ["--quiet"] if quiet else []
-    if (run_dir / "checkpoint.pt").exists():
-        _require_same_recipe(run_dir, seed, total_episodes)
-        arguments = ["--resume", str(run_dir)]
-    else:
-        arguments = recipe(seed, total_episodes, run_dir)
-    if not (run_dir / "summary.json").exists():
-        _train.main([*arguments, *flags], standalone_mode=False)
-    trained = time.perf_counter()
-    candidates = choose(
-        [*sorted(run_dir.glob("kept/*.pt"))[-N_CANDIDATES:], run_dir / "checkpoint.pt"],
-        [selection_episodes // 16, selection_episodes // 4, selection_episodes],
-        quiet,
-    )
-    best = candidates[0]
-    save_checkpoint(run_dir / "best.pt", load_checkpoint(best.path))
+    try:
+        if (run_dir / "checkpoint.pt").exists():
+            _require_same_recipe(run_dir, arguments)
+            arguments = ["--resume", str(run_dir)]
+        if not (run_dir / "summary.json").exists():
+            _train.main([*arguments, *flags], standalone_mode=False)
+        start = time.perf_counter()
+        rounds = [selection_episodes // 16, selection_episodes // 4, selection_episodes]
+        candidates = choose(_candidates(run_dir), rounds, quiet)
+        best = candidates[0]
+        save_checkpoint(run_dir / "best.pt", load_checkpoint(best.path))
+    except SystemExit:
+        click.echo("to go on, give the same command again", err=True)
+        raise
+    except (RunDirError, CheckpointError) as error:
+        raise click.UsageError(str(error)) from None
     click.echo(
         f"chosen: {best.path.relative_to(run_dir)} of {len(candidates)}, "
         f"{best.score.mean:.2f} ± {1.96 * best.score.error:.2f} in {best.episodes} episodes "
@@ -103,23 +104,37 @@ def train_champion(
     chosen = time.perf_counter()
     evaluate.main([str(run_dir), "--episodes", str(episodes), *flags], standalone_mode=False)
     seconds = {
-        "training": trained - start,
-        "choosing": chosen - trained,
+        "training": json.loads((run_dir / "summary.json").read_text())["wall_seconds"],
+        "choosing": chosen - start,
         "scoring": time.perf_counter() - chosen,
     }
-    card = card_of(run_dir, seed, total_episodes, candidates, seconds)
+    command = (
+        f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes} "
+        f"--selection-episodes {selection_episodes} --episodes {episodes}"
+    )
+    card = card_of(run_dir, command, candidates, seconds)
     write_text(run_dir / "card.json", json.dumps(card, indent=2) + "\n")
     click.echo(f"card: {run_dir / 'card.json'} ({sum(seconds.values()):.0f} s in all)")
 
 
-def _require_same_recipe(run_dir: Path, seed: int, total_episodes: int) -> None:
+def _candidates(run_dir: Path) -> list[Path]:
+    """The run's last checkpoints, each agent once."""
+    kept, last = sorted(run_dir.glob("kept/*.pt"))[-N_CANDIDATES:], run_dir / "checkpoint.pt"
+    if run_dir / kept_name(load_checkpoint(last).training.updates) in kept:
+        return kept
+    return [*kept, last]
+
+
+def _require_same_recipe(run_dir: Path, arguments: list[str]) -> None:
     before = read_config(run_dir).to_dict()
-    for name, value in (("seed", seed), ("total_episodes", total_episodes)):
-        if before[name] != value:
+    with _train.make_context("train-champion", arguments) as context:
+        config = new_config("async", context.params)
+    for name, value in config.to_dict().items():
+        if name not in config.free_on_resume and before.get(name) != value:
             raise click.BadParameter(
-                f"{value}, but the run in {run_dir} has {before[name]}: give that, or another "
-                "--run-dir",
-                param_hint=f"--{name.replace('_', '-')}",
+                f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
+                "choose another folder",
+                param_hint="--run-dir",
             )
 
 
@@ -144,8 +159,7 @@ def recipe(seed: int, total_episodes: int, run_dir: Path) -> list[str]:
 
 def card_of(
     run_dir: Path,
-    seed: int,
-    total_episodes: int,
+    command: str,
     candidates: list[Candidate],
     seconds: dict[str, float],
 ) -> dict[str, Any]:
@@ -157,7 +171,7 @@ def card_of(
     ]
     best = candidates[0]
     return {
-        "command": f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes}",
+        "command": command,
         "training": json.loads((run_dir / "config.json").read_text()),
         "made_with": environment(),
         "seconds": seconds,

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from agents.distributions import Categorical
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
@@ -19,6 +21,7 @@ from workflow_rl.collection.environment import (
     InvalidEnvironmentError,
     Spaces,
 )
+from workflow_rl.collection.episode import EpisodeSpec
 
 MIXTURES = {
     "mixed": RED_AGENTS,
@@ -71,6 +74,8 @@ class Cage2:
             raise InvalidEnvironmentError(
                 "max_steps", f"{self.max_steps} is too small: it must be 1 or greater"
             )
+        if not isinstance(self.opening, list | tuple):
+            raise InvalidEnvironmentError("opening", f"{self.opening!r} is no list of actions")
         object.__setattr__(self, "opening", tuple(self.opening))
         for name in self.opening:
             if name not in ACTION_NAMES:
@@ -135,10 +140,18 @@ class Cage2:
                 env.step(0)
             except (ImportError, RuntimeError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
+        if self.observation != Cage2.observation:
+            # Compiles what it shows too.
+            envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
+            envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
+            envs.step([0], np.zeros(1, np.int64))
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """The actor, trained in these envs, as one of the 52 bits and all 145 actions."""
+        """The actor, trained in these envs, as one of the 52 bits and all 145 actions.
+
+        Raises InvalidEnvironmentError if it sees what nobody else shows.
+        """
         if not self._has_own_view:
             return actor
         return ViewingActor(actor, self.observation, self.actions, self.opening)

@@ -31,6 +31,7 @@ from workflow_rl.cage2.scores import (
 )
 from workflow_rl.cage2.simulator_version import simulator_version
 from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.environment import InvalidEnvironmentError
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerPool
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
@@ -113,7 +114,7 @@ def load_policy(path: Path, greedy: bool = True) -> Actor:
         )
     try:
         return environment.bare_actor(policy)
-    except ValueError as error:
+    except InvalidEnvironmentError as error:
         raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
 
 

@@ -75,7 +75,12 @@ def require_simulator(simulator: str) -> None:
 
 
 def evaluation_arguments(args: Mapping[str, Any]) -> list[str]:
-    """What `evaluate` is told for a run of these arguments."""
+    """What `evaluate` is told for a run of these arguments. Raises click.UsageError if it could not
+    score the agent."""
+    if args["observation"] == "true-state":
+        raise click.UsageError(
+            "--observation true-state is not for agents that are scored: no evaluation shows it"
+        )
     if args["simulator"] == "cyborg-stock":
         return ["--stock-simulator"]
     if args["simulator"] == "cyborg-upstream":

@@ -38,10 +38,13 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Sco
     """Play so many episodes of the longest horizon against each attacker.
 
     The agent is not told how long an episode will be, so that the first 30 steps of 100 are an
-    episode of 30 steps. environment: that the actor was trained in.
+    episode of 30 steps. environment: that the actor was trained in. Raises ValueError for an
+    opening as long as that.
     """
     environment = dataclasses.replace(environment, simulator="compiled", max_steps=max(HORIZONS))
     n_before = len(environment.opening)
+    if n_before >= min(HORIZONS):
+        raise ValueError(f"the opening leaves nothing of episodes of {min(HORIZONS)} steps")
     means, variances = [], []
     for red_agent in ATTACKERS:
         # An agent is scored on the same episodes as every other: their difference has less noise.

@@ -17,6 +17,7 @@ from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import Indices, make_action_set
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.collection.env_batch import EnvBatch, Transitions
+from workflow_rl.collection.environment import InvalidEnvironmentError
 from workflow_rl.collection.episode import EpisodeSpec
 
 OBSERVATIONS = ("table", "memory", "true-state")
@@ -107,11 +108,16 @@ def _plain(obs: Bits) -> Bits:
 
 
 def make_view(observation: str, envs: EnvBatch | None = None) -> View:
-    """That of OBSERVATIONS. Raises ValueError for the true state without envs that show it."""
+    """That of OBSERVATIONS.
+
+    Raises InvalidEnvironmentError for the true state without envs that show it.
+    """
     if observation == "true-state":
         states = getattr(envs, "states", None)
         if states is None:
-            raise ValueError("the true state is seen in the compiled simulator alone")
+            raise InvalidEnvironmentError(
+                "observation", "the true state is seen in the compiled simulator alone"
+            )
         return TrueStateView(states)
     return MemoryView() if observation == "memory" else TableView()
 
@@ -182,20 +188,24 @@ class ViewingActor:
         self._view = make_view(observation)
         self._actions = make_action_set(actions)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
-        self._made: dict[int, list[int]] = {}
+        # By env: how many actions have been made, and the last one.
+        self._made: dict[int, tuple[int, int]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`: see Actor."""
         assert n_acted == 0, "what the agent remembers of the steps before is not known"
         self.actor.reset(seed, env)
         self._actions.begin([env])
-        self._made[env] = []
+        self._made[env] = 0, 0
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
         """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor. What belongs to the
         opening has probability 1."""
+        for env in envs:
+            if env not in self._made:
+                self.reset(0, env)
         seen = self._seen(obs, envs)
-        made = [len(self._made.setdefault(env, [])) for env in envs]
+        made = [self._made[env][0] for env in envs]
         free = [row for row, n in enumerate(made) if n >= len(self._opening)]
         actions = np.array([self._opening[n] if n < len(self._opening) else 0 for n in made])
         log_probs = np.zeros(len(envs), np.float32)
@@ -204,12 +214,12 @@ class ViewingActor:
             choices, log_probs[free] = self.actor.act(seen[free], playing)
             actions[free] = self._actions.chosen(playing, choices)
         self._actions.after(envs, actions)
-        for env, action in zip(envs, actions.tolist(), strict=True):
-            self._made[env].append(action)
+        for env, n, action in zip(envs, made, actions.tolist(), strict=True):
+            self._made[env] = n + 1, action
         return actions, log_probs
 
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
-        going_on = np.array([bool(self._made.get(env)) for env in envs])
+        going_on = np.array([self._made[env][0] > 0 for env in envs])
         if not going_on.any():
             return self._view.begin(envs, obs)
         if going_on.all():
@@ -223,4 +233,4 @@ class ViewingActor:
         return seen
 
     def _last(self, envs: Sequence[int]) -> Indices:
-        return np.array([self._made[env][-1] for env in envs])
+        return np.array([self._made[env][1] for env in envs])

@@ -43,7 +43,7 @@ def run_command(mode: Mode, options: dict[str, Any]) -> None:
     init_from: Checkpoint | None = None
     try:
         if options["resume"] is None:
-            config, run_path = _new_config(mode, options), options["run_dir"]
+            config, run_path = new_config(mode, options), options["run_dir"]
             if options["init_from"] is not None:
                 init_from = _checkpoint_to_begin_with(options["init_from"])
         else:
@@ -56,6 +56,9 @@ def run_command(mode: Mode, options: dict[str, Any]) -> None:
             for name, value in config.to_dict().items():
                 click.echo(f"{name}: {value}")
             return
+        if options["final_evaluation"] and config.env in guests:
+            # Raises what would otherwise show only after the training.
+            guests[config.env].evaluation_arguments(config.env_args)
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.environment.label)
@@ -101,7 +104,8 @@ def warn_if_results_vary(config: TrainConfig) -> None:
         )
 
 
-def _new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
+def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
+    """That of a run with these options, in the context of their command. Raises ConfigError."""
     env = chosen_env(options)
     given = given_options()
     settings = dict(PRESETS.get(options["preset"], {}))

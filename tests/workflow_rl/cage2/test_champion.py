@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.workflow_rl.cage2.test_views import MEMORY, policy_for
+from workflow_rl import TrainConfig, train
 from workflow_rl.cage2 import champion, selection
 from workflow_rl.cage2.champion import train_champion
 from workflow_rl.cage2.environment import Cage2
@@ -34,12 +35,12 @@ def test_train_champion(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "chosen: " in result.output
     card = json.loads((run / "card.json").read_text())
-    assert card["command"] == "workflow-rl train-champion --seed 5 --total-episodes 12"
+    assert card["command"] == " ".join(["workflow-rl train-champion", *command[2:-1]])
     assert card["training"]["observation"] == "memory"
     assert card["made_with"]["processor"]
     assert len(card["cells"]) == 9
     assert card["total"] == pytest.approx(sum(cell["mean"] for cell in card["cells"]))
-    assert card["selection"]["candidates"] == 4
+    assert card["selection"]["candidates"] == 3
     chosen = load_checkpoint(run / card["selection"]["chosen"])
     assert (
         load_checkpoint(run / "best.pt").agent["policy_version"] == (chosen.agent["policy_version"])
@@ -50,12 +51,32 @@ def test_train_champion(tmp_path: Path) -> None:
     again = CliRunner().invoke(train_champion, command)
     assert again.exit_code == 0, again.output
     assert (run / "metrics.csv").read_text() == before
-    assert json.loads((run / "card.json").read_text())["total"] == card["total"]
+    new = json.loads((run / "card.json").read_text())
+    assert new["total"] == card["total"]
+    assert new["seconds"]["training"] == card["seconds"]["training"]
 
     other = CliRunner().invoke(train_champion, [*command[:2], "--seed", "6", *SMALL])
     assert other.exit_code == 2
-    assert "--seed" in other.output
-    assert "has 5" in other.output
+    assert "whose total_episodes is 12" in other.output
+
+    (run / "kept" / "000002.pt").write_bytes(b"nothing")
+    damaged = CliRunner().invoke(train_champion, command)
+    assert damaged.exit_code == 2
+    assert "000002.pt" in damaged.output
+
+
+@pytest.mark.usefixtures("small_recipe")
+def test_another_run_is_left_alone(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    config = TrainConfig(
+        *("async", 4), env="CartPole-v1", n_workers=1, total_episodes=8, episodes_per_update=4
+    )
+    train(config, run)
+    before = (run / "best.pt").read_bytes()
+    result = CliRunner().invoke(train_champion, ["--run-dir", str(run), *SMALL])
+    assert result.exit_code == 2
+    assert "holds another run, whose env is CartPole-v1" in result.output
+    assert (run / "best.pt").read_bytes() == before
 
 
 def test_the_recipe_is_options_of_the_trainer(tmp_path: Path) -> None:
@@ -106,6 +127,17 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     result = score(policy_for(Cage2()), environment, episodes=2)
     assert result == Score(-2 * (20 + 70), 0.0)
     assert horizons == [100, 100]
+
+
+def test_an_opening_counts_as_steps() -> None:
+    """Two sums of the same episodes: the policy's from its first step on, or after an opening."""
+    policy = policy_for(Cage2(observation="memory"), greedy=True)
+    opening = ("Restore User1",) * 20
+    viewed = Cage2("attackers", 30, observation="memory", opening=opening)
+    actor = viewed.bare_actor(policy)
+    assert score(policy, viewed, 3) == pytest.approx(score(actor, Cage2(), 3))
+    with pytest.raises(ValueError, match="leaves nothing"):
+        score(policy, Cage2(opening=("Sleep",) * 30), 3)
 
 
 def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from agents.distributions import Categorical
 from agents.networks import ActorCritic
 from agents.numpy_policy import NumpyPolicy
 from workflow_rl import TrainConfig, load_agent, train
+from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.action_sets import useful_actions
 from workflow_rl.cage2.environment import MIXTURES, Cage2
 from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
@@ -137,7 +139,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
-    with pytest.raises(ValueError, match="true state is seen in the compiled simulator alone"):
+    with pytest.raises(InvalidEnvironmentError, match="seen in the compiled simulator alone"):
         environment.bare_actor(policy_for(environment))
 
 
@@ -175,9 +177,9 @@ def test_an_opening_begins_every_episode() -> None:
 
 
 def test_openings_that_cannot_be() -> None:
-    for opening in (("Sleep", "Run"), ("Sleep",) * 20):
+    for opening in (("Sleep", "Run"), ("Sleep",) * 20, "Sleep", 3, None):
         with pytest.raises(InvalidEnvironmentError) as error:
-            Cage2(max_steps=20, opening=opening)
+            Cage2(max_steps=20, opening=opening)  # type: ignore[arg-type]
         assert error.value.argument == "opening"
 
 
@@ -193,3 +195,39 @@ def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:
     agent.reset()
     played = [agent.act(np.zeros(52, np.uint8)) for _ in range(2)]
     assert [ACTION_NAMES[action] for action in played] == ["Sleep", "Restore User1"]
+
+
+@pytest.mark.parametrize("observation", ["memory", "true-state"])
+def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
+    environment = Cage2("mixed", 12, "compiled", observation, "by-host", ("Sleep",))
+    specs = [episode_spec(8, number, environment.variants) for number in range(30)]
+    played = []
+    for n_envs in (30, 3):
+        episodes = play_episodes(environment.make_envs(n_envs), policy_for(environment), specs)
+        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
+    for fresh, used in zip(*played, strict=True):
+        assert (fresh.obs == used.obs).all()
+        assert (fresh.action == used.action).all()
+
+
+def test_an_agent_that_was_not_reset_begins_an_episode() -> None:
+    environment = Cage2("RedMeanderAgent", 20, "compiled", "memory", "by-host", ("Sleep",))
+    actor = environment.bare_actor(policy_for(environment, greedy=True))
+    obs = np.zeros((1, 52), np.uint8)
+    unasked = [int(actor.act(obs)[0][0]) for _ in range(3)]
+    actor.reset(0)
+    assert [int(actor.act(obs)[0][0]) for _ in range(3)] == unasked
+
+
+def test_an_agent_that_could_not_be_scored_is_not_trained_to_be(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    result = CliRunner().invoke(
+        train_async,
+        [
+            *("--observation", "true-state", "--simulator", "compiled"),
+            *("--final-evaluation", "2", "--run-dir", str(run)),
+        ],
+    )
+    assert result.exit_code == 2
+    assert "--observation true-state" in result.output
+    assert not run.exists()

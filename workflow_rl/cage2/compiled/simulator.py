@@ -120,6 +120,7 @@ def forget(s: Any) -> None:
     s.knows_ot_service = False
     s.b_line_action = 0
     s.b_line_made = 0
+    s.b_line_host = NONE
     s.meander_subnets = 0
     s.meander_scanned = 0
     s.meander_exploited = 0

@@ -54,7 +54,7 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
         for host in range(N_HOSTS):
             shown[n + host] = hosts >> host & 1
         n += N_HOSTS
-    # The last one names a host only after some actions.
+    # The last one names a host only after some actions, the others only once there is one.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
         if host < N_HOSTS:
             shown[n + host] = 1

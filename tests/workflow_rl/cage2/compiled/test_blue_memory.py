@@ -166,12 +166,15 @@ def test_it_shows_bits_and_the_observation_first() -> None:
 
 def test_red_succeeds_where_blue_saw_an_exploit() -> None:
     envs = Remembering(100, MEANDER, seed=9)
+    n_known = 0
     for _ in range(12):
         obs = envs.step(np.full(100, SLEEP))
         states, memories = envs.simulator.states, envs.memories
         exploited = obs.reshape(100, N_HOSTS, 4)[:, :, 1].any(axis=1)
         known = exploited & (memories["n_misfits"] == 0)
         assert (memories["red_kind"][known] == EXPLOIT).all()
-        same = memories["red_success"][known] == states["red_success"][known]
-        assert same.mean() > 0.9 if known.any() else True
+        n_known += known.sum()
+        wrong = memories["red_success"][known] != states["red_success"][known]
+        assert wrong.sum() <= 0.1 * known.sum()
         assert set(memories["red_success"]) <= {TRUE, FALSE}
+    assert n_known > 100

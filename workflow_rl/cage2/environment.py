@@ -39,8 +39,8 @@ class Cage2:
 
     red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
     which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
-    observation, actions: what Blue's policy sees and chooses from, see `views`. opening: of
-    ACTION_NAMES, what Blue begins every episode with before its policy chooses.
+    observation, actions: what Blue's policy sees and chooses from, see `views` and `action_sets`.
+    opening: of ACTION_NAMES, what Blue begins every episode with before its policy chooses.
     """
 
     red_agent: str = "B_lineAgent"

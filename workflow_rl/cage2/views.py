@@ -151,7 +151,7 @@ class ViewedEnvs:
         self._opening_rewards = np.zeros(envs.n_envs)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
-        """Begin an episode in each of M envs."""
+        """Begin an episode in each of M envs. Returns what Blue sees, uint8 [M, D]."""
         seen = self._view.begin(envs, self._envs.reset(envs, specs))
         self._actions.begin(envs)
         self._opening_rewards[envs] = 0

@@ -1,7 +1,7 @@
 """What Blue remembers of an episode: its own actions and what it saw, and nothing else.
 
 Three things that the 52 bits of a step do not show: the decoys in place, those that Red's scan of
-each host found (Red exploits what it found then, and scans a host only once), and what red has done
+each host found (Red exploits what it found then, and scans a host only once), and what Red has done
 so far if it is RedMeander, whose program is followed on what Blue sees. Against another red agent
 the program soon does not fit, and the memory says so.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +29,13 @@ from agents.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.ppo_config import Annealed, PPOConfig
 from agents.running_statistics import ReturnScale, RunningMoments
 from agents.torch_distributions import log_prob_and_entropy
-from agents.trajectory import Trajectory, distinct_rows, make_batch, stack_obs
+from agents.trajectory import (
+    Trajectory,
+    distinct_rows,
+    make_batch,
+    stack_obs,
+    whole_observations,
+)
 
 
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
@@ -88,7 +97,7 @@ class RolloutObs(NamedTuple):
     rows: Tensor
     repeat: bool
 
-    def minibatch(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
+    def of(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
         """Observations to compute for steps of these indices [B], and which of them each step's
         is; None: one each, in order."""
         if not self.repeat:
@@ -97,11 +106,22 @@ class RolloutObs(NamedTuple):
         return self.rows[distinct], row
 
 
+class Minibatch(NamedTuple):
+    """Steps to learn from at once. obs: float32 [U, D]; row: int64 [B], which of them each step
+    saw; None: one each, in order."""
+
+    steps: TensorBatch
+    obs: Tensor
+    row: Tensor | None
+
+
 class PPOAgent:
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
 
     obs_moments, return_scale: the running statistics that observations and rewards are normalised
     with, of all rollouts before; None where they are not.
+
+    two_threads: learn actor and critic at the same time, which changes no bit: they share nothing.
 
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents given the same trajectories end with the same weights.
@@ -114,9 +134,11 @@ class PPOAgent:
         distribution: Distribution,
         seed: int,
         device: str = "cpu",
+        two_threads: bool = False,
     ) -> None:
         self.config = config
         self.seed = seed
+        self.two_threads = two_threads
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
@@ -182,21 +204,25 @@ class PPOAgent:
         obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
-        for _ in range(config.epochs):
-            order = shuffle.permutation(len(batch.action))
-            if not self._run_epoch(obs, batch, order, annealed, history):
-                break
+        epochs = (self._minibatches(obs, batch, shuffle) for _ in range(config.epochs))
+        with self._helper() as helper:
+            for minibatch in itertools.chain.from_iterable(epochs):
+                metrics, went_on = self._learn_minibatch(minibatch, annealed, helper)
+                history.append(metrics)
+                if not went_on:
+                    break
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
         return [*means, explained_variance(batch.value, batch.return_)]
 
     @torch.no_grad()
     def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[RolloutObs, TensorBatch]:
-        obs, last_obs = stack_obs(trajectories)
-        rows = np.concatenate([obs, last_obs])
+        obs = np.concatenate([trajectory.obs for trajectory in trajectories])
+        rows = np.concatenate([obs, np.stack([t.last_obs for t in trajectories])])
         obs_index = np.arange(len(rows))
-        repeat = likely_repeats(trajectories[0].obs)
+        repeat = likely_repeats(obs)
         if repeat:
             rows, obs_index = distinct_rows(rows)
+        rows = rows.astype(np.float32)
         if self.obs_moments is not None:
             rows = normalised_obs(rows, *self.obs_moments.mean_and_scale())
         seen = RolloutObs(torch.from_numpy(rows).to(self.device), repeat)
@@ -252,50 +278,85 @@ class PPOAgent:
             log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
         return log_prob
 
-    def _run_epoch(
-        self,
-        obs: RolloutObs,
-        batch: TensorBatch,
-        order: np.ndarray,
-        annealed: Annealed,
-        history: list[tuple[Tensor, ...]],
-    ) -> bool:
-        """One pass over the batch. False if the KL went past its target: learning stops there."""
-        config = self.config
-        n_minibatches = math.ceil(len(order) / config.minibatch_size)
+    def _minibatches(
+        self, obs: RolloutObs, batch: TensorBatch, shuffle: np.random.Generator
+    ) -> Iterator[Minibatch]:
+        """One pass over the batch, in an order of its own."""
         # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
-        chosen = torch.from_numpy(order).to(self.device)
-        columns = (column[chosen].tensor_split(n_minibatches) for column in batch)
-        for minibatch in map(TensorBatch._make, zip(*columns, strict=True)):
-            advantage = minibatch.advantage
-            if config.normalise_advantage:
-                advantage = normalised(advantage)
-            advantage = minibatch.weight * advantage
-            seen, row = obs.minibatch(minibatch.obs_index)
-            outputs, value = self.network(seen)
-            log_prob, entropy = log_prob_and_entropy(
-                self.distribution, outputs, self.network.log_std, row, minibatch.action
-            )
-            log_ratio = log_prob - minibatch.log_prob
-            ratio = log_ratio.exp()
-            policy_loss = clipped_policy_loss(ratio, advantage, annealed.clip_range)
-            critic_loss = value_loss(value if row is None else value[row], minibatch.return_)
-            entropy = entropy.mean()
-            loss = policy_loss + config.value_coef * critic_loss - annealed.entropy_coef * entropy
-            with torch.no_grad():
-                kl = approximate_kl(log_ratio)
-                clipped = clip_fraction(ratio, annealed.clip_range)
-            history.append(
-                (policy_loss.detach(), critic_loss.detach(), entropy.detach(), kl, clipped)
-            )
-            if config.target_kl is not None and kl > 1.5 * config.target_kl:
-                return False
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            for parameters in self.network.parts():
-                torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
-            self.optimizer.step()
-        return True
+        n_minibatches = math.ceil(len(batch.action) / self.config.minibatch_size)
+        if obs.repeat and self.config.minibatches_of == "observations":
+            for chosen, distinct, row in whole_observations(
+                batch.obs_index.cpu().numpy(), n_minibatches, shuffle
+            ):
+                steps = TensorBatch._make(column[self._tensor(chosen)] for column in batch)
+                yield Minibatch(steps, obs.rows[self._tensor(distinct)], self._tensor(row))
+            return
+        order = self._tensor(shuffle.permutation(len(batch.action)))
+        columns = (column[order].tensor_split(n_minibatches) for column in batch)
+        for steps in map(TensorBatch._make, zip(*columns, strict=True)):
+            yield Minibatch(steps, *obs.of(steps.obs_index))
+
+    def _tensor(self, numbers: np.ndarray) -> Tensor:
+        return torch.from_numpy(numbers).to(self.device)
+
+    def _helper(self) -> AbstractContextManager[Executor | None]:
+        return ThreadPoolExecutor(1) if self.two_threads else contextlib.nullcontext()
+
+    def _learn_minibatch(
+        self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
+    ) -> tuple[tuple[Tensor, ...], bool]:
+        """One gradient step. Its metrics, and False if the KL went past its target: no step then.
+
+        helper: a thread that learns the values meanwhile.
+        """
+        config = self.config
+        self.optimizer.zero_grad(set_to_none=True)
+        if helper is None:
+            critic_loss = self._learn_values(minibatch)
+            policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
+        else:
+            learned = helper.submit(self._learn_values, minibatch)
+            policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
+            critic_loss = learned.result()
+        metrics = policy_loss, critic_loss, entropy, kl, clipped
+        if config.target_kl is not None and kl > 1.5 * config.target_kl:
+            return metrics, False
+        for parameters in self.network.parts():
+            torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
+        self.optimizer.step()
+        return metrics, True
+
+    def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> tuple[Tensor, ...]:
+        """Add the actor's gradients. Returns policy loss, entropy, KL and clip fraction."""
+        steps = minibatch.steps
+        advantage = steps.advantage
+        if self.config.normalise_advantage:
+            advantage = normalised(advantage)
+        log_prob, entropy = log_prob_and_entropy(
+            self.distribution,
+            self.network.actor(minibatch.obs),
+            self.network.log_std,
+            minibatch.row,
+            steps.action,
+        )
+        log_ratio = log_prob - steps.log_prob
+        ratio = log_ratio.exp()
+        policy_loss = clipped_policy_loss(ratio, steps.weight * advantage, annealed.clip_range)
+        entropy = entropy.mean()
+        (policy_loss - annealed.entropy_coef * entropy).backward()
+        with torch.no_grad():
+            kl = approximate_kl(log_ratio)
+            clipped = clip_fraction(ratio, annealed.clip_range)
+        return policy_loss.detach(), entropy.detach(), kl, clipped
+
+    def _learn_values(self, minibatch: Minibatch) -> Tensor:
+        """Add the critic's gradients. Returns its loss."""
+        value = self.network.critic(minibatch.obs).squeeze(-1)
+        if minibatch.row is not None:
+            value = value[minibatch.row]
+        loss = value_loss(value, minibatch.steps.return_)
+        (self.config.value_coef * loss).backward()
+        return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of everything the next update depends on, as tensors and plain values."""

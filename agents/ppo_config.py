@@ -8,6 +8,7 @@ from typing import NamedTuple
 from agents.numpy_policy import ACTIVATIONS, FORWARD
 
 CORRECTIONS = ("none", "vtrace")
+MINIBATCHES_OF = ("steps", "observations")
 
 
 class Annealed(NamedTuple):
@@ -27,6 +28,9 @@ class PPOConfig:
     Hilton et al. 2021, "Batch size-invariance for policy optimization", equation 2, with the weight
     at most 1. Otherwise most of the gradient is clipped away, for the update before has moved the
     policy to the edge of the clip range already.
+    minibatches_of: "steps", drawn singly, or whole "observations": all steps of a rollout that saw
+    the same are in the same minibatch, where observations are of a kind that repeats (see
+    `numpy_policy.likely_repeats`), so that the networks see each of them once an epoch.
     correction: how advantages and targets account for a policy lag: "none" (generalised advantage
     estimation, as if there were none) or "vtrace".
     max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
@@ -47,6 +51,7 @@ class PPOConfig:
     clip_range: float = 0.2
     epochs: int = 6
     minibatch_size: int = 2500
+    minibatches_of: str = "steps"
     entropy_coef: float = 0.01
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
@@ -107,6 +112,12 @@ class PPOConfig:
             "correction",
             self.correction,
             f"one of {', '.join(CORRECTIONS)}",
+        )
+        _require(
+            self.minibatches_of in MINIBATCHES_OF,
+            "minibatches_of",
+            self.minibatches_of,
+            f"one of {', '.join(MINIBATCHES_OF)}",
         )
         _require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
         for name in ("clip_range_final", "entropy_coef_final"):

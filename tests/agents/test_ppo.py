@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from agents.distributions import Categorical
 from agents.numpy_policy import NumpyPolicy
-from agents.ppo import PPOAgent, UpdateMetrics
+from agents.ppo import Minibatch, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
@@ -133,18 +133,20 @@ def test_an_update_leaves_the_trajectories_as_they_were() -> None:
 
 def orders_of_update(
     monkeypatch: pytest.MonkeyPatch, seed: int = 0, policy_version: int = 0
-) -> list[list[int]]:
-    """The order of the steps in each epoch of one update."""
+) -> list[list[float]]:
+    """The order of the steps in each epoch of one update: their advantages, which all differ."""
     agent = example_agent(seed=seed)
     agent.policy_version = policy_version
-    orders: list[list[int]] = []
-    run_epoch = agent._run_epoch
+    orders: list[list[float]] = []
+    minibatches = agent._minibatches
 
-    def record(obs: Any, batch: Any, order: np.ndarray, *others: Any) -> bool:
-        orders.append(order.tolist())
-        return run_epoch(obs, batch, order, *others)
+    def record(*arguments: Any) -> Iterator[Minibatch]:
+        orders.append([])
+        for minibatch in minibatches(*arguments):
+            orders[-1] += minibatch.steps.advantage.tolist()
+            yield minibatch
 
-    monkeypatch.setattr(agent, "_run_epoch", record)
+    monkeypatch.setattr(agent, "_minibatches", record)
     agent.update(TRAJECTORIES, 0.0)
     return orders
 
@@ -153,7 +155,8 @@ def test_every_epoch_takes_every_step_once_in_an_order_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = orders_of_update(monkeypatch)
-    assert sorted(first) == sorted(second) == list(range(40))
+    assert sorted(first) == sorted(second)
+    assert len(set(first)) == 40
     assert first != second
 
 
@@ -489,6 +492,52 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
         agent.update(collect(agent, env, numbers), update / n_updates)
     trained = mean_return(collect(agent, env, range(10_000, 10_100)))
     assert trained == pytest.approx(best, abs=0.5)
+
+
+def repeating_trajectories() -> list[Trajectory]:
+    """Of few observations, of a kind that repeats."""
+    trajectories = [example_trajectory(np.sin(np.arange(20.0) + n), seed=n) for n in range(3)]
+    bits = np.random.default_rng(0).integers(2, size=(5, 6)).astype(np.uint8)
+    return [
+        t._replace(obs=bits[(np.arange(t.length) + n) % 5], last_obs=bits[n])
+        for n, t in enumerate(trajectories)
+    ]
+
+
+def test_actor_and_critic_learned_at_once_end_with_the_same_bits() -> None:
+    one, two = example_agent(epochs=3), example_agent(epochs=3)
+    two.two_threads = True
+    assert one.update(TRAJECTORIES, 0.0) == two.update(TRAJECTORIES, 0.0)
+    assert weights(one) == weights(two)
+
+
+def test_a_minibatch_of_whole_observations_has_the_gradient_of_its_steps() -> None:
+    steps, observations = (
+        gradients_of_steps(
+            example_agent(ONE_STEP, minibatches_of=kind, max_grad_norm=NO_CLIPPING),
+            repeating_trajectories(),
+        )[0]
+        for kind in ("steps", "observations")
+    )
+    for name, gradient in observations.items():
+        assert torch.allclose(gradient, steps[name], rtol=1e-4, atol=1e-6)
+
+
+def test_minibatches_of_whole_observations_share_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = example_agent(epochs=2, minibatch_size=20, minibatches_of="observations")
+    seen = []
+    learn = agent._learn_values
+
+    def watched(minibatch: Minibatch) -> torch.Tensor:
+        seen.append({row.tobytes() for row in minibatch.obs.numpy()})
+        return learn(minibatch)
+
+    monkeypatch.setattr(agent, "_learn_values", watched)
+    agent.update(repeating_trajectories(), 0.0)
+    assert len(seen) == 6
+    for epoch in (seen[:3], seen[3:]):
+        assert sum(map(len, epoch)) == len(set.union(*epoch)) == 5
+    assert seen[:3] != seen[3:]
 
 
 def test_repeated_observations_learn_as_if_each_were_computed_by_itself(

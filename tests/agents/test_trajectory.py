@@ -17,6 +17,7 @@ from agents.trajectory import (
     generalized_advantages,
     make_batch,
     stack_obs,
+    whole_observations,
 )
 from tests.agents.examples import example_trajectory
 
@@ -245,3 +246,31 @@ def test_the_order_of_distinct_rows_follows_from_their_content() -> None:
     forward, _ = distinct_rows(rows)
     backward, _ = distinct_rows(rows[::-1])
     assert np.array_equal(forward, backward)
+
+
+@given(
+    n_steps=st.integers(1, 60),
+    n_kinds=st.integers(1, 8),
+    n_parts=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_parts_of_whole_observations_have_every_step_once(
+    n_steps: int, n_kinds: int, n_parts: int, seed: int
+) -> None:
+    obs_index = np.random.default_rng(seed).integers(n_kinds, size=n_steps)
+    parts = list(whole_observations(obs_index, n_parts, np.random.default_rng(seed)))
+    assert sorted(step for steps, *_ in parts for step in steps.tolist()) == list(range(n_steps))
+    for steps, distinct, row in parts:
+        assert np.array_equal(distinct[row], obs_index[steps])
+    seen = [kind for _, distinct, _ in parts for kind in distinct.tolist()]
+    assert sorted(seen) == sorted(set(obs_index.tolist()))
+    assert len(parts) <= n_parts
+
+
+def test_parts_of_whole_observations_are_of_about_the_same_size() -> None:
+    obs_index = np.repeat(np.arange(1000), np.tile([1, 2, 3, 4], 250))
+    sizes = [
+        len(steps) for steps, *_ in whole_observations(obs_index, 5, np.random.default_rng(0))
+    ]
+    assert len(sizes) == 5
+    assert max(sizes) - min(sizes) <= 8

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from agents.numpy_policy import ACTIVATIONS, FORWARD
-from agents.ppo_config import CORRECTIONS, PPOConfig
+from agents.ppo_config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
 from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.collection.gymnasium_env import SETTINGS
 from workflow_rl.training.config import BATCHINGS, DEVICES, WHEN_FULL, TrainConfig
@@ -188,7 +188,8 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--device", type=click.Choice(DEVICES),
                help="Where the agent learns. auto is cuda if there is one."),
         option("--learner-threads", type=COUNT,
-               help="CPU threads the agent learns with. Another number, other rounding."),
+               help="CPU threads the agent learns with, half of them for the actor and half for "
+                    "the critic. 1 and 2 give the same results; more round otherwise."),
         option("--run-dir", type=click.Path(path_type=Path),
                show_default="runs/<time>-<mode>-<red agent or environment>",
                help="Where the run is kept: a new or empty folder."),
@@ -242,6 +243,9 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
                help="At the end."),
         option("--epochs", type=COUNT, help="Passes over each rollout."),
         option("--minibatch-size", type=COUNT, help="Steps in a gradient step."),
+        option("--minibatches-of", type=click.Choice(MINIBATCHES_OF),
+               help="Single steps, or whole observations with all their steps, which is faster "
+                    "where observations repeat bit for bit, as CAGE-2's do."),
         option("--entropy-coef", type=NOT_NEGATIVE,
                help="Weight of the entropy bonus, at the start."),
         option("--entropy-coef-final", type=NOT_NEGATIVE, show_default="the same",

@@ -84,7 +84,8 @@ def generalized_advantages(
 class Batch(NamedTuple):
     """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
 
-    obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_: float32 [B].
+    obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_:
+    float32 [B].
     return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
     """
 
@@ -128,9 +129,7 @@ def whole_observations(
     distinct observations [U], and which of these each step's is [M].
     """
     by_obs = np.argsort(obs_index, kind="stable")
-    distinct, first, count = np.unique(
-        obs_index[by_obs], return_index=True, return_counts=True
-    )
+    distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
     order = shuffle.permutation(len(distinct))
     ends = np.cumsum(count[order])
     targets = ends[-1] * np.arange(1, n_parts) / n_parts

@@ -11,6 +11,7 @@ MODULES = {
     "train-async": "workflow_rl.async_train_workflow_rl",
     "train-champion": "workflow_rl.cage2.champion",
     "evaluate": "workflow_rl.training.evaluation",
+    "export": "workflow_rl.training.export",
     "check-env": "workflow_rl.training.check_env",
     "benchmark": "workflow_rl.measuring.benchmark",
     "compare-modes": "workflow_rl.measuring.compare_modes",

@@ -27,7 +27,7 @@ from workflow_rl.training.config import TrainConfig as TrainConfig
 from workflow_rl.training.evaluation import Evaluation, evaluate_policy
 from workflow_rl.training.run_dir import make_run_folder
 from workflow_rl.training.saved_agent import load_agent as load_agent
-from workflow_rl.training.saved_agent import policy_of, saved_environment
+from workflow_rl.training.saved_agent import load_saved
 
 PathLike = str | os.PathLike[str]
 MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
@@ -84,12 +84,8 @@ def evaluate(
     the same returns, whatever the number of workers. Raises CheckpointError,
     InvalidEnvironmentError, TooManyFailuresError.
     """
-    path = checkpoint_path(Path(run))
-    checkpoint = load_checkpoint(path)
-    environment = saved_environment(checkpoint, path)
+    policy, environment = load_saved(Path(run), greedy=greedy)
     if env is not None:
         environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
     environment.spaces()  # Raises what is wrong with it in one line.
-    return evaluate_policy(
-        policy_of(checkpoint, path, greedy), environment, episodes, seed, n_workers
-    )
+    return evaluate_policy(policy, environment, episodes, seed, n_workers)

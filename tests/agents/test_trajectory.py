@@ -269,8 +269,6 @@ def test_parts_of_whole_observations_have_every_step_once(
 
 def test_parts_of_whole_observations_are_of_about_the_same_size() -> None:
     obs_index = np.repeat(np.arange(1000), np.tile([1, 2, 3, 4], 250))
-    sizes = [
-        len(steps) for steps, *_ in whole_observations(obs_index, 5, np.random.default_rng(0))
-    ]
+    sizes = [len(steps) for steps, *_ in whole_observations(obs_index, 5, np.random.default_rng(0))]
     assert len(sizes) == 5
     assert max(sizes) - min(sizes) <= 8

@@ -15,8 +15,10 @@ from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import write_text
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.training.command import new_config, run_command
+from workflow_rl.training.export import write_policy
 from workflow_rl.training.options import GroupedCommand, training_options
 from workflow_rl.training.run_dir import RunDirError, kept_name, read_config
+from workflow_rl.training.saved_agent import load_saved
 
 RECIPE: dict[str, Any] = {
     # All that Blue can know, and no action that does nothing.
@@ -27,18 +29,21 @@ RECIPE: dict[str, Any] = {
     "red-agent": "attackers",
     # User2 is the one host in User that decoys can keep, if they are there when Red scans it.
     "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
-    "n-envs": 200,
-    "episodes-per-update": 200,
+    "n-envs": 400,
+    "episodes-per-update": 400,
     "hidden-sizes": "128,128",
-    "minibatch-size": 5000,
+    "minibatch-size": 10_000,
+    "minibatches-of": "observations",
+    "learner-threads": 2,
     "epochs": 4,
     "learning-rate": 2e-3,
     "gae-lambda": 0.95,
     "entropy-coef": 0.01,
     "entropy-coef-final": 0.0,
 }
-TOTAL_EPISODES = 60_000
+TOTAL_EPISODES = 120_000
 N_CANDIDATES = 30
+AGENT_FILE = "champion.npz"
 
 
 @click.command(cls=GroupedCommand, hidden=True)
@@ -91,6 +96,8 @@ def train_champion(
         candidates = choose(_candidates(run_dir), rounds, quiet)
         best = candidates[0]
         save_checkpoint(run_dir / "best.pt", load_checkpoint(best.path))
+        policy, environment = load_saved(best.path)
+        write_policy(policy.parameters, environment, run_dir / AGENT_FILE)
     except SystemExit:
         click.echo("to go on, give the same command again", err=True)
         raise
@@ -114,7 +121,10 @@ def train_champion(
     )
     card = card_of(run_dir, command, candidates, seconds)
     write_text(run_dir / "card.json", json.dumps(card, indent=2) + "\n")
-    click.echo(f"card: {run_dir / 'card.json'} ({sum(seconds.values()):.0f} s in all)")
+    click.echo(
+        f"agent: {run_dir / AGENT_FILE}\n"
+        f"card: {run_dir / 'card.json'} ({sum(seconds.values()):.0f} s in all)"
+    )
 
 
 def _candidates(run_dir: Path) -> list[Path]:

@@ -14,7 +14,8 @@ from agents.distributions import Categorical
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.views import OBSERVATIONS, ViewedEnvs, ViewingActor, view_size
+from workflow_rl.cage2.viewed_envs import ViewedEnvs, view_size
+from workflow_rl.cage2.views import OBSERVATIONS, ViewingActor
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -152,6 +153,10 @@ class Cage2:
 
         Raises InvalidEnvironmentError if it sees what nobody else shows.
         """
+        if self.observation == "true-state":
+            raise InvalidEnvironmentError(
+                "observation", "the true state is seen in the compiled simulator alone"
+            )
         if not self._has_own_view:
             return actor
         return ViewingActor(actor, self.observation, self.actions, self.opening)

@@ -20,9 +20,8 @@ from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.leaderboard import LEADERBOARD_NOTE
 from workflow_rl.cage2.options import chosen_simulator, require_simulator
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scores import (
-    HORIZONS,
     CellScore,
     Evaluation,
     official_text,
@@ -98,13 +97,12 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
 
 
 def load_policy(path: Path, greedy: bool = True) -> Actor:
-    """A checkpoint's actor on the 52 bits. Raises CheckpointError, also if it is not for CAGE-2."""
-    from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
-    from workflow_rl.training.saved_agent import policy_of, saved_environment
+    """The actor of a checkpoint or policy file on the 52 bits. Raises CheckpointError, also if it
+    is not for CAGE-2."""
+    from workflow_rl.training.checkpoint import CheckpointError
+    from workflow_rl.training.saved_agent import load_saved
 
-    checkpoint = load_checkpoint(path)
-    policy = policy_of(checkpoint, path, greedy)
-    environment = saved_environment(checkpoint, path)
+    policy, environment = load_saved(path, greedy=greedy)
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
     if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):
@@ -158,9 +156,9 @@ _OPTIONS: list[click.Parameter] = [
 def evaluate(**options: Any) -> None:
     """Score an agent by the challenge's protocol, beside the leaderboard.
 
-    RUN_OR_CHECKPOINT is a training run's folder or a checkpoint file of one. An episode's score is
-    the sum of its rewards; a cell of the table is the mean of one red agent's episodes of one
-    length.
+    RUN_OR_CHECKPOINT is a training run's folder, a checkpoint or policy file, or champion, the
+    agent that comes with the package. An episode's score is the sum of its rewards; a cell of the
+    table is the mean of one red agent's episodes of one length.
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
@@ -237,12 +235,13 @@ def _is_standard(options: dict[str, Any]) -> bool:
 
 def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str]:
     """What `evaluate_actor` plays, its name, and its class's name in the result file's."""
-    from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path
+    from workflow_rl.training.checkpoint import CheckpointError
+    from workflow_rl.training.saved_agent import saved_path
 
     try:
         if (agent := options["agent"]) is not None:
             return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent"
-        path = checkpoint_path(options["run_or_checkpoint"], options["which"])
+        path = saved_path(options["run_or_checkpoint"], options["which"])
         return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent"
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None

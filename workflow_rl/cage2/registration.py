@@ -10,6 +10,7 @@ imported before an environment is made.
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import gymnasium
 
@@ -44,6 +45,8 @@ def register_envs() -> None:
             measured={"stock": {"simulator": "cyborg-stock"}, "cyborg": {"simulator": "cyborg"}},
             fastest={"simulator": "compiled"},
             target_return=-60.0,
+            exports={"cage2": "workflow_rl.cage2.submission.export:write_submission"},
+            released={"champion": Path(__file__).parent / "released" / "champion.npz"},
         )
     )
 

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
+HORIZONS = (30, 50, 100)
 
 # One row a host: its image, its confidentiality and availability value (None: not stated, which
 # CybORG reads as Low), and the host whose IP address Red finds by exploring this one. Exploring a

@@ -12,10 +12,8 @@ from prettytable import PrettyTable, TableStyle
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.evaluation_env import step_actions
 from workflow_rl.cage2.leaderboard import SCRIPTED_SCORES, TOP_SCORES
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.simulator_version import SimulatorVersion
-
-HORIZONS = (30, 50, 100)
 
 
 class CellScore(NamedTuple):

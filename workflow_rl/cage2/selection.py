@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scores import HORIZONS
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.play import play_episodes
 
@@ -35,7 +35,19 @@ class Score(NamedTuple):
 
 
 def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Score:
-    """Play so many episodes of the longest horizon against each attacker.
+    """Play so many episodes against each attacker: see `scores_of_episodes`."""
+    sums = [
+        scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
+        for red_agent in ATTACKERS
+    ]
+    error = math.sqrt(sum(one.var(ddof=1) / episodes for one in sums))
+    return Score(float(sum(one.mean() for one in sums)), error)
+
+
+def scores_of_episodes(
+    actor: Actor, environment: Cage2, red_agent: str, episodes: int, seed: int = 0
+) -> NDArray[np.float64]:
+    """What each episode would add to each of the HORIZONS' cells, [episodes, 3].
 
     The agent is not told how long an episode will be, so that the first 30 steps of 100 are an
     episode of 30 steps. environment: that the actor was trained in. Raises ValueError for an
@@ -45,25 +57,20 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Sco
     n_before = len(environment.opening)
     if n_before >= min(HORIZONS):
         raise ValueError(f"the opening leaves nothing of episodes of {min(HORIZONS)} steps")
-    means, variances = [], []
-    for red_agent in ATTACKERS:
-        # An agent is scored on the same episodes as every other: their difference has less noise.
-        first = RED_AGENTS.index(red_agent) * 1_000_000
-        specs = [
-            episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
-            for number in range(episodes)
+    # An agent is scored on the same episodes as every other: their difference has less noise.
+    first = RED_AGENTS.index(red_agent) * 1_000_000
+    specs = [
+        episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
+        for number in range(episodes)
+    ]
+    played = play_episodes(environment.make_envs(min(BLOCK, episodes)), actor, specs)
+    return np.array(
+        [
+            [trajectory.reward[: horizon - n_before].sum() for horizon in HORIZONS]
+            for trajectories in played
+            for trajectory in trajectories
         ]
-        played = play_episodes(environment.make_envs(min(BLOCK, episodes)), actor, specs)
-        sums = np.array(
-            [
-                sum(trajectory.reward[: horizon - n_before].sum() for horizon in HORIZONS)
-                for trajectories in played
-                for trajectory in trajectories
-            ]
-        )
-        means.append(sums.mean())
-        variances.append(sums.var(ddof=1) / episodes)
-    return Score(float(np.sum(means)), math.sqrt(np.sum(variances)))
+    )
 
 
 class Candidate(NamedTuple):

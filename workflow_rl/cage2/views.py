@@ -1,7 +1,7 @@
-"""What Blue's policy sees of CAGE-2.
+"""What Blue's policy sees of CAGE-2, and such a policy where the 52 bits and 145 actions are.
 
-Around envs (`ViewedEnvs`), so that a policy learns with them, and around such a policy
-(`ViewingActor`), so that it plays wherever the 52 bits and the 145 actions are.
+`viewed_envs` has the envs that it learns with. Needs nothing but NumPy and `agents`: submissions
+take this module along.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.distributions import Actions, Choice
+from agents.distributions import Choice
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import Indices, make_action_set
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.collection.env_batch import EnvBatch, Transitions
-from workflow_rl.collection.environment import InvalidEnvironmentError
-from workflow_rl.collection.episode import EpisodeSpec
 
 OBSERVATIONS = ("table", "memory", "true-state")
 
@@ -63,36 +60,17 @@ class MemoryView:
             new = np.zeros(missing, self._memories.dtype)
             self._memories = np.concatenate([self._memories, new])
         shown = self._empty(obs)
-        _blue_memory().begin_memories(self._memories, np.array(envs), _plain(obs), shown)
+        _blue_memory().begin_memories(self._memories, np.array(envs), plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         """See View."""
         shown = self._empty(obs)
-        _blue_memory().remember_steps(self._memories, np.array(envs), actions, _plain(obs), shown)
+        _blue_memory().remember_steps(self._memories, np.array(envs), actions, plain(obs), shown)
         return shown
 
     def _empty(self, obs: Bits) -> Bits:
         return np.empty((len(obs), _blue_memory().N_SHOWN), np.uint8)
-
-
-class TrueStateView:
-    """All that there is: see `compiled.true_state`. states: of the compiled simulator."""
-
-    def __init__(self, states: NDArray[Any]) -> None:
-        self._states = states
-
-    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See View."""
-        from workflow_rl.cage2.compiled.true_state import N_SHOWN, show_states
-
-        shown = np.empty((len(obs), N_SHOWN), np.uint8)
-        show_states(self._states, np.array(envs), _plain(obs), shown)
-        return shown
-
-    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See View."""
-        return self.begin(envs, obs)
 
 
 def _blue_memory() -> Any:
@@ -102,79 +80,15 @@ def _blue_memory() -> Any:
     return blue_memory
 
 
-def _plain(obs: Bits) -> Bits:
+def plain(obs: Bits) -> Bits:
     """In the one layout that compiled code is compiled for."""
     return np.array(obs, np.uint8, order="C")
 
 
-def make_view(observation: str, envs: EnvBatch | None = None) -> View:
-    """That of OBSERVATIONS.
-
-    Raises InvalidEnvironmentError for the true state without envs that show it.
-    """
-    if observation == "true-state":
-        states = getattr(envs, "states", None)
-        if states is None:
-            raise InvalidEnvironmentError(
-                "observation", "the true state is seen in the compiled simulator alone"
-            )
-        return TrueStateView(states)
+def make_view(observation: str) -> View:
+    """That of OBSERVATIONS, but for the true state, which Blue does not see."""
+    assert observation != "true-state"
     return MemoryView() if observation == "memory" else TableView()
-
-
-def view_size(observation: str) -> int:
-    """How many bits it shows."""
-    if observation == "table":
-        return TABLE_SIZE
-    if observation == "true-state":
-        from workflow_rl.cage2.compiled.true_state import N_SHOWN
-
-        return N_SHOWN
-    return int(_blue_memory().N_SHOWN)
-
-
-class ViewedEnvs:
-    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from.
-
-    opening: actions that begin every episode; the policy chooses from then on.
-    """
-
-    def __init__(
-        self, envs: EnvBatch, observation: str, actions: str, opening: Sequence[str] = ()
-    ) -> None:
-        self.n_envs = envs.n_envs
-        self.close = envs.close
-        self._envs = envs
-        self._view = make_view(observation, envs)
-        self._actions = make_action_set(actions)
-        self._opening = [ACTION_NAMES.index(name) for name in opening]
-        self._opening_rewards = np.zeros(envs.n_envs)
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
-        """Begin an episode in each of M envs. Returns what Blue sees, uint8 [M, D]."""
-        seen = self._view.begin(envs, self._envs.reset(envs, specs))
-        self._actions.begin(envs)
-        self._opening_rewards[envs] = 0
-        for action in self._opening:
-            transitions = self._step(envs, np.full(len(envs), action))
-            self._opening_rewards[envs] += transitions.reward
-            seen = transitions.obs
-        return seen
-
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once; actions [M] are indices into the set.
-
-        The first reward is also that of the opening.
-        """
-        transitions = self._step(envs, self._actions.chosen(envs, actions))
-        reward = transitions.reward + self._opening_rewards[envs]
-        self._opening_rewards[envs] = 0
-        return transitions._replace(reward=reward)
-
-    def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
-        transitions = self._envs.step(envs, actions)
-        self._actions.after(envs, actions)
-        return transitions._replace(obs=self._view.after(envs, actions, transitions.obs))
 
 
 class ViewingActor:

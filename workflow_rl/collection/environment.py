@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from agents.distributions import Distribution
@@ -116,6 +117,8 @@ class Guest:
     measured: Mapping[str, Mapping[str, Any]]
     fastest: Mapping[str, Any]
     target_return: float
+    exports: Mapping[str, str]
+    released: Mapping[str, Path]
 
 
 guests: dict[str, Guest] = {}

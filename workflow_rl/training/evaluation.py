@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -31,9 +31,6 @@ from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerPool
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.config import usable_cores
-
-if TYPE_CHECKING:
-    from workflow_rl.training.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class DispatchingCommand(click.Command):
 
 
 def _trained_env(args: Sequence[str]) -> str:
-    """The env of the first argument that is a run folder or a checkpoint."""
+    """The env of the first argument that is a run folder, a checkpoint or a policy file."""
     for path in map(Path, args):
         try:
             if (path / "config.json").is_file():
@@ -175,6 +172,10 @@ def _trained_env(args: Sequence[str]) -> str:
                 from workflow_rl.training.checkpoint import load_checkpoint
 
                 config = load_checkpoint(path).config
+            elif path.is_file() and path.suffix == ".npz":
+                from agents.policy_file import load_policy
+
+                config = load_policy(path)[1]
             else:
                 continue
             return str(config.get("env", DEFAULT_ENV))
@@ -211,13 +212,13 @@ _OPTIONS: list[click.Parameter] = [
 def evaluate(**options: Any) -> None:
     """Score an agent on the environment it was trained on.
 
-    RUN_OR_CHECKPOINT is a training run's folder or a checkpoint file of one. For CAGE-2 this
+    RUN_OR_CHECKPOINT is a training run's folder, or a checkpoint or policy file. For CAGE-2 this
     command has further options: see its help without RUN.
 
     Example: evaluate runs/20261120-120000-async-CartPole-v1 --episodes 1000
     """
-    from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path, load_checkpoint
-    from workflow_rl.training.saved_agent import policy_of, saved_environment
+    from workflow_rl.training.checkpoint import CheckpointError
+    from workflow_rl.training.saved_agent import load_saved, saved_path
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     source = options["run_or_checkpoint"]
@@ -231,10 +232,8 @@ def evaluate(**options: Any) -> None:
     if options["video"] is not None:
         require_writable_folder(options["video"], "--video")
     try:
-        path = checkpoint_path(source, options["which"])
-        checkpoint: Checkpoint = load_checkpoint(path)
-        actor = policy_of(checkpoint, path, greedy=not options["stochastic"])
-        environment = saved_environment(checkpoint, path)
+        path = saved_path(source, options["which"])
+        actor, environment = load_saved(path, greedy=not options["stochastic"])
         environment.spaces()  # Raises what is wrong with it in one line.
         if options["video"] is not None:
             video = record_video(actor, environment, options["video"], options["seed"])

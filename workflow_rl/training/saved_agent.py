@@ -1,19 +1,25 @@
-"""A trained agent, loaded to play: from a run folder or a checkpoint."""
+"""A trained agent, loaded to play: from a run folder, a checkpoint or a policy file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agents.networks import NETWORKS
 from agents.numpy_policy import Actor, NumpyPolicy
+from agents.policy_file import load_policy as load_policy_file
 from agents.ppo import saved_distribution
 from agents.running_statistics import RunningMoments
-from workflow_rl.collection.environment import Environment
+from workflow_rl.collection.environment import (
+    Environment,
+    InvalidEnvironmentError,
+    guests,
+    make_environment,
+)
 from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, flattener, unflattener
 from workflow_rl.training.checkpoint import (
     Checkpoint,
@@ -65,6 +71,47 @@ def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
         raise CheckpointError(f"{path} has a config of another version of the package") from None
 
 
+class SavedAgent(NamedTuple):
+    """What acts, and the environment that it was trained on."""
+
+    policy: NumpyPolicy
+    environment: Environment
+
+
+def saved_path(source: Path, which: str | None = None) -> Path:
+    """The file of a run folder (see `checkpoint_path`), of a released agent's name, or itself."""
+    if not source.exists():
+        for guest in guests.values():
+            if str(source) in guest.released:
+                return guest.released[str(source)]
+    return checkpoint_path(source, which)
+
+
+def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> SavedAgent:
+    """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
+
+    Raises CheckpointError.
+    """
+    path = saved_path(source, which)
+    if path.suffix != ".npz":
+        checkpoint = load_checkpoint(path)
+        return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
+    try:
+        parameters, about = load_policy_file(path)
+        environment = make_environment(about["env"], about["env_args"])
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} does not exist") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{path}: {error.argument}: {error}") from None
+    except KeyError:
+        raise CheckpointError(f"{path} does not say what environment it is for") from None
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+
+
 class Agent:
     """A trained agent that plays one episode after another.
 
@@ -95,16 +142,14 @@ class Agent:
 def load_agent(
     path: str | os.PathLike[str], greedy: bool = True, env: Callable[..., Any] | None = None
 ) -> Agent:
-    """The agent of a run folder (its best, if there is one) or of a checkpoint file.
+    """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
+    released one by its name, such as "champion".
 
     greedy: choose the likeliest actions, or else sample them as in training. env: the function that
     made the environment of the run, if it was no module's. Raises CheckpointError, and
     InvalidEnvironmentError if the environment cannot be made.
     """
-    file = checkpoint_path(Path(path))
-    checkpoint = load_checkpoint(file)
-    policy = policy_of(checkpoint, file, greedy)
-    environment = saved_environment(checkpoint, file)
+    policy, environment = load_saved(Path(path), greedy=greedy)
     if env is not None:
         environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
     if not isinstance(environment, GymnasiumEnvironment):

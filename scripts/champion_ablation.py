@@ -1,0 +1,165 @@
+"""What each ingredient of the champion's recipe brings, and what not seeing all costs.
+
+Every run is the recipe of `train-champion` with something changed, scored by the agent that it ends
+with: nothing is chosen. Scores are the nine cells' sum, of fresh episodes of the compiled
+simulator against each attacker. Rows are added to --json as runs end, and runs that it has already
+are left out, so that the command can be stopped and called again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from prettytable import PrettyTable, TableStyle
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workflow_rl.cage2.champion import RECIPE, TOTAL_EPISODES
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
+from workflow_rl.output_files import write_text
+from workflow_rl.training.saved_agent import load_saved
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Options = dict[str, Any]
+
+# Not those that train-champion chooses on, whose seed is 0.
+SCORING_SEED = 153
+SCORING_EPISODES = 3000
+CURVE_POINTS = 60
+
+VARIANTS: dict[str, tuple[Options, ...]] = {
+    "recipe": ({},),
+    "no memory": ({"observation": "table"},),
+    "no opening": ({"opening": ()},),
+    "all 145 actions": ({"actions": "all"},),
+    "constant entropy bonus": ({"entropy-coef-final": None},),
+    "64-64 networks": ({"hidden-sizes": "64,64"},),
+    "minibatches of steps": ({"minibatches-of": "steps"},),
+    "200 episodes an update": (
+        {"n-envs": 200, "episodes-per-update": 200, "minibatch-size": 5000},
+    ),
+    # One for each attacker, as if it were known who that is.
+    "two specialists": tuple({"red-agent": red_agent} for red_agent in ATTACKERS),
+    "sees the true state": ({"observation": "true-state"},),
+}
+"""What is changed of the recipe; None takes an option away."""
+
+
+def train(options: Options, episodes: int, seed: int, folder: Path) -> None:
+    """One run, on one core: the same weights as on any number."""
+    given = {
+        **{**RECIPE, **options},
+        **{"total-episodes": episodes, "seed": seed, "run-dir": folder},
+        **{"n-workers": 1, "learner-threads": 1},
+    }
+    words = [
+        word
+        for name, value in given.items()
+        for one in (value if isinstance(value, tuple) else (value,))
+        if one is not None
+        for word in (f"--{name}", str(one))
+    ]
+    command = [sys.executable, "-m", "workflow_rl.cli", "train-async", *words, "--quiet"]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def measured(variant: str, episodes: int, seed: int) -> dict[str, Any]:
+    """Train and score one of VARIANTS."""
+    row: dict[str, Any] = {"variant": variant, "episodes": episodes, "seed": seed}
+    cells, curves = {}, []
+    for options in VARIANTS[variant]:
+        with tempfile.TemporaryDirectory() as folder:
+            train(options, episodes, seed, Path(folder) / "run")
+            curves.append(list(curve(Path(folder) / "run" / "metrics.csv")))
+            policy, environment = load_saved(Path(folder) / "run", "latest")
+        assert isinstance(environment, Cage2)
+        # A specialist's own cells alone.
+        red_agents = (environment.red_agent,) if environment.red_agent in ATTACKERS else ATTACKERS
+        for red_agent in red_agents:
+            scores = scores_of_episodes(
+                policy, environment, red_agent, SCORING_EPISODES, SCORING_SEED
+            )
+            cells[red_agent] = scores.mean(axis=0).tolist()
+    return {**row, "cells": cells, "total": sum(map(sum, cells.values())), "curves": curves}
+
+
+def curve(metrics: Path) -> Iterator[tuple[float, float, float]]:
+    """Episodes, seconds and mean return of the training episodes, in a few points."""
+    with metrics.open() as file:
+        rows = list(csv.DictReader(file))
+    for part in np.array_split(np.arange(len(rows)), min(CURVE_POINTS, len(rows))):
+        last = rows[part[-1]]
+        mean = float(np.mean([float(rows[n]["return_mean"]) for n in part]))
+        yield float(last["episodes"]), float(last["wall_seconds"]), mean
+
+
+def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
+    """A line a variant: the median total of its seeds, their range, and cells' means."""
+    result = PrettyTable(
+        ["", "seeds", "median", "range", "B_line 30/50/100", "Meander 30/50/100"], align="r"
+    )
+    result.set_style(TableStyle.MARKDOWN)
+    result.align[""] = "l"
+    for variant in VARIANTS:
+        its = [r for r in rows if r["variant"] == variant and r["episodes"] == episodes]
+        if not its:
+            continue
+        totals = [row["total"] for row in its]
+        means = [np.mean([row["cells"][red] for row in its], axis=0) for red in ATTACKERS]
+        result.add_row(
+            [
+                *(variant, len(its), f"{statistics.median(totals):.1f}"),
+                f"{min(totals):.1f} to {max(totals):.1f}",
+                *(" / ".join(f"{cell:.2f}" for cell in mean) for mean in means),
+            ]
+        )
+    return result
+
+
+@click.command(context_settings={"show_default": True})
+@click.option(
+    "--variant",
+    "variants",
+    type=click.Choice(list(VARIANTS)),
+    multiple=True,
+    default=list(VARIANTS),
+)
+@click.option("--seeds", type=click.IntRange(1), default=3, help="Runs of each.")
+@click.option("--episodes", type=click.IntRange(400), default=TOTAL_EPISODES, help="Of training.")
+@click.option("--jobs", type=click.IntRange(1), default=2, help="Runs at a time, a core each.")
+@click.option("--json", "path", type=click.Path(path_type=Path), required=True,
+              metavar="FILE")  # fmt: skip
+def main(variants: tuple[str, ...], seeds: int, episodes: int, jobs: int, path: Path) -> None:
+    """Train every variant, and print a table of what they score."""
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    done = {(row["variant"], row["episodes"], row["seed"]) for row in rows}
+    todo = [
+        run
+        for seed in range(seeds)
+        for variant in variants
+        if (run := (variant, episodes, seed)) not in done
+    ]
+    with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(todo), unit="run") as bar:
+        for future in as_completed([pool.submit(measured, *run) for run in todo]):
+            rows.append(future.result())
+            write_text(path, json.dumps(rows) + "\n")
+            bar.update()
+    click.echo(table(rows, episodes))
+
+
+if __name__ == "__main__":
+    main()

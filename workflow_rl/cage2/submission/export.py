@@ -1,0 +1,56 @@
+"""Write such a folder: the policy's arrays, this package's modules that act, and an evaluation."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+from pathlib import Path
+
+from agents.numpy_policy import PolicyParameters
+from agents.policy_file import save_policy
+from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
+
+ACTING = (
+    "agents.distributions",
+    "agents.numpy_policy",
+    "agents.policy_file",
+    "workflow_rl.cage2.action_sets",
+    "workflow_rl.cage2.scenario2",
+    "workflow_rl.cage2.views",
+    "workflow_rl.cage2.compiled.blue_memory",
+    "workflow_rl.cage2.compiled.meander",
+    "workflow_rl.cage2.compiled.random",
+    "workflow_rl.cage2.compiled.state",
+    "workflow_rl.cage2.compiled.tables",
+)
+"""Modules that are copied into the folder's package `acting`. Instead of `compiled.jit`, which
+needs numba, it has one that leaves all as it is."""
+
+_ROOMS = re.compile(r"^( *from )(?:agents|workflow_rl\.cage2(?:\.compiled)?)(\.\w+)? import", re.M)
+_FILES = Path(__file__).parent / "files"
+_ROOT = Path(__file__).parents[3]
+
+
+def write_submission(policy: PolicyParameters, environment: Environment, folder: Path) -> None:
+    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
+    if environment.args["observation"] == "true-state":
+        raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+    acting = folder / "acting"
+    acting.mkdir(parents=True, exist_ok=True)
+    (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
+    for module in ACTING:
+        source = (_ROOT / Path(*module.split("."))).with_suffix(".py").read_text()
+        (acting / f"{module.rpartition('.')[2]}.py").write_text(
+            _ROOMS.sub(r"\1acting\2 import", source)
+        )
+    shutil.copy(_FILES / "jit.py", acting / "jit.py")
+    for name in ("agent.py", "evaluation.py", "description.md"):
+        shutil.copy(_FILES / name, folder / name)
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    save_policy(folder / "policy.npz", policy, about)
+    versions = (f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "csle-cyborg"))
+    (folder / "requirements.txt").write_text(
+        "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
+        "installed.\n" + "\n".join(versions) + "\n"
+    )

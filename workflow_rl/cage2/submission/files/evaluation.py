@@ -1,0 +1,133 @@
+"""The challenge's evaluation: three red agents, 30, 50 and 100 steps, mean total rewards.
+
+    python evaluation.py --episodes 1000 --seed 153
+
+Runs on the official CybORG package or, where that is not installed, on csle-cyborg. Writes
+<time>_BlueAgent.txt in the challenge's format. All episodes draw from Python's generator, seeded
+once, one after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from agent import BlueAgent
+
+AUTHOR, TEAM, TECHNIQUE = "{author}", "{team}", "{technique}"
+STEPS = (30, 50, 100)
+RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
+
+
+class Episode(NamedTuple):
+    """What both did in each step, and the sum of the rewards."""
+
+    actions: list[tuple[str, str]]
+    total_reward: float
+
+
+class Simulator(NamedTuple):
+    """A CybORG: its class, its red agents, its ChallengeWrapper, the scenario, and its name."""
+
+    cyborg: Any
+    agents: Any
+    wrapper: Any
+    scenario: Any
+    name: str
+
+
+def find_simulator() -> Simulator:
+    """The official package if it is installed, or else csle-cyborg."""
+    # CybORG needs it for an agent that does not play here.
+    sys.modules.setdefault("stable_baselines3", ModuleType("stable_baselines3"))
+    sys.modules["stable_baselines3"].__dict__.setdefault("PPO", None)
+    try:
+        import CybORG
+        from CybORG import Agents
+        from CybORG.Agents.Wrappers.ChallengeWrapper import ChallengeWrapper
+
+        path = str(Path(CybORG.__file__).parent / "Shared/Scenarios/Scenario2.yaml")
+        return Simulator(CybORG.CybORG, Agents, ChallengeWrapper, path, "CybORG (official)")
+    except ModuleNotFoundError as error:
+        if error.name != "CybORG":
+            raise
+    from acting.scenario2 import scenario2
+    from csle_cyborg import agents
+    from csle_cyborg.agents.wrappers.challenge_wrapper import ChallengeWrapper
+    from csle_cyborg.main import Main
+
+    return Simulator(Main, agents, ChallengeWrapper, scenario2(), "csle-cyborg")
+
+
+def play(
+    simulator: Simulator,
+    agent: BlueAgent,
+    red_agent: str,
+    n_steps: int,
+    episodes: int,
+    seeds: Sequence[int] | None = None,
+) -> Iterator[Episode]:
+    """So many episodes. seeds: of each episode; None: Python's generator goes on as it is."""
+    attacker = getattr(simulator.agents, red_agent)
+    cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": attacker})
+    env = simulator.wrapper(env=cyborg, agent_name="Blue")
+    for number in range(episodes):
+        if seeds is not None:
+            random.seed(seeds[number])
+        observation = env.reset()
+        if isinstance(observation, tuple):  # Gymnasium's way, in csle-cyborg.
+            observation = observation[0]
+        actions, rewards = [], []
+        for _ in range(n_steps):
+            action = agent.get_action(observation, env.get_action_space("Blue"))
+            observation, reward, *_ = env.step(action)
+            rewards.append(float(reward))
+            blue, red = (str(cyborg.get_last_action(name)) for name in ("Blue", "Red"))
+            actions.append((blue, red))
+        agent.end_episode()
+        yield Episode(actions, sum(rewards))
+
+
+def main() -> None:
+    """Play all nine cells, print their means, and write the result file."""
+    parser = argparse.ArgumentParser(description="Score the agent by the challenge's protocol.")
+    parser.add_argument("--episodes", type=int, default=100, help="in each cell (default 100)")
+    parser.add_argument("--seed", type=int, default=153, help="of all of it (default 153)")
+    options = parser.parse_args()
+    if options.episodes < 2:
+        parser.error(f"--episodes {options.episodes}: a deviation takes at least 2")
+    simulator, agent = find_simulator(), BlueAgent()
+    random.seed(options.seed)
+    lines = [
+        f"CybORG: {simulator.name}, Scenario2, seed {options.seed}",
+        f"author: {AUTHOR}, team: {TEAM}, technique: {TECHNIQUE}",
+        "wrappers: ChallengeWrapper",
+    ]
+    total = 0.0
+    for n_steps in STEPS:
+        for red_agent in RED_AGENTS:
+            episodes = list(play(simulator, agent, red_agent, n_steps, options.episodes))
+            rewards = [episode.total_reward for episode in episodes]
+            mean, deviation = statistics.mean(rewards), statistics.stdev(rewards)
+            total += mean
+            interval = 1.96 * deviation / len(rewards) ** 0.5
+            print(f"{n_steps:3} {red_agent:16} {mean:8.2f} ± {interval:.2f}", flush=True)
+            lines.append(
+                f"steps: {n_steps}, adversary: {red_agent}, mean: {mean}, "
+                f"standard deviation {deviation}"
+            )
+            lines += [f"actions: {e.actions}, total reward: {e.total_reward}" for e in episodes]
+    path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
+    path.write_text("\n".join(lines) + "\n")
+    print(f"total {total:.2f}, result file: {path}")
+
+
+if __name__ == "__main__":
+    main()

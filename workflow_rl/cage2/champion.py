@@ -49,7 +49,7 @@ AGENT_FILE = "champion.npz"
 @click.command(cls=GroupedCommand, hidden=True)
 @training_options
 def _train(**options: Any) -> None:
-    run_command("async", options)
+    run_command("async", options, choose_best=False)
 
 
 _OPTIONS: list[click.Parameter] = [

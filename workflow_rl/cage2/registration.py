@@ -45,6 +45,7 @@ def register_envs() -> None:
             measured={"stock": {"simulator": "cyborg-stock"}, "cyborg": {"simulator": "cyborg"}},
             fastest={"simulator": "compiled"},
             target_return=-60.0,
+            choose_best="workflow_rl.cage2.selection:choose_best",
             exports={"cage2": "workflow_rl.cage2.submission.export:write_submission"},
             released={"champion": Path(__file__).parent / "released" / "champion.npz"},
         )

@@ -25,6 +25,8 @@ ATTACKERS = RED_AGENTS[:2]
 """Against the third, who sleeps, every sensible agent scores 0."""
 
 BLOCK = 500
+EPISODES_TO_CHOOSE = 2000
+MINIMUM_TO_CHOOSE = 16
 
 
 class Score(NamedTuple):
@@ -35,13 +37,18 @@ class Score(NamedTuple):
 
 
 def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Score:
-    """Play so many episodes against each attacker: see `scores_of_episodes`."""
+    """Play so many episodes against each attacker of the environment: see `scores_of_episodes`."""
     sums = [
         scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
-        for red_agent in ATTACKERS
+        for red_agent in attackers(environment)
     ]
     error = math.sqrt(sum(one.var(ddof=1) / episodes for one in sums))
     return Score(float(sum(one.mean() for one in sums)), error)
+
+
+def attackers(environment: Cage2) -> list[str]:
+    """Those of ATTACKERS that an agent meets there."""
+    return [red_agent for red_agent in ATTACKERS if red_agent in environment.variants]
 
 
 def scores_of_episodes(
@@ -50,13 +57,14 @@ def scores_of_episodes(
     """What each episode would add to each of the HORIZONS' cells, [episodes, 3].
 
     The agent is not told how long an episode will be, so that the first 30 steps of 100 are an
-    episode of 30 steps. environment: that the actor was trained in. Raises ValueError for an
-    opening as long as that.
+    episode of 30 steps. environment: that the actor was trained in; for episodes of another length
+    than the challenge's there is one cell alone, of those. Raises ValueError for an opening that
+    leaves nothing of an episode.
     """
-    environment = dataclasses.replace(environment, simulator="compiled", max_steps=max(HORIZONS))
-    n_before = len(environment.opening)
-    if n_before >= min(HORIZONS):
-        raise ValueError(f"the opening leaves nothing of episodes of {min(HORIZONS)} steps")
+    horizons, n_before = _horizons(environment), len(environment.opening)
+    environment = dataclasses.replace(environment, simulator="compiled")
+    if n_before >= min(horizons):
+        raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
     # An agent is scored on the same episodes as every other: their difference has less noise.
     first = RED_AGENTS.index(red_agent) * 1_000_000
     specs = [
@@ -66,11 +74,15 @@ def scores_of_episodes(
     played = play_episodes(environment.make_envs(min(BLOCK, episodes)), actor, specs)
     return np.array(
         [
-            [trajectory.reward[: horizon - n_before].sum() for horizon in HORIZONS]
+            [trajectory.reward[: horizon - n_before].sum() for horizon in horizons]
             for trajectories in played
             for trajectory in trajectories
         ]
     )
+
+
+def _horizons(environment: Cage2) -> tuple[int, ...]:
+    return HORIZONS if environment.max_steps == max(HORIZONS) else (environment.max_steps,)
 
 
 class Candidate(NamedTuple):
@@ -103,3 +115,35 @@ def choose(
         n_left = 0 if number == len(rounds) - 1 else math.ceil(len(ranked) / 3)
         left, out = [candidate.path for candidate in ranked[:n_left]], ranked[n_left:] + out
     return out
+
+
+def choose_best(run_path: Path, quiet: bool = True) -> str | None:
+    """Make best.pt of a finished run the best of its candidates: the one that its training returns
+    suggest, the last, and what --keep-every kept of the last half.
+
+    Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
+    """
+    from workflow_rl.training.checkpoint import load_checkpoint, save_checkpoint
+    from workflow_rl.training.saved_agent import saved_environment
+
+    last = load_checkpoint(run_path / "checkpoint.pt")
+    environment = saved_environment(last, run_path)
+    assert isinstance(environment, Cage2)
+    if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
+        return None
+    half = last.training.updates / 2
+    paths = [run_path / "checkpoint.pt", run_path / "best.pt", *sorted(run_path.glob("kept/*.pt"))]
+    by_update = {
+        updates: path
+        for path in reversed(paths)
+        if (updates := load_checkpoint(path).training.updates) >= half or path.name == "best.pt"
+    }
+    most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
+    rounds = [most] if len(by_update) < 4 else [most // 4, most]
+    best = choose(list(by_update.values()), rounds, quiet)[0]
+    updates = load_checkpoint(best.path).training.updates
+    save_checkpoint(run_path / "best.pt", load_checkpoint(best.path))
+    return (
+        f"update {updates}, of {len(by_update)} candidates: {best.score.mean:.2f} ± "
+        f"{1.96 * best.score.error:.2f} in {best.episodes} episodes against each attacker"
+    )

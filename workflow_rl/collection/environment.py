@@ -104,6 +104,10 @@ class Guest:
     measured: the arguments that `benchmark` measures it with, by the name of each way.
     fastest: those that comparisons of many runs use unless told otherwise. target_return: what such
     runs are to reach.
+    choose_best: function that makes best.pt of a run's folder the best of its candidates, and says
+    which, "module:name".
+    exports: functions that write an agent in a format of this environment's, "module:name", by the
+    format's name. released: files of agents that come with the package, by name.
     """
 
     env_id: str
@@ -117,6 +121,7 @@ class Guest:
     measured: Mapping[str, Mapping[str, Any]]
     fastest: Mapping[str, Any]
     target_return: float
+    choose_best: str
     exports: Mapping[str, str]
     released: Mapping[str, Path]
 

@@ -13,7 +13,7 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
-from workflow_rl.collection.environment import InvalidEnvironmentError, guests
+from workflow_rl.collection.environment import InvalidEnvironmentError, attribute, guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.training.options import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from workflow_rl.training.checkpoint import Checkpoint
 
 
-def run_command(mode: Mode, options: dict[str, Any]) -> None:
+def run_command(mode: Mode, options: dict[str, Any], choose_best: bool = True) -> None:
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from workflow_rl.collection.rollout import NotFiniteError
@@ -82,9 +82,10 @@ def run_command(mode: Mode, options: dict[str, Any]) -> None:
         click.echo(f"Error: {error}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
+    chosen = _chosen_best(run_path, config, options["quiet"]) if choose_best else None
     if options["final_evaluation"]:
         _evaluate(run_path, config, options)
-    _report(run_path, summary)
+    _report(run_path, summary, chosen)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
 
@@ -208,7 +209,15 @@ def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict
     return given
 
 
-def _report(run_path: Path, summary: dict[str, Any]) -> None:
+def _chosen_best(run_path: Path, config: TrainConfig, quiet: bool) -> str | None:
+    """A guest chooses the best agent by episodes of its own, unless --eval-every already has."""
+    if config.env not in guests or config.eval_every:
+        return None
+    chosen: str | None = attribute(guests[config.env].choose_best)(run_path, quiet)
+    return chosen
+
+
+def _report(run_path: Path, summary: dict[str, Any], chosen: str | None) -> None:
     table = PrettyTable(["", "collection", "whole run"], align="r")
     table.set_style(TableStyle.SINGLE_BORDER)
     table.align[""] = "l"
@@ -227,7 +236,7 @@ def _report(run_path: Path, summary: dict[str, Any]) -> None:
         click.echo(f"workers restarted: {summary['workers_restarted']}")
     click.echo(f"run folder:      {run_path}")
     click.echo(f"learning curve:  {run_path / 'learning_curve.png'}")
-    click.echo(f"best agent:      {run_path / 'best.pt'}")
+    click.echo(f"best agent:      {run_path / 'best.pt'}{f' ({chosen})' if chosen else ''}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
     click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")

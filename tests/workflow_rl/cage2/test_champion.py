@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from click.testing import CliRunner
 
 from tests.workflow_rl.cage2.test_views import MEMORY, policy_for
 from workflow_rl import TrainConfig, train
+from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2 import champion, selection
 from workflow_rl.cage2.champion import train_champion
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.selection import Candidate, Score, choose, score
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.saved_agent import policy_of
 
 SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")
 
@@ -110,7 +113,7 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
             from workflow_rl.collection.env_batch import Transitions
 
             self.t += 1
-            n, ends = len(envs), self.t == 100
+            n, ends = len(envs), self.t == horizons[-1]
             return Transitions(
                 np.zeros((n, 52), np.uint8),
                 np.full(n, -1.0 if self.t > 30 else 0.0),
@@ -123,19 +126,20 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
         return Envs()
 
     monkeypatch.setattr(Cage2, "make_envs", make_envs)
-    environment = Cage2("attackers", 20)
-    result = score(policy_for(Cage2()), environment, episodes=2)
+    result = score(policy_for(Cage2()), Cage2("attackers"), episodes=2)
     assert result == Score(-2 * (20 + 70), 0.0)
-    assert horizons == [100, 100]
+    assert score(policy_for(Cage2()), Cage2("B_lineAgent"), episodes=2).mean == -(20 + 70)
+    assert score(policy_for(Cage2()), Cage2("B_lineAgent", 50), episodes=2).mean == -20
+    assert horizons == [100, 100, 100, 50]
 
 
 def test_an_opening_counts_as_steps() -> None:
     """Two sums of the same episodes: the policy's from its first step on, or after an opening."""
     policy = policy_for(Cage2(observation="memory"), greedy=True)
     opening = ("Restore User1",) * 20
-    viewed = Cage2("attackers", 30, observation="memory", opening=opening)
+    viewed = Cage2("attackers", observation="memory", opening=opening)
     actor = viewed.bare_actor(policy)
-    assert score(policy, viewed, 3) == pytest.approx(score(actor, Cage2(), 3))
+    assert score(policy, viewed, 3) == pytest.approx(score(actor, Cage2("attackers"), 3))
     with pytest.raises(ValueError, match="leaves nothing"):
         score(policy, Cage2(opening=("Sleep",) * 30), 3)
 
@@ -158,3 +162,35 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     assert [candidate.path.name for candidate in ranked] == [path.name for path in paths]
     assert ranked[0] == Candidate(Path("-0"), 30, Score(0.0, 0.1))
     assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]
+
+
+def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:
+    """Not the one whose training episodes happened to go well."""
+    run, command = tmp_path / "run", ["--total-episodes", "12", "--n-envs", "4", "--max-steps", "5"]
+    options = [*command, "--episodes-per-update", "4", "--n-workers", "1", "--keep-every", "1"]
+    arguments = ["--simulator", "compiled", "--red-agent", "mixed", *options, "--quiet"]
+    result = CliRunner().invoke(train_async, [*arguments, "--run-dir", str(run)])
+    assert result.exit_code == 0, result.output
+    chosen = re.search(r"best.pt \(update (\d), of 2 candidates: (-[\d.]+) ±", result.output)
+    assert chosen is not None, result.output
+    scores = {}
+    for path in (run / "kept" / "000002.pt", run / "checkpoint.pt"):
+        checkpoint = load_checkpoint(path)
+        environment = Cage2("mixed", 5, "compiled")
+        scores[checkpoint.training.updates] = score(policy_of(checkpoint, path), environment, 16)
+    best = max(scores, key=lambda updates: scores[updates].mean)
+    assert int(chosen[1]) == best == load_checkpoint(run / "best.pt").training.updates
+    assert float(chosen[2]) == pytest.approx(scores[best].mean, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    "options", [["--red-agent", "SleepAgent"], ["--eval-every", "1", "--eval-episodes", "1"]]
+)
+def test_where_there_is_nothing_to_choose_by_nothing_is_chosen(
+    options: list[str], tmp_path: Path
+) -> None:
+    arguments = ["--simulator", "compiled", "--total-episodes", "4", "--n-envs", "4", "--quiet"]
+    arguments += ["--max-steps", "3", "--n-workers", "1", "--run-dir", str(tmp_path / "run")]
+    result = CliRunner().invoke(train_async, [*arguments, *options])
+    assert result.exit_code == 0, result.output
+    assert "candidates" not in result.output

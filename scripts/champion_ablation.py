@@ -130,6 +130,32 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     return result
 
 
+def draw(rows: list[dict[str, Any]], episodes: int, path: Path) -> None:
+    """Training returns of the variants with one run a seed: median and range, against episodes, and
+    against seconds of one core."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for index, (variant, changes) in enumerate(VARIANTS.items()):
+        its = [r for r in rows if r["variant"] == variant and r["episodes"] == episodes]
+        if len(changes) > 1 or not its:
+            continue
+        curves = np.array([row["curves"][0] for row in its])
+        middle, returns = np.median(curves, axis=0), curves[:, :, 2]
+        low, high = returns.min(axis=0), returns.max(axis=0)
+        for column, axes in enumerate(panels):
+            axes.plot(middle[:, column], middle[:, 2], color=f"C{index}", label=variant)
+            axes.fill_between(middle[:, column], low, high, color=f"C{index}", alpha=0.2)
+    panels[0].set(xlabel="episodes", ylabel="return of a training episode", ylim=(-60, -10))
+    panels[1].set(xlabel="seconds on one core")
+    panels[0].legend()
+    for axes in panels:
+        axes.grid(alpha=0.3)
+    figure.suptitle("Median and range of the seeds")
+    figure.savefig(path, dpi=120)
+
+
 @click.command(context_settings={"show_default": True})
 @click.option(
     "--variant",
@@ -141,9 +167,17 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
 @click.option("--seeds", type=click.IntRange(1), default=3, help="Runs of each.")
 @click.option("--episodes", type=click.IntRange(400), default=TOTAL_EPISODES, help="Of training.")
 @click.option("--jobs", type=click.IntRange(1), default=2, help="Runs at a time, a core each.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves.")
 @click.option("--json", "path", type=click.Path(path_type=Path), required=True,
               metavar="FILE")  # fmt: skip
-def main(variants: tuple[str, ...], seeds: int, episodes: int, jobs: int, path: Path) -> None:
+def main(
+    variants: tuple[str, ...],
+    seeds: int,
+    episodes: int,
+    jobs: int,
+    plot: Path | None,
+    path: Path,
+) -> None:
     """Train every variant, and print a table of what they score."""
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     done = {(row["variant"], row["episodes"], row["seed"]) for row in rows}
@@ -159,6 +193,8 @@ def main(variants: tuple[str, ...], seeds: int, episodes: int, jobs: int, path: 
             write_text(path, json.dumps(rows) + "\n")
             bar.update()
     click.echo(table(rows, episodes))
+    if plot is not None:
+        draw(rows, episodes, plot)
 
 
 if __name__ == "__main__":

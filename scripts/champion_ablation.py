@@ -46,6 +46,7 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
     "no memory": ({"observation": "table"},),
     "no opening": ({"opening": ()},),
     "all 145 actions": ({"actions": "all"},),
+    "discount 0.99": ({"discount": 0.99, "gae-lambda": 0.95},),
     "constant entropy bonus": ({"entropy-coef-final": None},),
     "64-64 networks": ({"hidden-sizes": "64,64"},),
     "minibatches of steps": ({"minibatches-of": "steps"},),

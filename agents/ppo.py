@@ -300,7 +300,11 @@ class PPOAgent:
         return torch.from_numpy(numbers).to(self.device)
 
     def _helper(self) -> AbstractContextManager[Executor | None]:
-        return ThreadPoolExecutor(1) if self.two_threads else contextlib.nullcontext()
+        if not self.two_threads:
+            return contextlib.nullcontext()
+        # A thread that is not told would split matrix products by the number of cores.
+        n_threads = torch.get_num_threads()
+        return ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(n_threads,))
 
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None

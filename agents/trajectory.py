@@ -114,10 +114,10 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
     # By hash: np.unique would compare every row with a dozen others.
-    first = {key: n for n, key in enumerate(keys)}
-    place = {key: n for n, key in enumerate(sorted(first))}
+    where = {key: n for n, key in enumerate(keys)}
+    place = {key: n for n, key in enumerate(sorted(where))}
     index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
-    return rows[[first[key] for key in place]], index
+    return rows[[where[key] for key in place]], index
 
 
 def whole_observations(
@@ -131,9 +131,9 @@ def whole_observations(
     by_obs = np.argsort(obs_index, kind="stable")
     distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
     order = shuffle.permutation(len(distinct))
-    ends = np.cumsum(count[order])
-    targets = ends[-1] * np.arange(1, n_parts) / n_parts
-    for part in np.split(order, np.searchsorted(ends, targets)):
+    middles = np.cumsum(count[order]) - count[order] / 2
+    targets = len(obs_index) * np.arange(1, n_parts) / n_parts
+    for part in np.split(order, np.searchsorted(middles, targets)):
         row = np.repeat(np.arange(len(part)), count[part])
         within = np.arange(len(row)) - np.repeat(np.cumsum(count[part]) - count[part], count[part])
         if len(row):

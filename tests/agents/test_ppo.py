@@ -511,6 +511,21 @@ def test_actor_and_critic_learned_at_once_end_with_the_same_bits() -> None:
     assert weights(one) == weights(two)
 
 
+def test_the_second_thread_sums_as_the_first_does() -> None:
+    """Matrix products large enough for their library to split among cores, if it may."""
+    random = np.random.default_rng(0)
+    trajectory = example_trajectory(random.normal(size=200).tolist())
+    wide = trajectory._replace(
+        obs=random.normal(size=(200, 3000)).astype(np.float32),
+        last_obs=random.normal(size=3000).astype(np.float32),
+    )
+    config = dataclasses.replace(CONFIG, activation="relu", hidden_sizes=(64, 64))
+    one, two = (PPOAgent(config, 3000, Categorical(4), seed=0) for _ in range(2))
+    two.two_threads = True
+    assert one.update([wide], 0.0) == two.update([wide], 0.0)
+    assert weights(one) == weights(two)
+
+
 def test_a_minibatch_of_whole_observations_has_the_gradient_of_its_steps() -> None:
     steps, observations = (
         gradients_of_steps(

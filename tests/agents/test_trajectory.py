@@ -267,8 +267,13 @@ def test_parts_of_whole_observations_have_every_step_once(
     assert len(parts) <= n_parts
 
 
+@pytest.mark.parametrize("n_parts", [1, 2, 3, 4, 6])
+def test_parts_of_whole_observations_are_of_the_same_size_where_they_can(n_parts: int) -> None:
+    parts = whole_observations(np.repeat(np.arange(12), 5), n_parts, np.random.default_rng(0))
+    assert [len(steps) for steps, *_ in parts] == [60 // n_parts] * n_parts
+
+
 def test_parts_of_whole_observations_are_of_about_the_same_size() -> None:
     obs_index = np.repeat(np.arange(1000), np.tile([1, 2, 3, 4], 250))
     sizes = [len(steps) for steps, *_ in whole_observations(obs_index, 5, np.random.default_rng(0))]
-    assert len(sizes) == 5
-    assert max(sizes) - min(sizes) <= 8
+    assert sizes == pytest.approx([500] * 5, abs=4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -58,18 +57,32 @@ def load_policy(path: Path) -> tuple[PolicyParameters, dict[str, Any]]:
                 network=settings["network"],
             )
             about = dict(settings["about"])
-    except (KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        fits = _fits_together(policy)
+    except OSError:
+        raise
+    except Exception as error:  # Whatever a damaged file makes of its reader.
         reason = f" ({error})" if "version" in str(error) else ""
         raise ValueError(f"{path} is no policy file{reason}") from None
-    _check_shapes(path, policy)
+    if not fits:
+        raise ValueError(f"{path} is no policy file (its layers do not fit together)")
     return policy, about
 
 
-def _check_shapes(path: Path, policy: PolicyParameters) -> None:
-    assert policy.distribution is not None
-    sizes = [len(policy.weights[0]), *(len(bias) for bias in policy.biases)]
-    shapes = [weight.shape for weight in policy.weights]
-    fits = shapes == list(itertools.pairwise(sizes))
-    known = policy.activation in ACTIVATIONS and policy.network in FORWARD
-    if not (fits and known and sizes[-1] == policy.distribution.n_outputs):
-        raise ValueError(f"{path} is no policy file (its layers do not fit together)")
+def _fits_together(policy: PolicyParameters) -> bool:
+    distribution = policy.distribution
+    assert distribution is not None
+    n_inputs, n_outputs = len(policy.weights[0]), distribution.n_outputs
+    sizes = [n_inputs, *(len(bias) for bias in policy.biases)]
+    arrays = [*policy.weights, *policy.biases]
+    normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
+    log_std = [] if policy.log_std is None else [policy.log_std]
+    return (
+        [weight.shape for weight in policy.weights] == list(itertools.pairwise(sizes))
+        and all(bias.ndim == 1 for bias in policy.biases)
+        and sizes[-1] == n_outputs
+        and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
+        and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
+        and all(array.dtype == np.float32 for array in [*arrays, *normalising, *log_std])
+        and policy.activation in ACTIVATIONS
+        and policy.network in FORWARD
+    )

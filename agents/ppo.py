@@ -189,7 +189,7 @@ class PPOAgent:
         losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
             # Only now: the policy that acted saw them with the statistics of the rollouts before.
-            self.obs_moments.update(stack_obs(trajectories)[0])
+            self.obs_moments.update(stack_obs(trajectories)[0].astype(np.float32))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
@@ -216,8 +216,8 @@ class PPOAgent:
 
     @torch.no_grad()
     def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[RolloutObs, TensorBatch]:
-        obs = np.concatenate([trajectory.obs for trajectory in trajectories])
-        rows = np.concatenate([obs, np.stack([t.last_obs for t in trajectories])])
+        obs, last_obs = stack_obs(trajectories)
+        rows = np.concatenate([obs, last_obs])
         obs_index = np.arange(len(rows))
         repeat = likely_repeats(obs)
         if repeat:

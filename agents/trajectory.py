@@ -97,13 +97,10 @@ class Batch(NamedTuple):
     return_: NDArray[np.float32]
 
 
-def stack_obs(
-    trajectories: Sequence[Trajectory],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The observations acted on, float32 [B, D], and each episode's last one, float32 [N, D]."""
-    obs = np.concatenate([trajectory.obs for trajectory in trajectories]).astype(np.float32)
-    last_obs = np.stack([trajectory.last_obs for trajectory in trajectories]).astype(np.float32)
-    return obs, last_obs
+def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The observations acted on [B, D], and each episode's last one [N, D], in the env's dtype."""
+    obs = np.concatenate([trajectory.obs for trajectory in trajectories])
+    return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -26,10 +26,10 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.cage2.champion import RECIPE, TOTAL_EPISODES
+from workflow_rl.cage2.champion import RECIPE, TOTAL_EPISODES, as_arguments
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.training.saved_agent import load_saved
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +46,7 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
     "no memory": ({"observation": "table"},),
     "no opening": ({"opening": ()},),
     "all 145 actions": ({"actions": "all"},),
-    "discount 0.99": ({"discount": 0.99, "gae-lambda": 0.95},),
+    "discount 0.99, lambda 0.95": ({"discount": 0.99, "gae-lambda": 0.95},),
     "constant entropy bonus": ({"entropy-coef-final": None},),
     "64-64 networks": ({"hidden-sizes": "64,64"},),
     "minibatches of steps": ({"minibatches-of": "steps"},),
@@ -67,20 +67,26 @@ def train(options: Options, episodes: int, seed: int, folder: Path) -> None:
         **{"total-episodes": episodes, "seed": seed, "run-dir": folder},
         **{"n-workers": 1, "learner-threads": 1},
     }
-    words = [
-        word
-        for name, value in given.items()
-        for one in (value if isinstance(value, tuple) else (value,))
-        if one is not None
-        for word in (f"--{name}", str(one))
-    ]
-    command = [sys.executable, "-m", "workflow_rl.cli", "train-async", *words, "--quiet"]
+    arguments = [*as_arguments(given), "--quiet"]
+    command = [sys.executable, "-m", "workflow_rl.cli", "train-async", *arguments]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def key(variant: str, episodes: int) -> dict[str, Any]:
+    """What a row says of its runs: it does not count once the recipe is another."""
+    recipes = [as_arguments({**RECIPE, **options}) for options in VARIANTS[variant]]
+    return {"variant": variant, "episodes": episodes, "recipes": recipes}
+
+
+def rows_of(rows: list[dict[str, Any]], variant: str, episodes: int) -> list[dict[str, Any]]:
+    """Those of the recipe as it is."""
+    wanted = key(variant, episodes).items()
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted)]
 
 
 def measured(variant: str, episodes: int, seed: int) -> dict[str, Any]:
     """Train and score one of VARIANTS."""
-    row: dict[str, Any] = {"variant": variant, "episodes": episodes, "seed": seed}
+    row = {**key(variant, episodes), "seed": seed}
     cells, curves = {}, []
     for options in VARIANTS[variant]:
         with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +122,7 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     result.set_style(TableStyle.MARKDOWN)
     result.align[""] = "l"
     for variant in VARIANTS:
-        its = [r for r in rows if r["variant"] == variant and r["episodes"] == episodes]
+        its = rows_of(rows, variant, episodes)
         if not its:
             continue
         totals = [row["total"] for row in its]
@@ -139,7 +145,7 @@ def draw(rows: list[dict[str, Any]], episodes: int, path: Path) -> None:
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for index, (variant, changes) in enumerate(VARIANTS.items()):
-        its = [r for r in rows if r["variant"] == variant and r["episodes"] == episodes]
+        its = rows_of(rows, variant, episodes)
         if len(changes) > 1 or not its:
             continue
         curves = np.array([row["curves"][0] for row in its])
@@ -180,19 +186,23 @@ def main(
     path: Path,
 ) -> None:
     """Train every variant, and print a table of what they score."""
+    require_writable(path, "--json")
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    done = {(row["variant"], row["episodes"], row["seed"]) for row in rows}
     todo = [
-        run
+        (variant, episodes, seed)
         for seed in range(seeds)
         for variant in variants
-        if (run := (variant, episodes, seed)) not in done
+        if seed not in [row["seed"] for row in rows_of(rows, variant, episodes)]
     ]
     with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(todo), unit="run") as bar:
-        for future in as_completed([pool.submit(measured, *run) for run in todo]):
-            rows.append(future.result())
-            write_text(path, json.dumps(rows) + "\n")
-            bar.update()
+        try:
+            for future in as_completed([pool.submit(measured, *run) for run in todo]):
+                rows.append(future.result())
+                write_text(path, json.dumps(rows) + "\n")
+                bar.update()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     click.echo(table(rows, episodes))
     if plot is not None:
         draw(rows, episodes, plot)

@@ -20,6 +20,7 @@ import gymnasium
 from agents.ppo_config import PPOConfig as PPOConfig
 from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training import loop
+from workflow_rl.training.best_agent import choose_best
 from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError
@@ -48,7 +49,8 @@ def train(
     makes the environment, called with config.env_args, instead of the one that config.env names,
     which is then only its name; it is sent to the workers by cloudpickle. resume: go on with the
     run in run_dir, past its end if the config's is later. init_from: a run or checkpoint whose
-    agent it begins with. Leaves torch deterministic, with config.learner_threads threads.
+    agent it begins with. Leaves torch deterministic, with as many threads as config.learner_threads
+    asks for.
 
     Raises ConfigError, RunDirError, CheckpointError; TooManyFailuresError and NotFiniteError once a
     checkpoint has been saved.
@@ -65,7 +67,8 @@ def train(
         config.require_same_run(resumed.config)
     warn_if_results_vary(config)
     path = Path(run_dir or make_run_folder(config.mode, config.environment.label))
-    loop.train(config, path, resumed, begin_with, quiet)
+    summary = loop.train(config, path, resumed, begin_with, quiet)
+    choose_best(path, config, summary, quiet)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,43 @@ def test_layers_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     save_policy(tmp_path / "policy.npz", broken, {})
     with pytest.raises(ValueError, match="do not fit together"):
         load_policy(tmp_path / "policy.npz")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": (), "biases": ()},
+        {"weights": (np.float32(1),)},
+        {"biases": (np.zeros((4, 1), np.float32),)},
+        {"activation": "none"},
+        {"activation": ["tanh"]},
+        {"obs_mean": np.zeros(6, np.float32)},
+        {"obs_mean": np.zeros(2, np.float32), "obs_scale": np.ones(2, np.float32)},
+        {"log_std": np.zeros(4, np.float32)},
+        {"distribution": DiagonalGaussian(4)},
+    ],
+)
+def test_what_could_not_act_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    policy = ActorCritic(6, Categorical(4), (), "relu", seed=1).policy_parameters()
+    save_policy(tmp_path / "policy.npz", policy._replace(**changes), {})
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(tmp_path / "policy.npz")
+
+
+def test_a_damaged_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, policy_for(Categorical(4)), {"env": "some"})
+    content = path.read_bytes()
+    random, said = np.random.default_rng(0), list[str]()
+    for place in random.integers(len(content), size=200).tolist():
+        flipped = bytes([content[place] ^ 1 << int(random.integers(8))])
+        path.write_bytes(content[:place] + flipped + content[place + 1 :])
+        try:
+            load_policy(path)
+        except ValueError as error:
+            said.append(str(error))
+    assert len(said) > 100
+    assert all("is no policy file" in one for one in said)
 
 
 def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
         ONE_STEP, entropy_coef=0.02, value_coef=0.7, max_grad_norm=NO_CLIPPING, reward_scale=0.5
     )
     trajectories = collect(agent, CountingEnv(), range(6))
-    obs, last_obs = (torch.from_numpy(array) for array in stack_obs(trajectories))
+    obs, last_obs = (torch.from_numpy(array).float() for array in stack_obs(trajectories))
     logits, value = agent.network(obs)
     with torch.no_grad():
         last_value = agent.network.critic(last_obs).squeeze(-1)
@@ -363,8 +363,8 @@ def test_terminated_and_truncated_episodes_teach_different_values() -> None:
     agents = [example_agent(ONE_STEP, discount=0.5) for _ in range(2)]
     with torch.no_grad():
         obs, last_obs = stack_obs([truncated])
-        value = float(agents[0].network.critic(torch.from_numpy(obs)))
-        last_value = float(agents[0].network.critic(torch.from_numpy(last_obs)))
+        value = float(agents[0].network.critic(torch.from_numpy(obs).float()))
+        last_value = float(agents[0].network.critic(torch.from_numpy(last_obs).float()))
     assert abs(last_value) > 0.1
     losses = [
         agent.update([trajectory], 0.0).value_loss
@@ -388,7 +388,9 @@ def test_the_policy_that_acted_has_ratio_1(activation: str) -> None:
     trajectories = collect(agent, env, range(10, 30))
     obs, _ = stack_obs(trajectories)
     with torch.no_grad():
-        log_probs = torch.log_softmax(agent.network(torch.from_numpy(obs))[0], dim=-1).numpy()
+        log_probs = torch.log_softmax(
+            agent.network(torch.from_numpy(obs).float())[0], dim=-1
+        ).numpy()
     assert log_probs.std() > 0.2
     action, log_prob = (
         np.concatenate([getattr(t, name) for t in trajectories]) for name in ("action", "log_prob")

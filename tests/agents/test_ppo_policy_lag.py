@@ -60,7 +60,8 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
     obs, last_obs = stack_obs(acted)
     with torch.no_grad():
         value, last_value = (
-            agent.network(torch.from_numpy(rows))[1].double().numpy() for rows in (obs, last_obs)
+            agent.network(torch.from_numpy(rows).float())[1].double().numpy()
+            for rows in (obs, last_obs)
         )
     ratio = np.tile(np.exp(log_ratios), 4)
     expected = make_batch(acted, obs, value, last_value, 0.99, 0.95, ratio=ratio)

@@ -126,7 +126,7 @@ def test_length_and_episode_return() -> None:
 def test_stack_obs_keeps_the_steps_and_the_last_observations_apart() -> None:
     first, second = example_trajectory([1, 2], seed=1), example_trajectory([3], seed=2)
     obs, last_obs = stack_obs([first, second])
-    assert obs.dtype == last_obs.dtype == np.float32
+    assert obs.dtype == last_obs.dtype == first.obs.dtype
     assert obs.tolist() == [*first.obs.tolist(), *second.obs.tolist()]
     assert last_obs.tolist() == [first.last_obs.tolist(), second.last_obs.tolist()]
 
@@ -178,7 +178,7 @@ def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories() -> None:
     assert batch.action.tolist() == [*first.action.tolist(), *second.action.tolist()]
     assert batch.log_prob.tolist() == [*first.log_prob.tolist(), -0.5, -0.25]
     assert batch.action.dtype == np.int64
-    for name in ("obs", "log_prob", "value", "advantage", "return_"):
+    for name in ("log_prob", "value", "advantage", "return_"):
         assert getattr(batch, name).dtype == np.float32, name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ AGENT_FILE = "champion.npz"
 @click.command(cls=GroupedCommand, hidden=True)
 @training_options
 def _train(**options: Any) -> None:
-    run_command("async", options, choose_best=False)
+    run_command("async", options, choose=False)
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -161,10 +162,16 @@ def recipe(seed: int, total_episodes: int, run_dir: Path) -> list[str]:
         "seed": seed,
         "run-dir": run_dir,
     }
+    return as_arguments(given)
+
+
+def as_arguments(options: Mapping[str, Any]) -> list[str]:
+    """A tuple gives an option several times, None not at all."""
     return [
         word
-        for name, value in given.items()
+        for name, value in options.items()
         for one in (value if isinstance(value, tuple) else (value,))
+        if one is not None
         for word in (f"--{name}", str(one))
     ]
 

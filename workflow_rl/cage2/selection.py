@@ -138,6 +138,8 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
         for path in reversed(paths)
         if (updates := load_checkpoint(path).training.updates) >= half or path.name == "best.pt"
     }
+    if len(by_update) == 1:
+        return None
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(by_update) < 4 else [most // 4, most]
     best = choose(list(by_update.values()), rounds, quiet)[0]

@@ -32,7 +32,8 @@ class TrainingState:
     dropped_steps: env transitions that were collected and never learned from. slots: where the envs
     are that go on from unroll to unroll: the episode of each, and its actions so far.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
-    recent_returns: of the last episodes, oldest first. best_score: of best.pt.
+    recent_returns: of the last episodes, oldest first. best_score: of best.pt,
+    as training saw it.
     busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
     worker_seconds_collecting while collecting: their wall time. All three over all workers.
     """

@@ -13,7 +13,7 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
-from workflow_rl.collection.environment import InvalidEnvironmentError, attribute, guests
+from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.training.options import (
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from workflow_rl.training.checkpoint import Checkpoint
 
 
-def run_command(mode: Mode, options: dict[str, Any], choose_best: bool = True) -> None:
+def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> None:
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+    from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.loop import stopped_by_signals, train, usable_device
     from workflow_rl.training.run_dir import RunDirError, make_run_folder
@@ -82,7 +83,7 @@ def run_command(mode: Mode, options: dict[str, Any], choose_best: bool = True) -
         click.echo(f"Error: {error}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
-    chosen = _chosen_best(run_path, config, options["quiet"]) if choose_best else None
+    chosen = best_agent.choose_best(run_path, config, summary, options["quiet"]) if choose else None
     if options["final_evaluation"]:
         _evaluate(run_path, config, options)
     _report(run_path, summary, chosen)
@@ -207,14 +208,6 @@ def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict
         own = {name: options[name] for name in given_options() & set(guest.option_names)}
         given |= {**guest.chosen_args(own), **env_args}
     return given
-
-
-def _chosen_best(run_path: Path, config: TrainConfig, quiet: bool) -> str | None:
-    """A guest chooses the best agent by episodes of its own, unless --eval-every already has."""
-    if config.env not in guests or config.eval_every:
-        return None
-    chosen: str | None = attribute(guests[config.env].choose_best)(run_path, quiet)
-    return chosen
 
 
 def _report(run_path: Path, summary: dict[str, Any], chosen: str | None) -> None:

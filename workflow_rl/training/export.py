@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, Any]:
 
 
 def write_policy(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """The policy as this package's own file of plain arrays, which its commands take as a run."""
+    """The policy as this package's own file of plain arrays, which `evaluate` takes like a run."""
     from agents.policy_file import save_policy
 
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
@@ -109,6 +110,10 @@ def export(agent: Path, format_: str, output: Path, which: str | None) -> None:
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.saved_agent import load_saved
 
+    if which is not None and not agent.is_dir():
+        raise click.UsageError(f"--which {which} goes with a run folder: give one")
+    if format_ == "npz" and output.suffix != ".npz":
+        raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="--output")
     try:
         policy, environment = load_saved(agent, which)
         if format_ in FORMATS:
@@ -131,12 +136,16 @@ def _export_as_guest(
         raise click.BadParameter(
             f"{format_} is not for agents of {environment.env_id}", param_hint="--format"
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise click.BadParameter(
-            f"{folder} is not empty: give a new or empty folder", param_hint="--output"
-        )
     try:
-        attribute(guest.exports[format_])(policy, environment, folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise click.BadParameter(
+                f"{folder} is not empty: give a new or empty folder", param_hint="--output"
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as temporary:
+            # All of it or nothing.
+            attribute(guest.exports[format_])(policy, environment, Path(temporary) / "whole")
+            (Path(temporary) / "whole").replace(folder)
     except OSError as error:
         raise click.BadParameter(
             f"{folder} cannot be written: {error.strerror}", param_hint="--output"

@@ -49,16 +49,17 @@ def make_agent(config: TrainConfig) -> PPOAgent:
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    device = usable_device(config.device)
+    two_threads = config.learner_threads > 1 and device == "cpu"
     # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
     # critic have half of them each.
-    torch.set_num_threads(max(1, config.learner_threads // 2))
-    device = usable_device(config.device)
+    torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
     return PPOAgent(
         config.ppo,
         *config.environment.spaces(),
         config.seed,
         device,
-        two_threads=config.learner_threads > 1 and device == "cpu",
+        two_threads=two_threads,
     )
 
 

@@ -189,7 +189,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                help="Where the agent learns. auto is cuda if there is one."),
         option("--learner-threads", type=COUNT,
                help="CPU threads the agent learns with, half of them for the actor and half for "
-                    "the critic. 1 and 2 give the same results; more round otherwise."),
+                    "the critic. 1, 2 and 3 give the same results; more round otherwise."),
         option("--run-dir", type=click.Path(path_type=Path),
                show_default="runs/<time>-<mode>-<red agent or environment>",
                help="Where the run is kept: a new or empty folder."),

@@ -105,7 +105,7 @@ def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> S
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{path}: {error.argument}: {error}") from None
-    except KeyError:
+    except (KeyError, TypeError, AttributeError):
         raise CheckpointError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
         raise CheckpointError(str(error)) from None

@@ -80,7 +80,9 @@ def test_a_policy_file_is_an_agent_like_any_other(tmp_path: Path) -> None:
     [
         (["none"], "there is no checkpoint at none"),
         (["agent.npz", "--format", "cage2"], "cage2 is not for agents of CartPole-v1"),
-        (["agent.npz", "--output", "."], ". is a folder: give a file"),
+        (["agent.npz", "--output", "folder.npz"], "folder.npz is a folder: give a file"),
+        (["agent.npz", "--output", "out"], "give a name that ends in .npz"),
+        (["agent.npz", "--which", "latest"], "--which latest goes with a run folder"),
         (["broken.npz"], "broken.npz is no policy file"),
         (["nowhere.npz"], "does not say what environment it is for"),
     ],
@@ -91,8 +93,9 @@ def test_what_is_wrong_is_one_clear_line(
     monkeypatch.chdir(tmp_path)
     saved(tmp_path, parameters())
     Path("broken.npz").write_bytes(b"nothing")
+    Path("folder.npz").mkdir()
     save_policy(Path("nowhere.npz"), parameters(), {"env": "Nowhere-v0"})
-    defaults = ["--format", "npz", "--output", "out"]
+    defaults = ["--format", "npz", "--output", "out.npz"]
     options = [
         word
         for name, value in zip(defaults[::2], defaults[1::2], strict=True)
@@ -102,4 +105,4 @@ def test_what_is_wrong_is_one_clear_line(
     result = run(*arguments, *options)
     assert result.exit_code == 2
     assert message in result.output
-    assert not Path("out").exists()
+    assert not Path("out.npz").exists()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
 from pathlib import Path
+
+import numpy as np
 
 from agents.numpy_policy import PolicyParameters
 from agents.policy_file import save_policy
@@ -36,6 +37,9 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+    spaces, n_inputs = environment.spaces(), len(policy.weights[0])
+    if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
+        raise InvalidEnvironmentError("observation", f"it sees {n_inputs} numbers, not as told")
     acting = folder / "acting"
     acting.mkdir(parents=True, exist_ok=True)
     (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
@@ -49,8 +53,7 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
         shutil.copy(_FILES / name, folder / name)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     save_policy(folder / "policy.npz", policy, about)
-    versions = (f"{name}=={importlib.metadata.version(name)}" for name in ("numpy", "csle-cyborg"))
     (folder / "requirements.txt").write_text(
         "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
-        "installed.\n" + "\n".join(versions) + "\n"
+        f"installed.\nnumpy=={np.__version__}\ncsle-cyborg==0.0.3\n"
     )

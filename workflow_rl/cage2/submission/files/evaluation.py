@@ -10,6 +10,7 @@ once, one after another.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import statistics
 import sys
@@ -21,7 +22,6 @@ from typing import Any, NamedTuple
 
 from agent import BlueAgent
 
-AUTHOR, TEAM, TECHNIQUE = "{author}", "{team}", "{technique}"
 STEPS = (30, 50, 100)
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 
@@ -100,32 +100,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Score the agent by the challenge's protocol.")
     parser.add_argument("--episodes", type=int, default=100, help="in each cell (default 100)")
     parser.add_argument("--seed", type=int, default=153, help="of all of it (default 153)")
+    parser.add_argument("--author", default="anonymous")
+    parser.add_argument("--team", default="none")
+    parser.add_argument("--technique", default="PPO", help="all three for the result file")
     options = parser.parse_args()
     if options.episodes < 2:
         parser.error(f"--episodes {options.episodes}: a deviation takes at least 2")
     simulator, agent = find_simulator(), BlueAgent()
-    random.seed(options.seed)
-    lines = [
-        f"CybORG: {simulator.name}, Scenario2, seed {options.seed}",
-        f"author: {AUTHOR}, team: {TEAM}, technique: {TECHNIQUE}",
-        "wrappers: ChallengeWrapper",
-    ]
+    path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
     total = 0.0
-    for n_steps in STEPS:
-        for red_agent in RED_AGENTS:
+    with path.open("w") as file:
+        print(f"CybORG: {simulator.name}, Scenario2, seed {options.seed}", file=file)
+        about = f"author: {options.author}, team: {options.team}, technique: {options.technique}"
+        print(about, "wrappers: ChallengeWrapper", sep="\n", file=file)
+        random.seed(options.seed)
+        for n_steps, red_agent in itertools.product(STEPS, RED_AGENTS):
             episodes = list(play(simulator, agent, red_agent, n_steps, options.episodes))
             rewards = [episode.total_reward for episode in episodes]
             mean, deviation = statistics.mean(rewards), statistics.stdev(rewards)
             total += mean
             interval = 1.96 * deviation / len(rewards) ** 0.5
             print(f"{n_steps:3} {red_agent:16} {mean:8.2f} ± {interval:.2f}", flush=True)
-            lines.append(
-                f"steps: {n_steps}, adversary: {red_agent}, mean: {mean}, "
-                f"standard deviation {deviation}"
-            )
-            lines += [f"actions: {e.actions}, total reward: {e.total_reward}" for e in episodes]
-    path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
-    path.write_text("\n".join(lines) + "\n")
+            cell = f"steps: {n_steps}, adversary: {red_agent}, mean: {mean}"
+            print(f"{cell}, standard deviation {deviation}", file=file)
+            for actions, total_reward in episodes:
+                print(f"actions: {actions}, total reward: {total_reward}", file=file)
     print(f"total {total:.2f}, result file: {path}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -201,6 +202,7 @@ def card_of(
             "mean": best.score.mean,
             "standard_error": best.score.error,
         },
+        "agent_sha256": hashlib.sha256((run_dir / AGENT_FILE).read_bytes()).hexdigest(),
         "simulator": scores["simulator"],
         "evaluation_seed": scores["seed"],
         "total": scores["total"],

@@ -109,10 +109,12 @@ class SpedUpSimulator:
         self._blue_actions = [_blue_action(actions, name) for name in ACTION_NAMES]
         self._compromise = np.zeros((len(HOSTS), 4), np.uint8)
 
-    def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
-        """Start an episode with the draws that follow `random.seed(seed)`."""
+    def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
+        """Start an episode with the draws that follow `random.seed(seed)`; None: those that come
+        next."""
         CYBORG.let_play(self)
-        CYBORG.random.seed(seed)
+        if seed is not None:
+            CYBORG.random.seed(seed)
         self._template.reset(self._state, CYBORG.random)
         self._red_knows = _unknown_network(self._state)
         self._red_agent = self._red_agents[red_agent]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -19,7 +20,8 @@ from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.selection import Candidate, Score, choose, score
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.training.checkpoint import load_checkpoint
-from workflow_rl.training.saved_agent import policy_of
+from workflow_rl.training.evaluation import evaluate
+from workflow_rl.training.saved_agent import load_saved, policy_of, saved_path
 
 SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")
 
@@ -162,6 +164,27 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     assert [candidate.path.name for candidate in ranked] == [path.name for path in paths]
     assert ranked[0] == Candidate(Path("-0"), 30, Score(0.0, 0.1))
     assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]
+
+
+def test_the_released_agent_is_the_one_of_its_card() -> None:
+    path = saved_path(Path("champion"))
+    card = json.loads(path.with_suffix(".json").read_text())
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == card["agent_sha256"]
+    assert card["training"]["opening"] == list(champion.RECIPE["opening"])
+    policy, environment = load_saved(Path("champion"))
+    assert isinstance(environment, Cage2)
+    for name in ("observation", "actions", "red_agent"):
+        assert card["training"][name] == getattr(environment, name)
+    (fresh,) = (one for one in card["scores"] if one["episodes"] == "fresh seeds")
+    assert score(policy, environment, 300).mean == pytest.approx(fresh["total"], abs=1.5)
+
+
+def test_the_released_agent_is_scored_by_its_name() -> None:
+    result = CliRunner().invoke(
+        evaluate, ["champion", "--episodes", "2", "--max-steps", "30", "--quiet"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "champion.npz (greedy actions) on" in result.output
 
 
 def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:

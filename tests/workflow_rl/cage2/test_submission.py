@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from agents.networks import ActorCritic
 from agents.numpy_policy import PolicyParameters
 from agents.policy_file import save_policy
+from scripts import evaluate_in_one_stream
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.evaluation import cell_spec, evaluate_actor, load_policy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -99,7 +100,7 @@ def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> Non
     require_same_returns(saved_path(Path("champion")), folder, cells, episodes=100)
 
 
-def test_its_evaluation_writes_the_official_result_file(tmp_path: Path) -> None:
+def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_path: Path) -> None:
     folder = submission(VIEWS["memory"], tmp_path)
     command = [sys.executable, "evaluation.py", "--episodes", "2"]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -111,6 +112,15 @@ def test_its_evaluation_writes_the_official_result_file(tmp_path: Path) -> None:
     assert re.match(r"steps: 30, adversary: B_lineAgent, mean: -\d", lines[3])
     assert lines[4].startswith("actions: [('DecoyFemitter User2', 'DiscoverRemoteSystems")
     assert "total" in played.stdout
+
+    # The same episodes on sped-up csle-cyborg.
+    scores = tmp_path / "scores.json"
+    arguments = [str(tmp_path / "agent.npz"), "--episodes", "2", "--json", str(scores), "--quiet"]
+    assert CliRunner().invoke(evaluate_in_one_stream.main, arguments).exit_code == 0
+    fast = [r for cell in json.loads(scores.read_text())["cells"] for r in cell["returns"]]
+    stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
+    assert fast == pytest.approx(stock, abs=1e-9)
+    assert len(set(fast)) > 6
 
 
 def test_an_agent_of_the_true_state_cannot_be_handed_in(tmp_path: Path) -> None:

@@ -147,5 +147,6 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     save_checkpoint(run_path / "best.pt", load_checkpoint(best.path))
     return (
         f"update {updates}, of {len(by_update)} candidates: {best.score.mean:.2f} ± "
-        f"{1.96 * best.score.error:.2f} in {best.episodes} episodes against each attacker"
+        f"{1.96 * best.score.error:.2f}, the sum of {len(_horizons(environment))} x "
+        f"{len(attackers(environment))} cells, in {best.episodes} episodes each"
     )

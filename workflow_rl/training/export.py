@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,15 +32,19 @@ def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -
     import torch
 
     actor, obs = _actor_and_example(policy)
-    program = torch.onnx.export(
-        actor,
-        (obs,),
-        input_names=["obs"],
-        output_names=["outputs"],
-        dynamic_shapes={"obs": {0: torch.export.Dim("batch")}},
-        dynamo=True,
-        verbose=False,
-    )
+    # It warns of torchvision's absence, among others.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            actor,
+            (obs,),
+            input_names=["obs"],
+            output_names=["outputs"],
+            dynamic_shapes={"obs": {0: torch.export.Dim("batch")}},
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     with replacing(path, "wb") as file:
         file.write(program.model_proto.SerializeToString())

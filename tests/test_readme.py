@@ -39,7 +39,7 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def test_the_commands(folder: Path) -> None:
-    commands = COMMANDS.replace("\\\n", " ").replace("20000", "6000").splitlines()
+    commands = COMMANDS.replace("\\\n", " ").replace("40000", "6000").splitlines()
     outputs = [run(shlex.split(command)[1:], folder) for command in commands if command]
     assert "seeds         ok" in outputs[0]
     # Acting at random returns -8; whoever walks to the right, 0.

@@ -144,17 +144,18 @@ def draw(rows: list[dict[str, Any]], episodes: int, path: Path) -> None:
 
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for index, (variant, changes) in enumerate(VARIANTS.items()):
+    for variant, changes in VARIANTS.items():
         its = rows_of(rows, variant, episodes)
         if len(changes) > 1 or not its:
             continue
         curves = np.array([row["curves"][0] for row in its])
         middle, returns = np.median(curves, axis=0), curves[:, :, 2]
         low, high = returns.min(axis=0), returns.max(axis=0)
+        colour = f"C{len(panels[0].lines)}"
         for column, axes in enumerate(panels):
-            axes.plot(middle[:, column], middle[:, 2], color=f"C{index}", label=variant)
-            axes.fill_between(middle[:, column], low, high, color=f"C{index}", alpha=0.2)
-    panels[0].set(xlabel="episodes", ylabel="return of a training episode", ylim=(-60, -10))
+            axes.plot(middle[:, column], middle[:, 2], color=colour, label=variant)
+            axes.fill_between(middle[:, column], low, high, color=colour, alpha=0.2)
+    panels[0].set(xlabel="episodes", ylabel="return of a training episode", ylim=(-40, -10))
     panels[1].set(xlabel="seconds on one core")
     panels[0].legend()
     for axes in panels:

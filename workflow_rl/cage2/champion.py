@@ -25,7 +25,7 @@ from workflow_rl.training.saved_agent import load_saved
 RECIPE: dict[str, Any] = {
     # All that Blue can know, and no action that does nothing.
     "simulator": "compiled",
-    "observation": "memory",
+    "observation": "belief",
     "actions": "by-host",
     # One agent for all red agents, which is never told who attacks.
     "red-agent": "attackers",

@@ -52,9 +52,9 @@ def view_size(observation: str) -> int:
     """How many bits it shows."""
     if observation == "table":
         return TABLE_SIZE
-    from workflow_rl.cage2.compiled import blue_memory, true_state
+    from workflow_rl.cage2.compiled import blue_belief, true_state
 
-    return int((true_state if observation == "true-state" else blue_memory).N_SHOWN)
+    return int((true_state if observation == "true-state" else blue_belief).N_SHOWN)
 
 
 class ViewedEnvs:

@@ -17,7 +17,7 @@ from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import Indices, make_action_set
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
-OBSERVATIONS = ("table", "memory", "true-state")
+OBSERVATIONS = ("table", "belief", "true-state")
 
 TABLE_SIZE = 4 * len(HOSTS)
 
@@ -47,37 +47,61 @@ class TableView:
         return obs
 
 
-class MemoryView:
-    """The 52 bits, and what Blue remembers of the steps before: see `compiled.blue_memory`."""
+class BeliefView:
+    """The 52 bits, and what Blue concludes from all that it saw: see `compiled.blue_belief`."""
 
     def __init__(self) -> None:
-        self._memories = np.zeros(0, _blue_memory().MEMORY)
+        belief = _blue_belief()
+        self._beliefs = np.zeros(0, belief.BELIEF)
+        self._hypotheses = np.zeros((0, belief.N_HYPOTHESES), _hypothesis())
+        # Room to work in.
+        self._candidates = np.zeros(belief.N_CANDIDATES, _hypothesis())
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         """See View."""
-        missing = max(envs) + 1 - len(self._memories)
-        if missing > 0:
-            new = np.zeros(missing, self._memories.dtype)
-            self._memories = np.concatenate([self._memories, new])
+        self._beliefs = _of_length(max(envs) + 1, self._beliefs)
+        self._hypotheses = _of_length(max(envs) + 1, self._hypotheses)
         shown = self._empty(obs)
-        _blue_memory().begin_memories(self._memories, np.array(envs), plain(obs), shown)
+        _blue_belief().begin_beliefs(
+            self._beliefs, np.array(envs), self._hypotheses, plain(obs), shown
+        )
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         """See View."""
         shown = self._empty(obs)
-        _blue_memory().remember_steps(self._memories, np.array(envs), actions, plain(obs), shown)
+        _blue_belief().conclude_steps(
+            self._beliefs,
+            np.array(envs),
+            self._hypotheses,
+            self._candidates,
+            actions,
+            plain(obs),
+            shown,
+        )
         return shown
 
     def _empty(self, obs: Bits) -> Bits:
-        return np.empty((len(obs), _blue_memory().N_SHOWN), np.uint8)
+        return np.empty((len(obs), _blue_belief().N_SHOWN), np.uint8)
 
 
-def _blue_memory() -> Any:
+def _of_length(length: int, rows: NDArray[Any]) -> NDArray[Any]:
+    """The rows, with empty ones added if they are fewer."""
+    missing = max(length - len(rows), 0)
+    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+
+
+def _blue_belief() -> Any:
     # Not before it is needed: numba takes half a second to import.
-    from workflow_rl.cage2.compiled import blue_memory
+    from workflow_rl.cage2.compiled import blue_belief
 
-    return blue_memory
+    return blue_belief
+
+
+def _hypothesis() -> Any:
+    from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
+
+    return HYPOTHESIS
 
 
 def plain(obs: Bits) -> Bits:
@@ -88,7 +112,7 @@ def plain(obs: Bits) -> Bits:
 def make_view(observation: str) -> View:
     """That of OBSERVATIONS, but for the true state, which Blue does not see."""
     assert observation != "true-state"
-    return MemoryView() if observation == "memory" else TableView()
+    return BeliefView() if observation == "belief" else TableView()
 
 
 class ViewingActor:

@@ -47,7 +47,7 @@ def test_one_action_for_all_decoys_of_a_host() -> None:
 
 def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
     """As the simulator has it: every action on the way succeeds."""
-    environment = Cage2("SleepAgent", 60, "compiled", "memory", "by-host")
+    environment = Cage2("SleepAgent", 60, "compiled", "belief", "by-host")
     envs = environment.make_envs(1)
     envs.reset([0], [episode_spec(0, 0, environment.variants)])
     (simulator,) = {envs._envs._simulator}

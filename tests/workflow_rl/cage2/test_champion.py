@@ -41,7 +41,7 @@ def test_train_champion(tmp_path: Path) -> None:
     assert "chosen: " in result.output
     card = json.loads((run / "card.json").read_text())
     assert card["command"] == " ".join(["workflow-rl train-champion", *command[2:-1]])
-    assert card["training"]["observation"] == "memory"
+    assert card["training"]["observation"] == "belief"
     assert card["made_with"]["processor"]
     assert len(card["cells"]) == 9
     assert card["total"] == pytest.approx(sum(cell["mean"] for cell in card["cells"]))
@@ -137,9 +137,9 @@ def test_a_score_sums_the_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_opening_counts_as_steps() -> None:
     """Two sums of the same episodes: the policy's from its first step on, or after an opening."""
-    policy = policy_for(Cage2(observation="memory"), greedy=True)
+    policy = policy_for(Cage2(observation="belief"), greedy=True)
     opening = ("Restore User1",) * 20
-    viewed = Cage2("attackers", observation="memory", opening=opening)
+    viewed = Cage2("attackers", observation="belief", opening=opening)
     actor = viewed.bare_actor(policy)
     assert score(policy, viewed, 3) == pytest.approx(score(actor, Cage2("attackers"), 3))
     with pytest.raises(ValueError, match="leaves nothing"):

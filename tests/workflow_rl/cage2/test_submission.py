@@ -24,8 +24,8 @@ from workflow_rl.training.export import export
 OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
 VIEWS = {
     "table": Cage2("B_lineAgent"),
-    "memory": Cage2("attackers", 100, "compiled", "memory", "by-host", OPENING),
-    "useful": Cage2("attackers", 100, "compiled", "memory", "useful"),
+    "belief": Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING),
+    "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
 }
 
 PLAY = """
@@ -101,7 +101,7 @@ def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> Non
 
 
 def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_path: Path) -> None:
-    folder = submission(VIEWS["memory"], tmp_path)
+    folder = submission(VIEWS["belief"], tmp_path)
     command = [sys.executable, "evaluation.py", "--episodes", "2"]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stderr

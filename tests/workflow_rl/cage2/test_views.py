@@ -25,7 +25,7 @@ from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.training.checkpoint import CheckpointError
 
-MEMORY = Cage2("attackers", 20, "compiled", "memory", "useful")
+MEMORY = Cage2("attackers", 20, "compiled", "belief", "useful")
 
 
 def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
@@ -57,7 +57,7 @@ def test_both_simulators_show_the_same() -> None:
     specs = [episode_spec(3, number, MEMORY.variants) for number in range(6)]
     played = []
     for simulator in ("compiled", "cyborg"):
-        environment = Cage2("attackers", 20, simulator, "memory", "useful")
+        environment = Cage2("attackers", 20, simulator, "belief", "useful")
         envs = environment.make_envs(3)
         episodes = play_episodes(envs, policy_for(environment), specs)
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
@@ -88,7 +88,7 @@ def test_an_actor_plays_outside_as_it_does_inside() -> None:
 
 def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
     policy = policy_for(MEMORY, greedy=True)
-    together, alone = (ViewingActor(policy, "memory", "useful") for _ in range(2))
+    together, alone = (ViewingActor(policy, "belief", "useful") for _ in range(2))
     obs = np.random.default_rng(0).integers(2, size=(3, 52)).astype(np.uint8)
     for actor, env in ((together, 4), (alone, 0)):
         actor.reset(0, env)
@@ -108,7 +108,7 @@ def test_the_table_alone_needs_no_wrapping() -> None:
 def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
     env_args = {
         **{"red_agent": "attackers", "max_steps": 20, "simulator": "compiled"},
-        **{"observation": "memory", "actions": "useful"},
+        **{"observation": "belief", "actions": "useful"},
     }
     config = TrainConfig(
         *("async", 8),
@@ -156,7 +156,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
 def test_an_opening_begins_every_episode() -> None:
     """The policy chooses after it, and its rewards come with the first of the policy's."""
     opening = ("DecoyFemitter User2", "Sleep", "Restore User1", "DecoyTomcat User2")
-    environment = Cage2("RedMeanderAgent", 20, "compiled", "memory", "by-host", opening)
+    environment = Cage2("RedMeanderAgent", 20, "compiled", "belief", "by-host", opening)
     bare = Cage2("RedMeanderAgent", 20, "compiled")
     specs = [episode_spec(3, number, bare.variants) for number in range(7)]
     policy = policy_for(environment)
@@ -197,7 +197,7 @@ def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:
     assert [ACTION_NAMES[action] for action in played] == ["Sleep", "Restore User1"]
 
 
-@pytest.mark.parametrize("observation", ["memory", "true-state"])
+@pytest.mark.parametrize("observation", ["belief", "true-state"])
 def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
     environment = Cage2("mixed", 12, "compiled", observation, "by-host", ("Sleep",))
     specs = [episode_spec(8, number, environment.variants) for number in range(30)]
@@ -211,7 +211,7 @@ def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
 
 
 def test_an_agent_that_was_not_reset_begins_an_episode() -> None:
-    environment = Cage2("RedMeanderAgent", 20, "compiled", "memory", "by-host", ("Sleep",))
+    environment = Cage2("RedMeanderAgent", 20, "compiled", "belief", "by-host", ("Sleep",))
     actor = environment.bare_actor(policy_for(environment, greedy=True))
     obs = np.zeros((1, 52), np.uint8)
     unasked = [int(actor.act(obs)[0][0]) for _ in range(3)]

@@ -43,7 +43,9 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
         decoy_host = host
     activity = NO_ACTIVITY
     if s.n_events > 0:
-        activity = interpret_connections(s, decoy_host == s.event_host)
+        activity = activity_of(
+            int(s.n_events), int(s.event_ports), s.reverse_shell_seen, decoy_host == s.event_host
+        )
         if activity == EXPLOITED:
             set_compromise(s, int(s.event_host), USER)
     if s.malware_found:
@@ -57,21 +59,29 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
 
 
 @compiled
-def interpret_connections(s: Any, is_new_decoy: bool) -> int:
-    """`_interpret_connections`: the connections seen on a host, and a decoy set up there if any.
+def activity_of(n_events: int, ports: int, reverse_shell_seen: bool, is_new_decoy: bool) -> int:
+    """`_interpret_connections`: so many connections seen on a host, to a mask of ports there, and a
+    decoy set up there, if any.
 
     A decoy alone shows no activity.
     """
-    n_anomalies = s.n_events + is_new_decoy
-    n_ports, ports = 0, int(s.event_ports)
-    while ports:
-        ports &= ports - 1
-        n_ports += 1
+    n_anomalies = n_events + is_new_decoy
+    n_ports = count_bits(ports)
     if n_anomalies >= 3 and n_ports >= 3:
         return SCAN
-    if s.reverse_shell_seen or (n_anomalies >= 3 and n_ports == 1):
+    if reverse_shell_seen or (n_anomalies >= 3 and n_ports == 1):
         return EXPLOITED
     return NO_ACTIVITY if is_new_decoy else SCAN
+
+
+@compiled
+def count_bits(mask: int) -> int:
+    """How many of them are set."""
+    n = 0
+    while mask:
+        mask &= mask - 1
+        n += 1
+    return n
 
 
 @compiled

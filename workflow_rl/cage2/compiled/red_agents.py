@@ -82,29 +82,38 @@ def b_line(s: Any) -> None:
     An action once made is repeated with the same target, so that all targets follow from the first
     host.
     """
+    action = next_of_b_line(s)
+    if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
+        # One of the hosts in User but Red's own, which is the first.
+        s.b_line_host = SUBNET_HOSTS[USER, 1 + randbelow(s, N_SUBNET_HOSTS[USER] - 1)]
+    s.b_line_made |= 1 << action
+    s.b_line_action = action
+    s.red_kind = PLAN[action, 0]
+    s.red_target = target_of_b_line(s, action)
+
+
+@compiled
+def next_of_b_line(s: Any) -> int:
+    """Which of its actions it makes next."""
     action = int(s.b_line_action)
     succeeded = s.red_success == TRUE
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
-        if s.b_line_made >> action & 1:
-            break
-        if action == EXPLOITS_OT_HOST and s.n_events == 0:
-            # The scan before, of a host out of reach, showed nothing.
-            action = 0
-            continue
-        if action == CHOOSES_FIRST_HOST:
-            # One of the hosts in User but Red's own, which is the first.
-            s.b_line_host = SUBNET_HOSTS[USER, 1 + randbelow(s, N_SUBNET_HOSTS[USER] - 1)]
-        s.b_line_made |= 1 << action
-        break
-    s.b_line_action = action
+        if s.b_line_made >> action & 1 or action != EXPLOITS_OT_HOST or s.n_events > 0:
+            return action
+        # The scan before, of a host out of reach, showed nothing.
+        action = 0
+
+
+@compiled
+def target_of_b_line(s: Any, action: int) -> int:
+    """The host of an action, or its subnet, once the first host has been chosen."""
     target = int(PLAN[action, 1])
     if target == FIRST_HOST:
         target = int(s.b_line_host)
     elif target == ENTERPRISE_HOST:
         target = int(LEADS_TO_ENTERPRISE[s.b_line_host])
-    s.red_kind = PLAN[action, 0]
-    s.red_target = target
+    return target
 
 
 @compiled

@@ -19,9 +19,12 @@ ACTING = (
     "workflow_rl.cage2.action_sets",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.views",
-    "workflow_rl.cage2.compiled.blue_memory",
+    "workflow_rl.cage2.compiled.blue_belief",
+    "workflow_rl.cage2.compiled.red_hypothesis",
     "workflow_rl.cage2.compiled.meander",
+    "workflow_rl.cage2.compiled.observe",
     "workflow_rl.cage2.compiled.random",
+    "workflow_rl.cage2.compiled.red_agents",
     "workflow_rl.cage2.compiled.state",
     "workflow_rl.cage2.compiled.tables",
 )

@@ -1,0 +1,261 @@
+"""What Blue concludes, against what really happened."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.action_sets import useful_actions
+from workflow_rl.cage2.compiled.blue_belief import (
+    BELIEF,
+    CONTESTED,
+    N_CANDIDATES,
+    N_HYPOTHESES,
+    N_SHOWN,
+    THRESHOLDS,
+    WORTH_A_DECOY,
+    begin_beliefs,
+    conclude_steps,
+)
+from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
+from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.compiled.state import KIND
+from workflow_rl.cage2.compiled.state import NONE as NO_PROCESS
+from workflow_rl.cage2.compiled.tables import N_DECOYS, N_HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+
+SLEEP = 0
+B_LINE, MEANDER, SLEEPS = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
+RESTORE = np.array([ACTION_NAMES.index(f"Restore {host}") for host in HOSTS])
+ANALYSE = np.array([ACTION_NAMES.index(f"Analyse {host}") for host in HOSTS])
+USER2 = HOSTS.index("User2")
+DECOYS = [
+    ACTION_NAMES.index(f"{decoy} User2")
+    for decoy in ("DecoyFemitter", "DecoyTomcat", "DecoyApache")
+]
+
+
+class Believing:
+    """N envs of the compiled simulator, and what Blue concludes in each."""
+
+    def __init__(self, n_envs: int, red_agent: int, seed: int = 0) -> None:
+        self.simulator = Simulator(n_envs)
+        obs = self.simulator.reset(np.arange(n_envs) + seed, red_agent).copy()
+        self.beliefs = np.zeros(n_envs, BELIEF)
+        self.hypotheses = np.zeros((n_envs, N_HYPOTHESES), HYPOTHESIS)
+        self.shown = np.empty((n_envs, N_SHOWN), np.uint8)
+        self._candidates = np.zeros(N_CANDIDATES, HYPOTHESIS)
+        self._all = np.arange(n_envs)
+        begin_beliefs(self.beliefs, self._all, self.hypotheses, obs, self.shown)
+
+    def step(self, actions: NDArray[np.int64]) -> NDArray[np.uint8]:
+        obs = self.simulator.step(actions)[0].copy()
+        self.conclude(actions, obs)
+        return obs
+
+    def conclude(self, actions: NDArray[np.int64], obs: NDArray[np.uint8]) -> None:
+        conclude_steps(
+            *(self.beliefs, self._all, self.hypotheses, self._candidates, actions, obs, self.shown)
+        )
+
+    @property
+    def probability(self) -> NDArray[np.float64]:
+        """[N, N_HYPOTHESES]."""
+        is_one = np.arange(N_HYPOTHESES) < self.beliefs["n_hypotheses"][:, None]
+        return np.where(is_one, self.beliefs["probability"], 0)
+
+    def of_hosts(self, field: str) -> NDArray[np.float64]:
+        """The probabilities of a mask's bits [N, 11]."""
+        return np.einsum("nk,nkh->nh", self.probability, bits(self.hypotheses[field]))
+
+    def really(self, field: str) -> NDArray[np.int64]:
+        """What they are about [N, 11]."""
+        states = self.simulator.states
+        if field == "sessions":
+            return (states["n_red_sessions"][:, CONTESTED] > 0).astype(int)
+        return bits(states[field])
+
+
+def bits(masks: NDArray[Any]) -> NDArray[np.int64]:
+    return masks[..., None].astype(int) >> CONTESTED & 1
+
+
+def masks_of_decoys(state: Any) -> list[int]:
+    """Those in place on every host."""
+    masks = [0] * N_HOSTS
+    for host in range(N_HOSTS):
+        process = state["first_process"][host]
+        while process != NO_PROCESS:
+            kind = int(state["processes"][process]["kind"]) & KIND
+            if kind < N_DECOYS:
+                masks[host] |= 1 << kind
+            process = state["processes"][process]["next"]
+    return masks
+
+
+def defending(random: np.random.Generator, obs: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Random actions of all kinds, and often Restore where an exploit was seen."""
+    exploited = obs.reshape(-1, N_HOSTS, 4)[:, :, 1]
+    others = random.choice(useful_actions(), len(obs))
+    restores = exploited.any(axis=1) & (random.random(len(obs)) < 0.5)
+    return np.where(restores, RESTORE[exploited.argmax(axis=1)], others)
+
+
+@pytest.mark.parametrize("red_agent", range(3))
+def test_decoys_are_known_whoever_attacks(red_agent: int) -> None:
+    random = np.random.default_rng(red_agent)
+    envs = Believing(20, red_agent)
+    # All of Blue's actions, and so decoys that fail too.
+    for _ in range(60):
+        envs.step(random.integers(len(ACTION_NAMES), size=20))
+        for state, belief in zip(envs.simulator.states, envs.beliefs, strict=True):
+            assert masks_of_decoys(state) == belief["decoys"].tolist()
+
+
+@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
+def test_who_attacks_is_known_soon(red_agent: int) -> None:
+    envs = Believing(200, red_agent)
+    for _ in range(4):
+        envs.step(np.full(200, SLEEP))
+    is_right = envs.hypotheses["red_agent"] == red_agent
+    assert (np.where(is_right, envs.probability, 0).sum(axis=1) > 0.99).all()
+
+
+@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
+@pytest.mark.parametrize("field", ["sessions", "is_owned", "has_malware"])
+def test_probabilities_are_frequencies(red_agent: int, field: str) -> None:
+    """Of all that is thought likely to some degree, so much is true; what is true is possible."""
+    random = np.random.default_rng(red_agent)
+    envs = Believing(500, red_agent, seed=1000)
+    obs = np.zeros((500, 52), np.uint8)
+    thought, true = [], []
+    for _ in range(60):
+        obs = envs.step(defending(random, obs))
+        thought.append(envs.of_hosts(field))
+        true.append(envs.really(field))
+    probability, is_true = np.array(thought).ravel(), np.array(true).ravel()
+    # But for what was so unlikely that it was forgotten.
+    assert (probability[is_true == 1] == 0).mean() < 1e-3
+    edges = [1e-3, 0.2, 0.4, 0.6, 0.8, 0.999]
+    for low, high in itertools.pairwise(edges):
+        chosen = (probability > low) & (probability < high)
+        # Steps of an episode are alike: episodes are what is independent.
+        if chosen.sum() > 2000:
+            assert abs(probability[chosen].mean() - is_true[chosen].mean()) < 0.06, (low, high)
+    # Nearly all is known: what is thought is off by a fiftieth of what a guess would be.
+    guess = is_true.mean() * (1 - is_true.mean())
+    assert np.square(probability - is_true).mean() < 0.15 * guess
+
+
+@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
+def test_reds_next_action_is_among_those_expected(red_agent: int) -> None:
+    random = np.random.default_rng(4)
+    envs = Believing(30, red_agent, seed=50)
+    obs = np.zeros((30, 52), np.uint8)
+    for _ in range(40):
+        expected = []
+        actions = defending(random, obs)
+        for belief, its in zip(envs.beliefs, envs.hypotheses, strict=True):
+            options = [reds_options(h) for h in its[: belief["n_hypotheses"]]]
+            expected.append(options)
+        obs = envs.step(actions)
+        for options, state in zip(expected, envs.simulator.states, strict=True):
+            kind, target = state["red_kind"], int(state["red_target"])
+            assert any(kind == k and targets >> target & 1 for k, targets in options)
+
+
+def test_the_odds_of_an_exploit_worked_out_by_hand() -> None:
+    """User2 with three decoys, scanned: Femitter's port in 75%, and 25% for five less one others:
+    EternalBlue gives a shell of root, BlueKeep one of a user, and both are caught in 95%."""
+    envs = Believing(1, MEANDER)
+    quiet = np.zeros((1, 52), np.uint8)
+    scanned, exploited = quiet.copy(), quiet.copy()
+    scanned[0, 4 * USER2] = 1
+    exploited[0, 4 * USER2 : 4 * USER2 + 2] = 1
+    # B_line exploits what it has scanned, before it does anything else.
+    steps = [(DECOYS[0], quiet), (DECOYS[1], scanned), (SLEEP, exploited)]
+    for action, obs in steps:
+        envs.conclude(np.array([action]), obs)
+    assert (envs.hypotheses["red_agent"][0, : envs.beliefs["n_hypotheses"][0]] == B_LINE).all()
+    at = CONTESTED.tolist().index(USER2)
+    # Two decoys by then: a shell of root and one of a user, each as likely, nothing else.
+    assert envs.of_hosts("sessions")[0, at] == pytest.approx(1)
+    assert envs.of_hosts("removable")[0, at] == pytest.approx(0.5)
+    assert envs.of_hosts("is_owned")[0, at] == pytest.approx(0.5)
+    # Remove ends the user's; quiet then, for B_line escalates.
+    envs.conclude(np.array([ACTION_NAMES.index("Remove User2")]), quiet)
+    assert envs.of_hosts("sessions")[0, at] == pytest.approx(0.5)
+    # And if it has to exploit once more, it had lost it. A decoy looks like a scan.
+    envs.conclude(np.array([SLEEP]), scanned)
+    # 75% and one in three of 25%: decoys; the rest, 95% of them caught, which looks otherwise.
+    fooled, unseen = 0.75 + 0.25 / 3, 2 * 0.25 / 3 * 0.05
+    assert envs.of_hosts("sessions")[0, at] == pytest.approx(unseen / (fooled + unseen))
+
+
+def test_a_decoy_set_up_after_the_scan_fools_nobody() -> None:
+    """Red exploits what it found when it scanned."""
+    envs = Believing(1, MEANDER)
+    quiet = np.zeros((1, 52), np.uint8)
+    scanned = quiet.copy()
+    scanned[0, 4 * USER2] = 1
+    for action, obs in ((SLEEP, quiet), (SLEEP, scanned), (DECOYS[0], quiet)):
+        envs.conclude(np.array([action]), obs)
+    (belief,) = envs.beliefs
+    assert belief["decoys"][USER2] != 0
+    assert envs.hypotheses["decoys_when_scanned"][0, 0, USER2] == 0
+    decoy = next(
+        i
+        for i, (host, decoy) in enumerate(WORTH_A_DECOY.tolist())
+        if host == USER2 and belief["decoys"][USER2] >> decoy & 1
+    )
+    assert envs.shown[0, 52 + 2 * decoy : 54 + 2 * decoy].tolist() == [1, 0]
+
+
+def test_analysis_tells_whether_red_left_files() -> None:
+    random = np.random.default_rng(2)
+    envs = Believing(300, MEANDER, seed=7)
+    obs = np.zeros((300, 52), np.uint8)
+    n_told = 0
+    for _ in range(30):
+        doubtful = envs.of_hosts("has_malware")
+        doubtful = np.where((doubtful > 0.01) & (doubtful < 0.99), doubtful, 0)
+        before, at = envs.really("has_malware"), doubtful.argmax(axis=1)
+        asks = doubtful.any(axis=1)
+        obs = envs.step(np.where(asks, ANALYSE[CONTESTED[at]], defending(random, obs)))
+        known = envs.of_hosts("has_malware")[np.arange(300), at]
+        there = before[np.arange(300), at] == 1
+        assert (known[asks & there] > 0.999).all()
+        n_told += (asks & there).sum()
+    assert n_told > 20
+
+
+def test_a_red_agent_that_sleeps_changes_nothing() -> None:
+    """It is neither of the two: no hypothesis fits, and what was thought stays."""
+    envs = Believing(3, SLEEPS)
+    for _ in range(3):
+        envs.step(np.full(3, SLEEP))
+    before = envs.hypotheses.copy(), envs.beliefs.copy()
+    for _ in range(10):
+        envs.step(np.full(3, SLEEP))
+    assert (envs.hypotheses == before[0]).all()
+    assert (envs.beliefs == before[1]).all()
+    assert (envs.beliefs["n_hypotheses"] > 0).all()
+
+
+def test_it_shows_bits_and_the_observation_first() -> None:
+    random = np.random.default_rng(3)
+    envs = Believing(10, MEANDER)
+    obs = np.zeros((10, 52), np.uint8)
+    for _ in range(30):
+        obs = envs.step(defending(random, obs))
+        assert (envs.shown[:, :52] == obs).all()
+        assert set(np.unique(envs.shown)) <= {0, 1}
+        # The sessions' probabilities are the first shown after the masks.
+        n_rest = len(THRESHOLDS) * (4 * len(CONTESTED) + 16)
+        rest = envs.shown[:, N_SHOWN - n_rest :].reshape(10, -1, len(THRESHOLDS))
+        expected = envs.of_hosts("sessions")[:, :, None] > np.array(THRESHOLDS)
+        assert (rest[:, : 4 * len(CONTESTED) : 4] == expected).mean() > 0.999

@@ -1,0 +1,156 @@
+"""One account of the other side: what each action makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN
+from workflow_rl.cage2.compiled.red_agents import B_LINE, FIRST_HOST, MEANDER, PLAN
+from workflow_rl.cage2.compiled.red_hypothesis import (
+    DONE,
+    HYPOTHESIS,
+    N_OUTCOMES,
+    ROOT_SHELL,
+    SHELL,
+    SSH_SESSION,
+    UNSEEN_SHELL,
+    after_blue,
+    after_red,
+    begin_hypothesis,
+    is_same,
+    odds_of,
+    reds_options,
+)
+from workflow_rl.cage2.compiled.state import NONE
+from workflow_rl.cage2.compiled.tables import (
+    DISCOVER_SERVICES,
+    DISCOVER_SYSTEMS,
+    ESCALATE,
+    EXPLOIT,
+    N_DECOYS,
+    N_HOSTS,
+    REMOVE,
+    RESTORE,
+)
+from workflow_rl.cage2.scenario2 import HOSTS
+
+USER2, ENTERPRISE1 = HOSTS.index("User2"), HOSTS.index("Enterprise1")
+
+
+def new(red_agent: int = MEANDER) -> Any:
+    h = np.zeros(1, HYPOTHESIS)[0]
+    begin_hypothesis(h, red_agent)
+    return h
+
+
+def explored() -> Any:
+    """RedMeander with a shell of a user on User2, who has scanned it and knows Enterprise1."""
+    h = new()
+    for kind, target, outcome in (
+        (DISCOVER_SERVICES, USER2, DONE),
+        (EXPLOIT, USER2, SHELL),
+        (ESCALATE, USER2, DONE),
+        (DISCOVER_SERVICES, ENTERPRISE1, DONE),
+    ):
+        after_red(h, kind, target, outcome, 0)
+    return h
+
+
+@given(
+    host=st.integers(0, N_HOSTS - 1),
+    kind=st.sampled_from([DISCOVER_SERVICES, EXPLOIT, ESCALATE]),
+    when_scanned=st.integers(0, 2**N_DECOYS - 1),
+    decoys=st.integers(0, 2**N_DECOYS - 1),
+    is_new_decoy=st.booleans(),
+    is_scanned=st.booleans(),
+    sessions=st.integers(0, 2**N_HOSTS - 1),
+)
+def test_something_is_seen_or_nothing_is(
+    host: int,
+    kind: int,
+    when_scanned: int,
+    decoys: int,
+    is_new_decoy: bool,
+    is_scanned: bool,
+    sessions: int,
+) -> None:
+    """All that an action can come to, and look like, has probability 1."""
+    h = new()
+    h["sessions"] = sessions
+    h["scanned_by_session"] = is_scanned << host
+    h["decoys_when_scanned"][host] = when_scanned
+    odds, total = np.zeros(N_OUTCOMES), 0.0
+    for activity in (NO_ACTIVITY, SCAN, EXPLOITED):
+        odds_of(h, kind, host, activity, decoys, is_new_decoy, odds)
+        assert (odds >= 0).all()
+        total += odds.sum()
+    assert total == pytest.approx(1)
+
+
+def test_remove_ends_what_monitoring_caught_of_a_user() -> None:
+    for outcome, remains in ((SHELL, False), (UNSEEN_SHELL, True), (SSH_SESSION, True)):
+        h = new()
+        after_red(h, DISCOVER_SERVICES, USER2, DONE, 0)
+        after_red(h, EXPLOIT, USER2, outcome, 0)
+        after_blue(h, REMOVE, USER2)
+        assert bool(h["sessions"] >> USER2 & 1) == remains
+        assert h["has_malware"] >> USER2 & 1 == (outcome != SSH_SESSION)
+    h = new()
+    after_red(h, EXPLOIT, USER2, ROOT_SHELL, 0)
+    after_blue(h, REMOVE, USER2)
+    assert h["is_owned"] >> USER2 & 1
+    after_blue(h, RESTORE, USER2)
+    assert not (h["is_owned"] | h["sessions"] | h["has_malware"]) >> USER2 & 1
+
+
+def test_a_second_session_that_cannot_be_removed_stays() -> None:
+    h = new()
+    after_red(h, EXPLOIT, USER2, SHELL, 0)
+    after_red(h, EXPLOIT, USER2, SSH_SESSION, 0)
+    after_red(h, EXPLOIT, USER2, SHELL, 0)
+    after_blue(h, REMOVE, USER2)
+    assert h["sessions"] >> USER2 & 1
+
+
+def test_escalating_shows_red_the_next_host() -> None:
+    h = explored()
+    assert h["is_owned"] == 1 << USER2
+    assert h["known_addresses"] >> ENTERPRISE1 & 1
+
+
+def test_hypotheses_are_compared_by_what_they_say() -> None:
+    assert is_same(explored(), explored())
+    for name in (HYPOTHESIS.names or ())[1:]:
+        if name in ("red_kind", "red_target", "error") or name.startswith("meander_last"):
+            continue  # Of the last step: nothing follows from it.
+        other = explored()
+        if name == "decoys_when_scanned":
+            other[name][USER2] = 1
+        else:
+            other[name] ^= 1
+        assert not is_same(explored(), other), name
+
+
+def test_b_line_chooses_its_first_host_in_user_once() -> None:
+    h = new(B_LINE)
+    kind, targets = reds_options(h)
+    assert kind == DISCOVER_SYSTEMS
+    after_red(h, kind, int(PLAN[0, 1]), DONE, 0)
+    kind, targets = reds_options(h)
+    assert kind == DISCOVER_SERVICES
+    names = [HOSTS[host] for host in range(N_HOSTS) if targets >> host & 1]
+    assert names == ["User1", "User2", "User3", "User4"]
+    after_red(h, kind, USER2, DONE, 0)
+    assert PLAN[2, 1] == FIRST_HOST
+    assert reds_options(h) == (EXPLOIT, 1 << USER2)
+
+
+def test_what_red_has_learned_is_not_asked_again() -> None:
+    """Equal accounts that came about otherwise are equal: nothing of the last step remains."""
+    h = explored()
+    assert h["meander_last_host"] == h["meander_last_address"] == NONE

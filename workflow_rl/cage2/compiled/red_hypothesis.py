@@ -1,0 +1,357 @@
+"""One account of what Red is, has and knows: what Blue's and Red's actions make of it.
+
+Of the programs of the red agents and of the odds of their exploits nothing is left out but what
+Blue cannot act on: addresses, PIDs, ports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled.jit import compiled
+from workflow_rl.cage2.compiled.meander import act_as_meander, learn_as_meander, meanders_options
+from workflow_rl.cage2.compiled.observe import NO_ACTIVITY, activity_of, count_bits
+from workflow_rl.cage2.compiled.red_agents import (
+    CHOOSES_FIRST_HOST,
+    MEANDER,
+    PLAN,
+    next_of_b_line,
+    target_of_b_line,
+)
+from workflow_rl.cage2.compiled.state import NO_ERROR, NONE
+from workflow_rl.cage2.compiled.tables import (
+    BRUTEFORCEABLE,
+    DECOY_PORT,
+    DETECTION_RATE,
+    DISCOVER_SERVICES,
+    DISCOVER_SYSTEMS,
+    ENTERPRISE,
+    EPHEMERAL,
+    ESCALATE,
+    EXPLOIT,
+    EXPLORED_ADDRESSES,
+    EXPLORED_SUBNETS,
+    FALSE,
+    GUARDED,
+    HTTP_RFI,
+    HTTPS_RFI,
+    IMPACT,
+    LISTENING_PORTS,
+    N_DECOYS,
+    N_EXPLOITS,
+    N_HOSTS,
+    N_LISTENING,
+    NOT_VULNERABLE,
+    ODDS_OF_TOP_CHOICE,
+    PREFERENCE,
+    RED_HOST,
+    REMOVE,
+    RESTORE,
+    SHOWS_OT_SERVICE,
+    SQL_INJECTION,
+    SSH_BRUTE_FORCE,
+    SUBNET,
+    SUBNET_MASK,
+    TRUE,
+    UNKNOWN,
+    USER,
+    VULNERABILITY,
+    VULNERABLE_AS_ROOT,
+    WORDS_OF_BRUTE_FORCE,
+)
+
+HYPOTHESIS = np.dtype(
+    [
+        # As in `state.STATE`. What RedMeander did last it learns from at once.
+        ("error", np.uint8),
+        ("red_agent", np.uint8),
+        ("red_kind", np.uint8),
+        ("red_target", np.uint8),
+        ("red_success", np.uint8),
+        ("n_events", np.uint8),
+        ("b_line_action", np.uint8),
+        ("b_line_made", np.uint16),
+        ("b_line_host", np.uint8),
+        ("meander_subnets", np.uint8),
+        ("meander_scanned", np.uint16),
+        ("meander_exploited", np.uint16),
+        ("meander_escalated", np.uint16),
+        ("meander_mapped", np.uint16),
+        ("meander_last_host", np.uint8),
+        ("meander_last_address", np.uint8),
+        ("known_subnets", np.uint8),
+        ("known_addresses", np.uint16),
+        ("known_hostnames", np.uint16),
+        ("scanned_by_session", np.uint16),
+        ("knows_ot_service", np.uint8),
+        ("has_malware", np.uint16),
+        ("is_owned", np.uint16),
+        # Masks of hosts: Red has sessions there; Remove would end all of them.
+        ("sessions", np.uint16),
+        ("removable", np.uint16),
+        # Masks of decoys.
+        ("decoys_when_scanned", np.uint8, N_HOSTS),
+    ],
+    align=True,
+)
+
+# What Red's action comes to; the last five are an exploit's.
+FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION = range(7)
+N_OUTCOMES = 7
+
+ALL_EXPLOITS = (1 << N_EXPLOITS) - 1
+FIRST_HOSTS = SUBNET_MASK[USER] & ~(1 << RED_HOST)
+
+
+@compiled
+def begin_hypothesis(h: Any, red_agent: int) -> None:
+    """As an episode begins."""
+    h.error = NO_ERROR
+    h.red_agent = red_agent
+    h.red_kind = 0
+    h.red_target = 0
+    h.red_success = UNKNOWN
+    h.n_events = 0
+    h.b_line_action = 0
+    h.b_line_made = 0
+    h.b_line_host = NONE
+    h.meander_subnets = 0
+    h.meander_scanned = 0
+    h.meander_exploited = 0
+    h.meander_escalated = 0
+    h.meander_mapped = 0
+    h.meander_last_host = NONE
+    h.meander_last_address = NONE
+    h.known_subnets = 1 << SUBNET[RED_HOST]
+    h.known_addresses = 1 << RED_HOST
+    h.known_hostnames = 1 << RED_HOST
+    h.scanned_by_session = 0
+    h.knows_ot_service = 0
+    h.has_malware = 0
+    h.is_owned = 0
+    h.sessions = 0
+    h.removable = 0
+    h.decoys_when_scanned[:] = 0
+
+
+@compiled
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two hypotheses say the same."""
+    if (
+        a.red_agent != b.red_agent
+        or a.sessions != b.sessions
+        or a.is_owned != b.is_owned
+        or a.removable != b.removable
+        or a.has_malware != b.has_malware
+        or a.red_success != b.red_success
+        or a.n_events != b.n_events
+        or a.b_line_action != b.b_line_action
+        or a.b_line_made != b.b_line_made
+        or a.b_line_host != b.b_line_host
+        or a.meander_subnets != b.meander_subnets
+        or a.meander_scanned != b.meander_scanned
+        or a.meander_exploited != b.meander_exploited
+        or a.meander_escalated != b.meander_escalated
+        or a.meander_mapped != b.meander_mapped
+        or a.known_subnets != b.known_subnets
+        or a.known_addresses != b.known_addresses
+        or a.known_hostnames != b.known_hostnames
+        or a.scanned_by_session != b.scanned_by_session
+        or a.knows_ot_service != b.knows_ot_service
+    ):
+        return False
+    for host in range(N_HOSTS):
+        if a.decoys_when_scanned[host] != b.decoys_when_scanned[host]:
+            return False
+    return True
+
+
+@compiled
+def after_blue(h: Any, kind: int, host: int) -> None:
+    """What Blue's action changes."""
+    bit = 1 << host
+    if kind == RESTORE:
+        h.sessions &= ~bit
+        h.removable &= ~bit
+        h.is_owned &= ~bit
+        h.has_malware &= ~bit
+    elif kind == REMOVE and h.removable & ~h.is_owned & bit:
+        h.sessions &= ~bit
+        h.removable &= ~bit
+
+
+@compiled
+def reds_options(h: Any) -> tuple[np.int64, np.int64]:
+    """The kind of Red's next action, and the mask of hosts (or the subnet) that it chooses from,
+    each as likely as the others."""
+    if h.red_agent == MEANDER:
+        return meanders_options(h)
+    action = next_of_b_line(h)
+    kind = np.int64(PLAN[action, 0])
+    if action == CHOOSES_FIRST_HOST and h.b_line_host == NONE:
+        return kind, np.int64(FIRST_HOSTS)
+    return kind, np.int64(1 << target_of_b_line(h, action))
+
+
+@compiled
+def is_within_reach(h: Any, subnet: int) -> bool:
+    """As `red_actions.is_reachable`."""
+    return not GUARDED[subnet] or h.sessions & ENTERPRISE != 0
+
+
+@compiled
+def odds_of(
+    h: Any, kind: int, target: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
+) -> None:
+    """Into odds `[N_OUTCOMES]`: the probability of each outcome of Red's action together with this
+    activity on its target. decoys: those in place there; is_new_decoy: since this step."""
+    odds[:] = 0
+    if kind == EXPLOIT:
+        odds_of_exploit(h, target, activity, decoys, is_new_decoy, odds)
+    elif kind == DISCOVER_SERVICES:
+        looks = NO_ACTIVITY
+        if is_within_reach(h, SUBNET[target]):
+            n_decoys = count_bits(decoys)
+            ports = LISTENING_PORTS[target] | decoy_ports(decoys)
+            looks = activity_of(int(N_LISTENING[target]) + n_decoys, ports, False, is_new_decoy)
+        odds[DONE] = 1.0 if activity == looks else 0.0
+    elif activity == NO_ACTIVITY:
+        odds[DONE if succeeds(h, kind, target) else FAILED] = 1.0
+
+
+@compiled
+def succeeds(h: Any, kind: int, target: int) -> bool:
+    """Whether an action that shows nothing and leaves nothing to chance does."""
+    if kind == DISCOVER_SYSTEMS:
+        return is_within_reach(h, target)
+    has_session = h.sessions >> target & 1 != 0
+    if kind == ESCALATE:
+        return target == RED_HOST or has_session
+    return kind == IMPACT and has_session and h.knows_ot_service != 0
+
+
+@compiled
+def odds_of_exploit(
+    h: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
+) -> None:
+    """See `odds_of` and `red_actions.exploit_remote_service`."""
+    found = (LISTENING_PORTS[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
+    if not found & (1 << HTTP_RFI | 1 << HTTPS_RFI):
+        found &= ~(1 << SQL_INJECTION)
+    is_scanned = h.scanned_by_session >> host & 1
+    if not found or not is_scanned or not is_within_reach(h, SUBNET[host]):
+        odds[FAILED] = 1.0 if activity == NO_ACTIVITY else 0.0
+        return
+    in_place = decoy_ports(decoys)
+    n_others = count_bits(found) - 1
+    chance = ODDS_OF_TOP_CHOICE if n_others else 1.0
+    for i in range(N_EXPLOITS):
+        exploit = PREFERENCE[i]
+        if found >> exploit & 1:
+            is_decoy = in_place >> exploit & 1 != 0
+            add_odds(host, exploit, activity, is_decoy, is_new_decoy, chance, odds)
+            chance = (1 - ODDS_OF_TOP_CHOICE) / max(n_others, 1)
+
+
+@compiled
+def add_odds(
+    host: int,
+    exploit: int,
+    activity: int,
+    is_decoy: bool,
+    is_new_decoy: bool,
+    chance: float,
+    odds: Any,
+) -> None:
+    """Those of one exploit, which Red chooses with this chance."""
+    vulnerability = VULNERABILITY[host, exploit]
+    if vulnerability == NOT_VULNERABLE and not is_decoy:
+        odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
+    elif exploit == SSH_BRUTE_FORCE:
+        looks = activity_of(WORDS_OF_BRUTE_FORCE, 1 << exploit, False, is_new_decoy)
+        is_open = vulnerability != NOT_VULNERABLE and BRUTEFORCEABLE[host]
+        odds[SSH_SESSION if is_open else FAILED] += chance if activity == looks else 0.0
+    elif vulnerability == NOT_VULNERABLE:
+        looks = activity_of(2, 1 << exploit, False, is_new_decoy)
+        odds[FAILED] += chance if activity == looks else 0.0
+    else:
+        as_root = vulnerability == VULNERABLE_AS_ROOT
+        looks = activity_of(2, 1 << exploit | 1 << EPHEMERAL, True, is_new_decoy)
+        if activity == looks:
+            odds[ROOT_SHELL if as_root else SHELL] += chance * DETECTION_RATE
+        looks = activity_of(1, 1 << exploit, False, is_new_decoy)
+        if activity == looks:
+            odds[UNSEEN_ROOT_SHELL if as_root else UNSEEN_SHELL] += chance * (1 - DETECTION_RATE)
+
+
+@compiled
+def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
+    """What Red's action changes, and what Red learns of it."""
+    bit = 1 << target
+    act(h, kind, target)
+    # B_line asks only for those of its last scan. Blue may not have seen them.
+    h.n_events = 0
+    if kind == DISCOVER_SYSTEMS and outcome == DONE:
+        h.known_addresses |= SUBNET_MASK[target]
+        h.known_subnets |= bit
+    elif kind == DISCOVER_SERVICES and is_within_reach(h, SUBNET[target]):
+        h.n_events = 1
+        h.scanned_by_session |= bit
+        h.decoys_when_scanned[target] = decoys
+    elif kind == ESCALATE and outcome == DONE:
+        if target != RED_HOST:
+            h.is_owned |= bit
+            h.has_malware |= bit
+        h.known_addresses |= EXPLORED_ADDRESSES[target]
+        h.known_subnets |= EXPLORED_SUBNETS[target]
+        if SHOWS_OT_SERVICE[target]:
+            h.knows_ot_service = 1
+    elif outcome >= SHELL:
+        start_session(h, bit, outcome)
+    h.red_success = FALSE if outcome == FAILED else TRUE
+    if h.red_agent == MEANDER:
+        learn_as_meander(h)
+        # All that matters is learned: hypotheses that differ in the rest only are the same.
+        h.red_success = UNKNOWN
+        h.n_events = 0
+
+
+@compiled
+def act(h: Any, kind: int, target: int) -> None:
+    """Note it in the red agent's lists."""
+    if h.red_agent == MEANDER:
+        act_as_meander(h, kind, target)
+        return
+    action = next_of_b_line(h)
+    if action == CHOOSES_FIRST_HOST:
+        h.b_line_host = target
+    h.b_line_action = action
+    h.b_line_made |= 1 << action
+
+
+@compiled
+def start_session(h: Any, bit: int, outcome: int) -> None:
+    """Remove ends shells that monitoring caught, if they are not root's."""
+    had_others = h.sessions & ~h.removable & bit != 0
+    h.sessions |= bit
+    h.known_hostnames |= bit
+    if outcome == SHELL and not had_others:
+        h.removable |= bit
+    else:
+        h.removable &= ~bit
+    if outcome in (ROOT_SHELL, UNSEEN_ROOT_SHELL):
+        h.is_owned |= bit
+    if outcome != SSH_SESSION:
+        h.has_malware |= bit
+
+
+@compiled
+def decoy_ports(decoys: int) -> int:
+    """The mask of ports of a mask of decoys."""
+    ports = 0
+    for decoy in range(N_DECOYS):
+        if decoys >> decoy & 1:
+            ports |= 1 << DECOY_PORT[decoy]
+    return ports

@@ -43,7 +43,7 @@ CURVE_POINTS = 60
 
 VARIANTS: dict[str, tuple[Options, ...]] = {
     "recipe": ({},),
-    "no memory": ({"observation": "table"},),
+    "no belief": ({"observation": "table"},),
     "no opening": ({"opening": ()},),
     "all 145 actions": ({"actions": "all"},),
     "discount 0.99, lambda 0.95": ({"discount": 0.99, "gae-lambda": 0.95},),

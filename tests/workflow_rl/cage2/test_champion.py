@@ -88,7 +88,7 @@ def test_the_recipe_is_options_of_the_trainer(tmp_path: Path) -> None:
     words = [*champion.recipe(1, 1000, tmp_path / "run"), "--dry-run"]
     result = CliRunner().invoke(champion._train, words)
     assert result.exit_code == 0, result.output
-    assert "observation: memory" in result.output
+    assert "observation: belief" in result.output
     assert not (tmp_path / "run").exists()
 
 

@@ -1,6 +1,6 @@
 """RedMeander's program but for its draws: what it may do next, and what it makes of the outcome.
 
-The simulator adds the draws; Blue's memory follows the program on what Blue sees. Both are records
+The simulator adds the draws; Blue's hypotheses follow every draw that fits. Both are records
 with the fields `meander_*`, `known_*`, `red_*` and `error` of `state.STATE`.
 """
 

@@ -31,7 +31,7 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
                help="csle-cyborg without the speed-ups."),
         option("--observation", type=click.Choice(OBSERVATIONS), default=Cage2.observation,
                help="What the policy sees: the 52 bits of a step; with belief also what Blue "
-                    "concludes from the steps before; true-state, which no agent that is scored may "
+                    "concludes from all before; true-state, which no agent that is scored may "
                     "see, measures what not seeing it costs."),
         option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
                help="What it chooses from: all 145 actions; those that can do any good; or these, "

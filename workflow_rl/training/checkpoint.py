@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections import deque
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo import saved_distribution
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
+from workflow_rl.training.seal import is_intact, sealed
 
 FORMAT = 2
 RECENT_EPISODES = 300
@@ -102,8 +104,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "training": checkpoint.training.to_dict(),
         "policies": [_plain(batch) for batch in checkpoint.begun],
     }
+    archive = io.BytesIO()
+    torch.save(content, archive)
     with replacing(path, "wb") as file:
-        torch.save(content, file)
+        file.write(sealed(archive.getvalue()))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -114,7 +118,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        archive = path.read_bytes()
+        if not is_intact(archive):
+            raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+        content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         if content["format"] != FORMAT:
             raise CheckpointError(
                 f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"

@@ -48,6 +48,10 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     return Categorical(len(last_bias))
 
 
+class DivergedError(ArithmeticError):
+    """Learning came to a loss or a gradient that is NaN or infinite."""
+
+
 class UpdateMetrics(NamedTuple):
     """What one update did. Losses and fractions are means over its minibatches.
 
@@ -173,6 +177,8 @@ class PPOAgent:
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
         2020). If none do, the weights and the optimizer stay as they are.
+
+        Raises DivergedError, in the middle of it: go on from a state before.
         """
         config = self.config
         lag = np.array([self.policy_version - t.policy_version for t in trajectories])
@@ -323,10 +329,12 @@ class PPOAgent:
             policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
             critic_loss = learned.result()
         metrics = policy_loss, critic_loss, entropy, kl, clipped
+        _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         if config.target_kl is not None and kl > 1.5 * config.target_kl:
             return metrics, False
-        for parameters in self.network.parts():
-            torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
+        for name, parameters in zip(("policy", "value"), self.network.parts(), strict=True):
+            norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
+            _require_finite({f"{name}'s gradient": norm})
         self.optimizer.step()
         return metrics, True
 
@@ -409,3 +417,10 @@ class PPOAgent:
         self.network.load_state_dict(state["network"])
         for name, statistics in self._statistics().items():
             statistics.load_state_dict(state[name])
+
+
+def _require_finite(numbers: Mapping[str, Tensor]) -> None:
+    """Before the step that would make every weight NaN. Raises DivergedError."""
+    for name, number in numbers.items():
+        if not math.isfinite(number.item()):
+            raise DivergedError(f"the {name} is {number.item()}")

@@ -85,14 +85,16 @@ class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
-    collected meanwhile. There is no random state to keep: every random stream is derived from the
-    run's seed and the counters in `training`.
+    collected meanwhile. run_id: of the run that saved it; "" before there were any. There is no
+    random state to keep: every random stream is derived from the run's seed and the counters in
+    `training`.
     """
 
     config: dict[str, Any]
     agent: dict[str, Any]
     training: TrainingState
     begun: list[BegunBatch] = field(default_factory=list)
+    run_id: str = ""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -103,6 +105,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "agent": checkpoint.agent,
         "training": checkpoint.training.to_dict(),
         "policies": [_plain(batch) for batch in checkpoint.begun],
+        "run_id": checkpoint.run_id,
     }
     archive = io.BytesIO()
     torch.save(content, archive)
@@ -129,7 +132,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun(values, distribution) for values in content["policies"]]
-        return Checkpoint(content["config"], content["agent"], training, begun)
+        run_id = content.get("run_id", "")
+        return Checkpoint(content["config"], content["agent"], training, begun, run_id)
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> None:
     """A trainer's whole command. Errors of the user end with exit code 2."""
     # Imported here, not above: --help and errors in the options should not wait for torch.
+    from agents.ppo import DivergedError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
     from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.loop import stopped_by_signals, train, usable_device
-    from workflow_rl.training.run_dir import RunDirError, make_run_folder
+    from workflow_rl.training.run_dir import DIVERGED_FILE, RunDirError, make_run_folder
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     resumed: Checkpoint | None = None
@@ -82,6 +83,14 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     except (TooManyFailuresError, NotFiniteError) as error:
         click.echo(f"Error: {error}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
+        raise SystemExit(1) from None
+    except DivergedError as error:
+        click.echo(f"Error: learning diverged: {error}", err=True)
+        click.echo(
+            f"The last checkpoint is kept, and the batch is in {run_path / DIVERGED_FILE}; "
+            "a smaller --learning-rate, --reward-scale or --max-grad-norm may help",
+            err=True,
+        )
         raise SystemExit(1) from None
     chosen = best_agent.choose_best(run_path, config, summary, options["quiet"]) if choose else None
     if options["final_evaluation"]:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from agents.numpy_policy import NumpyPolicy
-from agents.ppo import PPOAgent, UpdateMetrics
+from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
@@ -139,7 +139,8 @@ def train(
     the run lasts; it may stop the run, as `stopped_by_signals` does.
 
     Raises StopRequested, TooManyFailuresError and NotFiniteError once a checkpoint has been saved,
-    and RunDirError and CheckpointError before anything has been.
+    RunDirError and CheckpointError before anything has been, and DivergedError with the last
+    checkpoint kept, and the batch beside it.
     """
     agent = make_agent(config)
     state = TrainingState()
@@ -149,7 +150,7 @@ def train(
     elif init_from is not None:
         _begin_with(agent, init_from)
     with (
-        RunDir(run_path, config, state.updates if resumed else None) as run,
+        RunDir(run_path, config, resumed) as run,
         Trace(trace_path, config.to_dict()) as trace,
         logging_redirect_tqdm(),
     ):
@@ -204,7 +205,11 @@ def _loop(
 
         pool.trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()
-        metrics = agent.update(rollout.trajectories, progress)
+        try:
+            metrics = agent.update(rollout.trajectories, progress)
+        except DivergedError:
+            run.save_batch(rollout.trajectories)
+            raise
         update_seconds = time.perf_counter() - update_start
 
         eval_return, interruption = float("nan"), None

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
+
+from agents.trajectory import Trajectory
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.training.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
@@ -51,6 +57,10 @@ METRICS = (
 )
 
 
+RUN_FILE = "run_id"
+DIVERGED_FILE = "diverged.npz"
+
+
 class RunDirError(ValueError):
     """A run folder that cannot be used as asked."""
 
@@ -73,16 +83,17 @@ def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
 
 
 class RunDir:
-    """Opens a run's files for writing; a context manager.
+    """Opens a run's files for writing, alone; a context manager.
 
-    resumed_at: updates the run has done already; the rows of later ones, logged after the
-    checkpoint that it goes on from, are dropped. None starts a run, in a folder new or empty.
-    Raises RunDirError.
+    resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
+    dropped. None starts a run, in a folder new or empty. Raises RunDirError, and has changed
+    nothing then.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, resumed_at: int | None = None) -> None:
+    def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
         self.metrics: list[dict[str, float]] = []
+        resumed_at = None if resumed is None else resumed.training.updates
         if resumed_at is not None:
             self.metrics = [row for row in read_metrics(path) if row["update"] <= resumed_at]
         try:
@@ -93,6 +104,8 @@ class RunDir:
                 )
             if not os.access(path, os.W_OK):
                 raise PermissionError(13, "it is not writable")
+            self._lock = _locked(path)
+            self.run_id = self._identified(None if resumed is None else resumed.run_id)
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
@@ -120,6 +133,22 @@ class RunDir:
         """Finish writing. May be called again."""
         self._metrics_file.close()
         self._events.close()
+        self._lock.close()
+
+    def _identified(self, of_checkpoint: str | None) -> str:
+        """The run's id, by which its folder and its checkpoints know each other."""
+        of_folder = self._lock.read().strip()
+        if of_checkpoint and of_folder and of_checkpoint != of_folder:
+            self._lock.close()
+            raise RunDirError(
+                f"{self.path / 'checkpoint.pt'} is of another run than the rest of the folder: "
+                "put its own back"
+            )
+        run_id = of_folder or of_checkpoint or uuid.uuid4().hex
+        if not of_folder:
+            self._lock.write(run_id + "\n")
+            self._lock.flush()
+        return run_id
 
     def _write_metrics(self) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
@@ -139,13 +168,36 @@ class RunDir:
                 self._events.add_scalar(name, value, int(row["update"]))
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
-        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`."""
+        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run."""
+        checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
         (self.path / name).parent.mkdir(exist_ok=True)
         save_checkpoint(self.path / name, checkpoint)
+
+    def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
+        """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(one, name) for one in trajectories])
+            for name in ("obs", "action", "reward", "log_prob")
+        }
+        arrays["length"] = np.array([one.length for one in trajectories])
+        with replacing(self.path / DIVERGED_FILE, "wb") as file:
+            np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json; a run that has one is finished."""
         write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+def _locked(path: Path) -> IO[str]:
+    """The folder's own file, nobody else's until it is closed or this process ends."""
+    file = (path / RUN_FILE).open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise RunDirError(f"{path} is in use: another process is training in it") from None
+    file.seek(0)
+    return file
 
 
 def kept_name(update: int) -> str:

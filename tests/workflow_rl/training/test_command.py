@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
 
 from workflow_rl.cli import main
+from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import TrainConfig
 
 TINY = [
@@ -198,3 +200,19 @@ def test_dry_run_prints_the_config_and_leaves_nothing(tmp_path):
     assert result.exit_code == 0
     assert "envs_per_worker: 1" in result.output
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
+    """With such a learning rate the second minibatch would make every weight NaN."""
+    path = tmp_path / "run"
+    result = invoke("train-async", *TINY, "--learning-rate", "1e30", "--run-dir", str(path))
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.output
+    assert "Error: learning diverged: the " in result.output
+    assert "diverged.npz" in result.output
+    kept = load_checkpoint(path / "checkpoint.pt")
+    assert kept.training.updates == 0
+    assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
+    with np.load(path / "diverged.npz") as batch:
+        assert len(batch["reward"]) == len(batch["obs"]) == batch["length"].sum()
+    assert not (path / "summary.json").exists()

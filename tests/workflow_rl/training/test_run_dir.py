@@ -1,12 +1,16 @@
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from workflow_rl.training.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.run_dir import (
     METRICS,
+    RUN_FILE,
     RunDir,
     RunDirError,
     make_run_folder,
@@ -19,6 +23,10 @@ CONFIG = TrainConfig("async", n_envs=2)
 
 def a_row(update: int) -> dict[str, float]:
     return {**dict.fromkeys(METRICS, 0.5), "update": update, "eval_return_mean": math.nan}
+
+
+def after(updates: int, run_id: str = "") -> Checkpoint:
+    return Checkpoint(CONFIG.to_dict(), {}, TrainingState(updates=updates), run_id=run_id)
 
 
 def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
@@ -48,15 +56,63 @@ def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
     # A run that is killed can leave half a row.
     with (tmp_path / "run" / "metrics.csv").open("a") as file:
         file.write("4,0.5,0.")
-    with RunDir(tmp_path / "run", CONFIG, resumed_at=2) as run:
+    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
         run.log(a_row(3))
     assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3]
 
 
 def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
     RunDir(tmp_path / "run", CONFIG).close()
-    RunDir(tmp_path / "run", CONFIG, resumed_at=0).close()
+    RunDir(tmp_path / "run", CONFIG, resumed=after(0)).close()
     assert read_metrics(tmp_path / "run") == []
+
+
+def test_one_process_at_a_time(tmp_path):
+    """Another one's rows would be cut, and its checkpoint replaced."""
+    path = tmp_path / "run"
+    other = (
+        "import sys; from pathlib import Path; from workflow_rl.training.config import TrainConfig;"
+        "from workflow_rl.training.run_dir import RunDir;"
+        "from workflow_rl.training.checkpoint import Checkpoint, TrainingState;"
+        "config = TrainConfig('async', n_envs=2);"
+        "checkpoint = Checkpoint(config.to_dict(), {}, TrainingState());"
+        "RunDir(Path(sys.argv[1]), config, checkpoint).close()"
+    )
+    command = [sys.executable, "-c", other, str(path)]
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        before = (path / "metrics.csv").read_bytes()
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert second.returncode != 0
+        assert "in use: another process" in second.stderr
+        assert (path / "metrics.csv").read_bytes() == before
+    subprocess.run(command, check=True)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    for name in ("one", "other"):
+        with RunDir(tmp_path / name, CONFIG) as run:
+            run.log(a_row(1))
+            run.save("checkpoint.pt", after(1))
+    foreign = load_checkpoint(tmp_path / "other" / "checkpoint.pt")
+    (tmp_path / "one" / "checkpoint.pt").write_bytes(
+        (tmp_path / "other" / "checkpoint.pt").read_bytes()
+    )
+    before = {file: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    with pytest.raises(RunDirError, match="of another run"):
+        RunDir(tmp_path / "one", CONFIG, foreign)
+    assert {file: file.read_bytes() for file in (tmp_path / "one").iterdir()} == before
+
+
+def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        first = run.run_id
+        run.log(a_row(1))
+    (tmp_path / "run" / RUN_FILE).unlink()
+    with RunDir(tmp_path / "run", CONFIG, after(1)) as run:
+        assert run.run_id not in ("", first)
+    with RunDir(tmp_path / "run", CONFIG, after(1)) as again:
+        assert again.run_id == run.run_id
 
 
 def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agents.distributions import Actions
 from agents.numpy_policy import Actor
@@ -18,8 +20,29 @@ from workflow_rl.collection.play import Player, play_episodes
 from workflow_rl.collection.rollout import Following, Rollout, in_order
 from workflow_rl.collection.slots import Slot, advance, player_in
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.collection.worker import Command, Replay
+from workflow_rl.collection.worker import Command
 from workflow_rl.collection.worker_pool import WorkerError, WorkerPool
+
+MULTIPLIER = np.uint64(6364136223846793005)
+
+_log = logging.getLogger(__name__)
+
+
+def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[np.uint64]:
+    """Digests [M] of what M envs have answered, with these answers added to them."""
+    for column in answers:
+        rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
+        # Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
+        powers = np.multiply.accumulate(np.full(rows.shape[1], MULTIPLIER))
+        digests = (digests + rows @ powers) * MULTIPLIER
+    return digests
+
+
+class _Episode(NamedTuple):
+    """What brings an env back to where it is: an episode follows from its spec and its actions."""
+
+    spec: EpisodeSpec
+    actions: list[Any]
 
 
 class ParallelEnv:
@@ -33,8 +56,10 @@ class ParallelEnv:
         self.pool = pool
         self.n_envs = n_envs
         self.busy_seconds = 0.0
-        # What brings an env back to where it is: an episode follows from its spec and its actions.
-        self._episodes: dict[int, Replay] = {}
+        self._episodes: dict[int, _Episode] = {}
+        # By env: how many answers its episode has given, and a digest of them.
+        self._n_answers = np.zeros(n_envs, np.int64)
+        self._digests = np.zeros(n_envs, np.uint64)
         self._player: Player | None = None
         self._slots: list[Slot] = []
         self._n_steps = 0
@@ -42,30 +67,31 @@ class ParallelEnv:
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
         for env, spec in zip(envs, specs, strict=True):
-            self._episodes[env] = Replay(env // self.pool.n_workers, spec, [])
-        return self._barrier(envs, Command.REPLAY, self._replays).obs
+            self._episodes[env] = _Episode(spec, [])
+        self._n_answers[envs] = self._digests[envs] = 0
+        return self._barrier(envs, Command.RESET, self._resets).obs
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         """Step each of M envs once."""
         row_of = {env: row for row, env in enumerate(envs)}
-        taken = actions.tolist() if actions.ndim == 1 else actions
-        for env, action in zip(envs, taken, strict=True):
+        for env, action in zip(envs, actions, strict=True):
             self._episodes[env].actions.append(action)
         return self._barrier(
             envs,
             Command.STEP,
-            lambda group: (
-                [env // self.pool.n_workers for env in group],
-                actions[[row_of[env] for env in group]],
-            ),
+            lambda group: (self._own(group), actions[[row_of[env] for env in group]]),
         )
 
     def close(self) -> None:
         """Close the pool."""
         self.pool.close()
 
-    def _replays(self, envs: Sequence[int]) -> list[Replay]:
-        return [self._episodes[env] for env in envs]
+    def _own(self, envs: Sequence[int]) -> list[int]:
+        """Their numbers among their worker's own."""
+        return [env // self.pool.n_workers for env in envs]
+
+    def _resets(self, envs: Sequence[int]) -> tuple[list[int], list[EpisodeSpec]]:
+        return self._own(envs), [self._episodes[env].spec for env in envs]
 
     def _barrier(
         self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
@@ -96,7 +122,12 @@ class ParallelEnv:
         asked = [env for group in groups.values() for env in group]
         row_of = {env: row for row, env in enumerate(asked)}
         rows = [row_of[env] for env in envs]
-        return Transitions._make(np.concatenate(part)[rows] for part in zip(*answers, strict=True))
+        transitions = Transitions._make(
+            np.concatenate(part)[rows] for part in zip(*answers, strict=True)
+        )
+        self._n_answers[envs] += 1
+        self._digests[envs] = digests_after(self._digests[envs], transitions)
+        return transitions
 
     def _receive(self, worker: int) -> Transitions:
         transitions, busy_seconds = self.pool.receive(worker)
@@ -110,13 +141,41 @@ class ParallelEnv:
         while True:
             self.pool.replace(worker, error)
             try:
-                self.pool.send(worker, Command.REPLAY, self._replays(envs))
-                last = self._receive(worker)
+                last = self._replayed(worker, envs)
             except WorkerError as next_error:
                 error = next_error
             else:
                 rows = [envs.index(env) for env in group]
                 return Transitions._make(column[rows] for column in last)
+
+    def _replayed(self, worker: int, envs: Sequence[int]) -> Transitions:
+        """All episodes of a new worker once more, side by side. Returns the envs' last transitions.
+
+        Every step has a deadline of its own: however long the episodes are, a worker that is slow
+        but sound is not taken for one that hangs.
+        """
+        episodes = [self._episodes[env] for env in envs]
+        self.pool.send(worker, Command.RESET, self._resets(envs))
+        last = self._receive(worker)
+        digests = np.zeros(len(envs), np.uint64)
+        for n_answers in range(max(len(episode.actions) for episode in episodes) + 1):
+            if n_answers:
+                rows = [row for row, its in enumerate(episodes) if n_answers <= len(its.actions)]
+                own = self._own([envs[row] for row in rows])
+                actions = np.stack([episodes[row].actions[n_answers - 1] for row in rows])
+                self.pool.send(worker, Command.STEP, (own, actions))
+                for column, answer in zip(last, self._receive(worker), strict=True):
+                    column[rows] = answer
+            was_given = n_answers < self._n_answers[envs]
+            digests = np.where(was_given, digests_after(digests, last), digests)
+        for env in np.array(envs)[digests != self._digests[envs]]:
+            _log.warning(
+                "episode %d went otherwise when it was played again after its worker had failed: "
+                "it does not follow from its seed and its actions, and what is learned from it is "
+                "of two histories",
+                self._episodes[env].spec.number,
+            )
+        return last
 
     def collect(
         self,

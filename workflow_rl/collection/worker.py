@@ -41,7 +41,7 @@ class Command(Enum):
     LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
     PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
     UNROLL = "unroll"  # payload: Unroll. Reply: list[Trajectory]
-    REPLAY = "replay"  # payload: list[Replay]. Reply: Transitions, each env's last
+    RESET = "reset"  # payload: (envs, specs). Reply: Transitions, with nothing but obs in them
     STEP = "step"  # payload: (envs, actions). Reply: Transitions
     FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
     CLOSE = "close"  # no answer
@@ -66,14 +66,6 @@ class Failure(NamedTuple):
 
     command: Command
     traceback: str
-
-
-class Replay(NamedTuple):
-    """Reset one of the worker's envs and step it through the actions: none, for a new episode."""
-
-    env: int
-    spec: EpisodeSpec
-    actions: list[Any]
 
 
 class Unroll(NamedTuple):
@@ -166,9 +158,9 @@ class _Worker:
             case Command.UNROLL:
                 trajectories = self._unroll(payload)
                 self.pipe.send(Reply(trajectories, time.perf_counter() - start))
-            case Command.REPLAY:
-                last = self._replay(payload)
-                self.pipe.send(Reply(last, time.perf_counter() - start))
+            case Command.RESET:
+                first = self._reset(*payload)
+                self.pipe.send(Reply(first, time.perf_counter() - start))
             case Command.STEP:
                 transitions = self.envs.step(*payload)
                 self.pipe.send(Reply(transitions, time.perf_counter() - start))
@@ -196,18 +188,10 @@ class _Worker:
             self.player = player_in(self.envs, unroll.slots)
         return self.player.unroll(self.actor, unroll.n_steps)
 
-    def _replay(self, replays: Sequence[Replay]) -> Transitions:
-        envs = [replay.env for replay in replays]
-        obs = self.envs.reset(envs, [replay.spec for replay in replays])
-        nothing = np.zeros(len(replays))
-        last = Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
-        for row, replay in enumerate(replays):
-            for action in replay.actions:
-                for column, answer in zip(
-                    last, self.envs.step([replay.env], np.array([action])), strict=True
-                ):
-                    column[row] = answer[0]
-        return last
+    def _reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Transitions:
+        nothing = np.zeros(len(envs))
+        is_over = nothing.astype(bool)
+        return Transitions(self.envs.reset(envs, specs), nothing, is_over, is_over.copy())
 
     def _free_run(self, free_run: FreeRun) -> FreeRunCount:
         assert self.actor is not None

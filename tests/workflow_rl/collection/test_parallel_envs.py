@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from agents.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
-from tests.tiny_envs import CountingEnv
+from tests.tiny_envs import CountingEnv, SleepyEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -241,3 +242,46 @@ def test_what_follows_is_dropped_if_something_else_does(policy, specs, expected,
         elsewhere = [episode_spec(9, number, RED_AGENTS) for number in range(4)]
         collector.collect(policy, specs, lambda: (policy, elsewhere))
         same_trajectories(collector.collect(policy, specs).trajectories, expected)
+
+
+class OfItsProcessEnv(CountingEnv):
+    """Shows what no seed decides."""
+
+    def _obs(self):
+        obs = super()._obs()
+        obs[-16:] = np.unpackbits(np.array([os.getpid() % 2**16], ">u2").view(np.uint8))
+        return obs
+
+
+def stepped_and_killed(make_env: Callable[[], Any], n_steps: int, **pool_options: Any) -> list[Any]:
+    """The answers of 4 envs of one worker, which is killed before the last step."""
+    actions = np.random.default_rng(0).integers(145, size=(n_steps, 4))
+    with WorkerPool(partial(SerialEnvs, make_env), 1, 4, **pool_options) as pool:
+        envs = ParallelEnv(pool, 4)
+        all_envs = list(range(4))
+        answers: list[Any] = [envs.reset(all_envs, [episode_spec(3, n, ()) for n in range(4)])]
+        for t in range(n_steps):
+            if t == n_steps - 1:
+                os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+            answers.append(envs.step(all_envs, actions[t]))
+        assert pool.failures == 1
+    return answers
+
+
+def test_replaying_long_episodes_takes_no_worker_for_one_that_hangs(caplog):
+    """Ten steps of four envs take two seconds, and every answer must come within one."""
+    slow = partial(SleepyEnv, step_seconds=0.05, min_length=20, max_length=20)
+    answers = stepped_and_killed(slow, 10, timeout=1.0)
+    undisturbed = partial(CountingEnv, min_length=20, max_length=20)
+    expected = stepped_and_killed(undisturbed, 10)
+    assert (answers[0] == expected[0]).all()
+    for answer, other in zip(answers[1:], expected[1:], strict=True):
+        for column, other_column in zip(answer, other, strict=True):
+            assert (column == other_column).all()
+    assert "went otherwise" not in caplog.text
+
+
+def test_an_episode_of_two_histories_is_told(caplog):
+    stepped_and_killed(partial(OfItsProcessEnv, min_length=20, max_length=20), 5)
+    assert caplog.text.count("went otherwise") == 4
+    assert "episode 3 went otherwise when it was played again" in caplog.text

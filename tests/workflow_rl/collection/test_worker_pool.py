@@ -12,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -20,7 +21,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import worker_pool
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.episode import episode_spec
-from workflow_rl.collection.worker import Command, Replay
+from workflow_rl.collection.worker import Command
 from workflow_rl.collection.worker_pool import (
     StopRequested,
     TooManyFailuresError,
@@ -118,8 +119,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
             os._exit(9)
 
     with WorkerPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [])])
-        with pytest.raises(WorkerError, match=r"ended during 'replay' \(exit code: 9\)"):
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        with pytest.raises(WorkerError, match=r"ended during 'reset' \(exit code: 9\)"):
             pool.receive(0)
 
 
@@ -136,7 +137,7 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
 def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
     with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
-        pool.send(0, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [])])
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
         os.kill(pid, signal.SIGSTOP)
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
@@ -155,11 +156,12 @@ def run_script(code: str) -> subprocess.Popen[str]:
 ENDLESS_RUN = """
     import psutil
     from workflow_rl.collection.worker_pool import WorkerPool
-    from workflow_rl.collection.worker import Command, FreeRun, Replay
+    from workflow_rl.collection.worker import Command, FreeRun
     from workflow_rl.cage2.cyborg_env import CyborgEnv
     from workflow_rl.collection.episode import episode_spec
     from workflow_rl.collection.env_batch import SerialEnvs
     from functools import partial
+    import numpy as np
     import time
     from tests.tiny_envs import SleepyEnv
 
@@ -177,9 +179,9 @@ ENDLESS_RUN = """
         ("CyborgEnv", "pass"),
         (
             "lambda: SleepyEnv(step_seconds=1000.0)",
-            "[pool.send(index, Command.REPLAY, "
-            "[Replay(0, episode_spec(0, 0, ('B_lineAgent', 'SleepAgent')), [0])])"
-            " for index in range(3)]",
+            "[pool.send(index, *request) for index in range(3) for request in ("
+            "(Command.RESET, ([0], [episode_spec(0, 0, ('B_lineAgent', 'SleepAgent'))])), "
+            "(Command.STEP, ([0], np.array([0]))))]",
         ),
     ],
     ids=["idle", "in a step"],
@@ -225,7 +227,9 @@ def test_slow_workers_are_so_much_slower():
     with WorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
         seconds = []
         for worker in range(2):
-            pool.send(worker, Command.REPLAY, [Replay(0, episode_spec(0, 0, RED_AGENTS), [0])])
+            pool.send(worker, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+            pool.receive(worker)
+            pool.send(worker, Command.STEP, ([0], np.array([0])))
             seconds.append(pool.receive(worker).busy_seconds)
     assert 0.25 <= seconds[0] < 0.5
     assert seconds[1] < 0.1

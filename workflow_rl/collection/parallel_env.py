@@ -21,7 +21,7 @@ from workflow_rl.collection.rollout import Following, Rollout, in_order
 from workflow_rl.collection.slots import Slot, advance, player_in
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command
-from workflow_rl.collection.worker_pool import WorkerError, WorkerPool
+from workflow_rl.collection.workers import WorkerError, Workers
 
 MULTIPLIER = np.uint64(6364136223846793005)
 
@@ -51,7 +51,7 @@ class ParallelEnv:
     Every call waits for all the workers it involves: the per-step barrier.
     """
 
-    def __init__(self, pool: WorkerPool, n_envs: int) -> None:
+    def __init__(self, pool: Workers, n_envs: int) -> None:
         assert pool.n_workers * pool.envs_per_worker >= n_envs
         self.pool = pool
         self.n_envs = n_envs

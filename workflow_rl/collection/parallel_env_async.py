@@ -17,7 +17,7 @@ from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
-from workflow_rl.collection.worker_pool import WorkerError, WorkerPool
+from workflow_rl.collection.workers import WorkerError, Workers
 
 
 class _Batch:
@@ -43,7 +43,7 @@ class AsyncParallelEnv:
     which episodes an env plays depends on its number alone, wherever it lives.
     """
 
-    def __init__(self, pool: WorkerPool, episodes_per_request: int = 1) -> None:
+    def __init__(self, pool: Workers, episodes_per_request: int = 1) -> None:
         self.pool = pool
         self.episodes_per_request = episodes_per_request
         self._unroll_work: UnrollWork | None = None

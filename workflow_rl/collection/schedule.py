@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 from agents.numpy_policy import NumpyPolicy
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.rollout import Collector, Rollout, joined
-from workflow_rl.collection.worker_pool import POLL_SECONDS, WorkerPool
+from workflow_rl.collection.workers import POLL_SECONDS, Workers
 
 JOIN_SECONDS = 1.0
 
@@ -84,7 +84,7 @@ class _CollectorThread:
     Once one has failed the workers are in disarray, and all later ones fail for the same reason.
     """
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: Workers) -> None:
         self._pool = pool
         self._queue: queue.SimpleQueue[tuple[Future[Rollout | None], Play] | None]
         self._queue = queue.SimpleQueue()
@@ -143,7 +143,7 @@ class ExactLag:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: Workers,
         collector: Collector,
         play_batch: PlayBatch,
         next_share: NextShare,
@@ -214,7 +214,7 @@ class FreeRunning:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: Workers,
         collector: Collector,
         batches: Batches,
         capacity: int,

@@ -26,22 +26,19 @@ import cloudpickle
 from workflow_rl.collection.env_batch import EnvBatchFactory
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Failure, Reply, Request, worker_main
+from workflow_rl.collection.workers import (
+    POLL_SECONDS,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+)
 
 CLOSE_SECONDS = 2.0
 GRACE_SECONDS = 0.5
 LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
-POLL_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
 _context = multiprocessing.get_context("forkserver")
-
-
-class StopRequested(Exception):
-    """The user asked the run to end, with the signal whose number is `signal_number`."""
-
-    def __init__(self, signal_number: int) -> None:
-        self.signal_number = signal_number
-        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
 
 
 class RemoteTraceback(Exception):
@@ -49,30 +46,6 @@ class RemoteTraceback(Exception):
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
-
-
-class WorkerError(RuntimeError):
-    """A worker raised, exited, was killed or did not answer in time."""
-
-    def __init__(self, worker: str, command: Command, exitcode: int | None, reason: str) -> None:
-        self.worker = worker
-        self.command = command
-        self.exitcode = exitcode
-        super().__init__(
-            f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
-        )
-
-
-class TooManyFailuresError(RuntimeError):
-    """More workers failed than the run allows. Its cause is the last WorkerError."""
-
-
-def _describe(exitcode: int | None) -> str:
-    if exitcode is None:
-        return "none, it was still running"
-    if exitcode < 0:
-        return f"{exitcode}, {signal.Signals(-exitcode).name}"
-    return str(exitcode)
 
 
 class _WorkerProcess:
@@ -167,7 +140,7 @@ class _WorkerProcess:
 
 
 class WorkerPool:
-    """`n_workers` processes of `envs_per_worker` envs each; a context manager.
+    """Workers behind pipes: processes of this machine. A context manager.
 
     make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
     timeout: seconds within which every answer must come. A worker that plays episodes answers

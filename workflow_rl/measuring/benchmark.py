@@ -27,7 +27,7 @@ from workflow_rl.collection.environment import described, guests, make_environme
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import utilisation
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import require_writable, write_text

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import described, guests
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.measuring.compare_modes_report import (
     RETURN_WINDOW,
     alf_table,

@@ -34,7 +34,7 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from agents.ppo import DivergedError
     from workflow_rl.collection.rollout import NotFiniteError
-    from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.loop import stopped_by_signals, train, usable_device

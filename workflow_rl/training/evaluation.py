@@ -28,7 +28,8 @@ from workflow_rl.collection.environment import (
 )
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerPool
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import TooManyFailuresError
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.config import usable_cores
 

@@ -29,7 +29,8 @@ from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
 from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig

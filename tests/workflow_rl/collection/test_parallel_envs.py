@@ -28,7 +28,8 @@ from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.worker_pool import TooManyFailuresError, WorkerError, WorkerPool
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import TooManyFailuresError, WorkerError
 
 Collector = Callable[..., Rollout]
 

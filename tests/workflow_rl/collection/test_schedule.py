@@ -30,12 +30,8 @@ from workflow_rl.collection.schedule import (
     Share,
 )
 from workflow_rl.collection.slots import first_slots
-from workflow_rl.collection.worker_pool import (
-    POLL_SECONDS,
-    StopRequested,
-    TooManyFailuresError,
-    WorkerPool,
-)
+from workflow_rl.collection.worker_pool import POLL_SECONDS, WorkerPool
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 
 STEPS = 3
 

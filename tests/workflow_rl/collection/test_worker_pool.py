@@ -22,12 +22,8 @@ from workflow_rl.collection import worker_pool
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.worker import Command
-from workflow_rl.collection.worker_pool import (
-    StopRequested,
-    TooManyFailuresError,
-    WorkerError,
-    WorkerPool,
-)
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)

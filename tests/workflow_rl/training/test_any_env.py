@@ -25,7 +25,7 @@ from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import same_weights
 from workflow_rl import interface
 from workflow_rl.collection.episode import episode_spec
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training import loop
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig

@@ -22,7 +22,8 @@ from agents.ppo import PPOConfig
 from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError, WorkerPool
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training import loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig

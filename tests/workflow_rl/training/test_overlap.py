@@ -25,7 +25,7 @@ from tests.tiny_runs import (
     same_weights,
 )
 from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.run_dir import read_metrics
 

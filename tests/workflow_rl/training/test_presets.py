@@ -31,7 +31,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cli import main
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.slots import first_slots, player_in
-from workflow_rl.collection.worker_pool import StopRequested, TooManyFailuresError
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.loop import make_agent

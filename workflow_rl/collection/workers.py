@@ -1,0 +1,80 @@
+"""What collectors ask of workers, whatever carries the messages, and what can go wrong."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from workflow_rl.collection.trace import Trace
+from workflow_rl.collection.worker import Command, Reply
+
+POLL_SECONDS = 0.2
+"""How long whoever waits may go without looking whether to stop."""
+
+
+class StopRequested(Exception):
+    """The user asked the run to end, with the signal whose number is `signal_number`."""
+
+    def __init__(self, signal_number: int) -> None:
+        self.signal_number = signal_number
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+
+
+class WorkerError(RuntimeError):
+    """A worker raised, exited, was killed or did not answer in time."""
+
+    def __init__(self, worker: str, command: Command, exitcode: int | None, reason: str) -> None:
+        self.worker = worker
+        self.command = command
+        self.exitcode = exitcode
+        super().__init__(
+            f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
+        )
+
+
+class TooManyFailuresError(RuntimeError):
+    """More workers failed than the run allows. Its cause is the last WorkerError."""
+
+
+def _describe(exitcode: int | None) -> str:
+    if exitcode is None:
+        return "none, it was still running"
+    if exitcode < 0:
+        return f"{exitcode}, {signal.Signals(-exitcode).name}"
+    return str(exitcode)
+
+
+class Workers(Protocol):
+    """`n_workers` workers of `envs_per_worker` envs each, numbered from 0.
+
+    failures: how many have failed so far. trace: where what they do is recorded, and what whoever
+    asks them does. stop_signal: the number of a signal that asks for the end, once it has come.
+    """
+
+    n_workers: int
+    envs_per_worker: int
+    failures: int
+    trace: Trace
+    stop_signal: int | None
+
+    def send(self, index: int, command: Command, payload: Any = None) -> None:
+        """Ask one worker. Raises WorkerError."""
+
+    def receive(self, index: int) -> Reply:
+        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
+
+    def ready(self, indices: Sequence[int]) -> list[int]:
+        """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
+
+    def replace(self, index: int, error: WorkerError) -> None:
+        """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
+
+    def cancel(self) -> None:
+        """Have whoever waits for a worker, in whatever thread, give up with CancelledError."""
+
+    def raise_if_stopped(self) -> None:
+        """Raises StopRequested once `stop_signal` has been set, CancelledError after `cancel`."""
+
+    def close(self) -> None:
+        """End all workers, at the latest after a few seconds. May be called again."""

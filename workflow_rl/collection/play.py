@@ -86,8 +86,16 @@ class Player:
             trajectories += self.step(actor)
         return trajectories + self._recorder.cut(actor.policy_version)
 
-    def restore(self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions]) -> None:
-        """Bring each env to where its actions, at least one, lead in its episode."""
+    def restore(
+        self,
+        specs: Mapping[int, EpisodeSpec],
+        actions: Mapping[int, Actions],
+        stepped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Bring each env to where its actions, at least one, lead in its episode.
+
+        stepped: called after every step on the way.
+        """
         envs = list(specs)
         obs = np.array(self._envs.reset(envs, list(specs.values())))
         returns = np.zeros(len(envs))
@@ -97,6 +105,7 @@ class Player:
             transitions = self._envs.step(going_on, np.stack([actions[env][t] for env in going_on]))
             obs[rows] = transitions.obs
             returns[rows] += transitions.reward
+            stepped()
         for row, env in enumerate(envs):
             self._recorder.begin(
                 {env: specs[env]}, obs[row : row + 1], len(actions[env]), float(returns[row])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +58,10 @@ def advance(slots: list[Slot], trajectories: Iterable[Trajectory]) -> None:
         env_of[slots[env].episode] = env
 
 
-def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
-    """A player of these envs, each where its slot says."""
+def player_in(
+    envs: EnvBatch, slots: Sequence[Slot], stepped: Callable[[], None] = lambda: None
+) -> Player:
+    """A player of these envs, each where its slot says. stepped: see `Player.restore`."""
     episodes = [slot.episode for slot in slots]
 
     def next_spec(env: int) -> EpisodeSpec | None:
@@ -75,6 +77,7 @@ def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
         player.restore(
             {env: slot.spec for env, slot in begun.items()},
             {env: slot.actions for env, slot in begun.items() if slot.actions is not None},
+            stepped,
         )
     for env, slot in begun.items():
         episodes[env] += slot.stride

@@ -135,9 +135,9 @@ class UnrollWork:
         return Request(Command.UNROLL, Unroll(self._n_steps, slots))
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """True: an unroll is answered as a whole."""
+        """True with the unroll, which comes as a whole; before it, signs of life may come."""
         advance(self.slots, trajectories)
-        return True
+        return bool(trajectories)
 
     def lost(self, worker: int) -> None:
         """Its envs are brought back to where they were before the unroll."""

@@ -33,6 +33,8 @@ from workflow_rl.collection.trace import (
     WorkerMarks,
 )
 
+LIFE_SECONDS = 0.2
+
 
 class Command(Enum):
     """What the main process can ask of a worker. Every answer is a Reply or a Failure."""
@@ -40,7 +42,7 @@ class Command(Enum):
     START = "start"  # not sent: a worker answers it once its envs are made
     LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
     PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
-    UNROLL = "unroll"  # payload: Unroll. Reply: list[Trajectory]
+    UNROLL = "unroll"  # payload: Unroll. Replies: list[Trajectory]; empty ones on the way there
     RESET = "reset"  # payload: (envs, specs). Reply: Transitions, with nothing but obs in them
     STEP = "step"  # payload: (envs, actions). Reply: Transitions
     FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
@@ -147,6 +149,7 @@ class _Worker:
         self.envs = envs if marks is None else TracedEnvs(envs, marks)
         self.marks = marks
         self.actor: Actor | None = None
+        self.shown_life_at = 0.0
 
     def answer(self, command: Command, payload: Any) -> None:
         start = time.perf_counter()
@@ -185,8 +188,15 @@ class _Worker:
     def _unroll(self, unroll: Unroll) -> list[Trajectory]:
         assert self.actor is not None
         if unroll.slots is not None:
-            self.player = player_in(self.envs, unroll.slots)
+            self.player = player_in(self.envs, unroll.slots, self._show_life)
         return self.player.unroll(self.actor, unroll.n_steps)
+
+    def _show_life(self) -> None:
+        """Every so often: however long what it does takes, the worker is not taken to hang."""
+        now = time.perf_counter()
+        if now - self.shown_life_at > LIFE_SECONDS:
+            self.shown_life_at = now
+            self.pipe.send(Reply([]))
 
     def _reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Transitions:
         nothing = np.zeros(len(envs))

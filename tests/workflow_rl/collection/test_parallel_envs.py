@@ -28,6 +28,7 @@ from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.slots import first_slots
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError, WorkerError
 
@@ -286,3 +287,19 @@ def test_an_episode_of_two_histories_is_told(caplog):
     stepped_and_killed(partial(OfItsProcessEnv, min_length=20, max_length=20), 5)
     assert caplog.text.count("went otherwise") == 4
     assert "episode 3 went otherwise when it was played again" in caplog.text
+
+
+def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_trajectories):
+    """Two seconds of steps are to be replayed, and every answer must come within one."""
+    rollouts = []
+    for step_seconds, timeout, dies in ((0.05, 1.0, True), (0.0, 60.0, False)):
+        make_env = partial(SleepyEnv, step_seconds, min_length=30, max_length=30)
+        with WorkerPool(partial(SerialEnvs, make_env), 1, 4, timeout) as pool:
+            envs = AsyncParallelEnv(pool)
+            envs.start_slots(first_slots(3, (), 4), 2)
+            trajectories = [t for _ in range(5) for t in envs.unroll(policy).trajectories]
+            if dies:
+                os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+            rollouts.append(trajectories + envs.unroll(policy).trajectories)
+            assert pool.failures == dies
+    same_trajectories(*rollouts)

@@ -84,7 +84,7 @@ def train_champion(
 ) -> None:
     """Train the strongest agent for CAGE-2, choose it among its candidates, and score it.
 
-    It plays on what Blue sees and remembers alone. Candidates are compared on episodes of their
+    It plays on what Blue sees and concludes alone. Candidates are compared on episodes of their
     own; the score is that of csle-cyborg, on others again.
     """
     arguments = recipe(seed, total_episodes, run_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import time
@@ -23,19 +24,30 @@ from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command
 from workflow_rl.collection.workers import WorkerError, Workers
 
-MULTIPLIER = np.uint64(6364136223846793005)
+# Of Knuth's MMIX: any large odd number does.
+_MULTIPLIER = np.uint64(6364136223846793005)
 
 _log = logging.getLogger(__name__)
 
 
 def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[np.uint64]:
-    """Digests [M] of what M envs have answered, with these answers added to them."""
+    """Digests [M] of what M envs have answered, with these answers added to them.
+
+    Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
+    """
     for column in answers:
         rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
-        # Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
-        powers = np.multiply.accumulate(np.full(rows.shape[1], MULTIPLIER))
-        digests = (digests + rows @ powers) * MULTIPLIER
+        *powers, shift = _powers(rows.shape[1])
+        digests = digests * shift + rows @ np.array(powers, np.uint64)
     return digests
+
+
+@functools.cache
+def _powers(n: int) -> tuple[np.uint64, ...]:
+    """From the 0th to the nth."""
+    powers = np.full(n + 1, _MULTIPLIER)
+    powers[0] = 1
+    return tuple(np.multiply.accumulate(powers))
 
 
 class _Episode(NamedTuple):

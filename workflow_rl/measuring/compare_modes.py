@@ -301,6 +301,8 @@ def compare_modes(**options: Any) -> None:
 
     ALF's table: compare-modes --envs-per-actor 32 --envs-per-actor 48 --envs-per-actor 96
     """
+    from agents.ppo import DivergedError  # Imports torch, which --help should not wait for.
+
     logging.basicConfig(format="%(levelname)s: %(message)s")
     _check_outputs(options)
     ks = list(dict.fromkeys(options["envs_per_actor"]))
@@ -339,7 +341,7 @@ def compare_modes(**options: Any) -> None:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, NotFiniteError) as error:
+    except (TooManyFailuresError, NotFiniteError, DivergedError) as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None
     _report({name: runs[name] for name in names}, runs, ks, next(iter(configs.values())), options)

@@ -88,7 +88,8 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
         click.echo(f"Error: learning diverged: {error}", err=True)
         click.echo(
             f"The last checkpoint is kept, and the batch is in {run_path / DIVERGED_FILE}; "
-            "a smaller --learning-rate, --reward-scale or --max-grad-norm may help",
+            "begin again with a smaller --learning-rate, --reward-scale or --max-grad-norm, from "
+            f"its weights with --init-from {run_path / 'checkpoint.pt'}",
             err=True,
         )
         raise SystemExit(1) from None

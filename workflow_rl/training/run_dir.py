@@ -18,7 +18,7 @@ import numpy as np
 
 from agents.trajectory import Trajectory
 from workflow_rl.output_files import replacing, write_text
-from workflow_rl.training.checkpoint import Checkpoint, save_checkpoint
+from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 
 METRICS = (
@@ -58,7 +58,9 @@ METRICS = (
 
 
 RUN_FILE = "run_id"
+"""By which a folder and its checkpoints know each other; locked while a process trains there."""
 DIVERGED_FILE = "diverged.npz"
+"""The batch that could not be learned from."""
 
 
 class RunDirError(ValueError):
@@ -86,36 +88,42 @@ class RunDir:
     """Opens a run's files for writing, alone; a context manager.
 
     resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
-    dropped. None starts a run, in a folder new or empty. Raises RunDirError, and has changed
-    nothing then.
+    dropped. None starts a run, in a folder new or empty. Raises RunDirError; what it refuses it
+    leaves as it is.
     """
 
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
         self.metrics: list[dict[str, float]] = []
-        resumed_at = None if resumed is None else resumed.training.updates
-        if resumed_at is not None:
-            self.metrics = [row for row in read_metrics(path) if row["update"] <= resumed_at]
+        if resumed is not None:
+            read_metrics(path)  # A folder without any is not a run's.
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if resumed_at is None and any(path.iterdir()):
+            if resumed is None and any(path.iterdir()):
                 raise RunDirError(
                     f"{path} is not empty: choose another folder, or go on with --resume"
                 )
             if not os.access(path, os.W_OK):
                 raise PermissionError(13, "it is not writable")
             self._lock = _locked(path)
-            self.run_id = self._identified(None if resumed is None else resumed.run_id)
+        except OSError as error:
+            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        try:
+            self.run_id = self._identified(resumed)
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             self._write_metrics()
         except OSError as error:
+            self._lock.close()
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        except RunDirError:
+            self._lock.close()
+            raise
         from torch.utils.tensorboard import SummaryWriter  # takes a second to import
 
         self._events = SummaryWriter(
-            str(path), purge_step=None if resumed_at is None else resumed_at + 1
+            str(path), purge_step=None if resumed is None else resumed.training.updates + 1
         )
 
     def __enter__(self) -> RunDir:
@@ -135,20 +143,31 @@ class RunDir:
         self._events.close()
         self._lock.close()
 
-    def _identified(self, of_checkpoint: str | None) -> str:
+    def _identified(self, resumed: Checkpoint | None) -> str:
         """The run's id, by which its folder and its checkpoints know each other."""
-        of_folder = self._lock.read().strip()
-        if of_checkpoint and of_folder and of_checkpoint != of_folder:
-            self._lock.close()
-            raise RunDirError(
-                f"{self.path / 'checkpoint.pt'} is of another run than the rest of the folder: "
-                "put its own back"
-            )
-        run_id = of_folder or of_checkpoint or uuid.uuid4().hex
-        if not of_folder:
+        run_id = self._lock.read().strip()
+        if resumed is not None:
+            if resumed.run_id and run_id and resumed.run_id != run_id:
+                raise RunDirError(
+                    f"{self.path / 'checkpoint.pt'} is of another run than the rest of the folder: "
+                    "put its own back"
+                )
+            self._require_latest(resumed)
+            updates = resumed.training.updates
+            self.metrics = [row for row in read_metrics(self.path) if row["update"] <= updates]
+        if not run_id:
+            run_id = (resumed and resumed.run_id) or uuid.uuid4().hex
             self._lock.write(run_id + "\n")
             self._lock.flush()
         return run_id
+
+    def _require_latest(self, resumed: Checkpoint) -> None:
+        """Another process may have gone on with it before this one had the folder."""
+        path = self.path / "checkpoint.pt"
+        if path.exists() and load_checkpoint(path).training.updates != resumed.training.updates:
+            raise RunDirError(
+                f"{self.path} has gone on meanwhile in another process: give the command again"
+            )
 
     def _write_metrics(self) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:

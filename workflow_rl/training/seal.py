@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 
 # An archive ends with its comment, and the two bytes before that say how long it is.
 _N_DIGITS = 64
@@ -20,7 +21,7 @@ def sealed(archive: bytes) -> bytes:
 
 
 def is_intact(archive: bytes) -> bool:
-    """Whether it is as it was sealed; or as it was written, if it never was sealed.
+    """Whether it is as it was sealed; or, if it never was sealed, its members are as written.
 
     torch checks no checksums: without this, a bit that flips on disk is another weight.
     """
@@ -32,5 +33,5 @@ def is_intact(archive: bytes) -> bool:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as file:
             return file.testzip() is None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError):
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, OSError):
         return False

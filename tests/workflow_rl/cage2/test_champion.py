@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.workflow_rl.cage2.test_views import MEMORY, policy_for
+from tests.workflow_rl.cage2.test_views import BELIEF, policy_for
 from workflow_rl import TrainConfig, train
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2 import champion, selection
@@ -155,7 +155,7 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(selection, "score", known)
     monkeypatch.setattr("workflow_rl.training.checkpoint.load_checkpoint", lambda path: path)
-    monkeypatch.setattr("workflow_rl.training.saved_agent.saved_environment", lambda *_: MEMORY)
+    monkeypatch.setattr("workflow_rl.training.saved_agent.saved_environment", lambda *_: BELIEF)
     monkeypatch.setattr(
         "workflow_rl.training.saved_agent.policy_of", lambda checkpoint, path: path.name
     )

@@ -25,7 +25,7 @@ from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.training.checkpoint import CheckpointError
 
-MEMORY = Cage2("attackers", 20, "compiled", "belief", "useful")
+BELIEF = Cage2("attackers", 20, "compiled", "belief", "useful")
 
 
 def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
@@ -36,8 +36,8 @@ def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
 
 def test_spaces() -> None:
     assert Cage2().spaces() == (4 * len(HOSTS), Categorical(145))
-    assert MEMORY.spaces().obs_dim > 200
-    assert MEMORY.spaces().distribution == Categorical(67)
+    assert BELIEF.spaces().obs_dim > 200
+    assert BELIEF.spaces().distribution == Categorical(67)
 
 
 @pytest.mark.parametrize("name", ["observation", "actions"])
@@ -48,13 +48,13 @@ def test_unknown_views_are_refused(name: str) -> None:
 
 
 def test_attackers_are_drawn_more_often_than_the_one_that_sleeps() -> None:
-    variants = MEMORY.variants
+    variants = BELIEF.variants
     assert set(variants) == set(MIXTURES["mixed"])
     assert variants.count("SleepAgent") / len(variants) == 0.05
 
 
 def test_both_simulators_show_the_same() -> None:
-    specs = [episode_spec(3, number, MEMORY.variants) for number in range(6)]
+    specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     played = []
     for simulator in ("compiled", "cyborg"):
         environment = Cage2("attackers", 20, simulator, "belief", "useful")
@@ -70,12 +70,12 @@ def test_both_simulators_show_the_same() -> None:
 
 def test_an_actor_plays_outside_as_it_does_inside() -> None:
     """On bare envs, some of which begin while others are in the middle of an episode."""
-    specs = [episode_spec(3, number, MEMORY.variants) for number in range(7)]
+    specs = [episode_spec(3, number, BELIEF.variants) for number in range(7)]
     bare = Cage2("attackers", 20, "compiled")
     played = []
     for environment, actor in (
-        (MEMORY, policy_for(MEMORY)),
-        (bare, pickle.loads(pickle.dumps(MEMORY.bare_actor(policy_for(MEMORY))))),
+        (BELIEF, policy_for(BELIEF)),
+        (bare, pickle.loads(pickle.dumps(BELIEF.bare_actor(policy_for(BELIEF))))),
     ):
         # More episodes than envs: each begins where another ends.
         episodes = play_episodes(environment.make_envs(3), actor, specs)
@@ -87,7 +87,7 @@ def test_an_actor_plays_outside_as_it_does_inside() -> None:
 
 
 def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
-    policy = policy_for(MEMORY, greedy=True)
+    policy = policy_for(BELIEF, greedy=True)
     together, alone = (ViewingActor(policy, "belief", "useful") for _ in range(2))
     obs = np.random.default_rng(0).integers(2, size=(3, 52)).astype(np.uint8)
     for actor, env in ((together, 4), (alone, 0)):
@@ -132,7 +132,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
     with pytest.raises(InvalidEnvironmentError, match="--simulator compiled"):
         Cage2(observation="true-state")
     environment = Cage2("attackers", 20, "compiled", "true-state", "useful")
-    specs = [episode_spec(3, number, MEMORY.variants) for number in range(6)]
+    specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
     for trajectory in (t for block in episodes for t in block):
         assert trajectory.obs.shape == (20, environment.spaces().obs_dim)

@@ -24,7 +24,7 @@ from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
-from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env import ParallelEnv, digests_after
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.rollout import Rollout
@@ -303,3 +303,20 @@ def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_traje
             rollouts.append(trajectories + envs.unroll(policy).trajectories)
             assert pool.failures == dies
     same_trajectories(*rollouts)
+
+
+def test_digests_tell_orders_apart():
+    """Activity on one host and then on another is not that on a third one twice."""
+
+    def digest(hosts: list[int]) -> int:
+        digests = np.zeros(1, np.uint64)
+        for host in hosts:
+            obs = np.zeros((1, 52), np.uint8)
+            obs[0, 4 * host] = 1
+            nothing = np.zeros(1)
+            answers = Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))
+            digests = digests_after(digests, answers)
+        return int(digests[0])
+
+    pairs = [[first, second] for first in range(13) for second in range(13)]
+    assert len({digest(pair) for pair in pairs}) == len(pairs)

@@ -104,6 +104,18 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     assert {file: file.read_bytes() for file in (tmp_path / "one").iterdir()} == before
 
 
+def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
+    """Its checkpoint was read before the other process was done."""
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2):
+            run.log(a_row(update))
+        run.save("checkpoint.pt", after(2))
+    with pytest.raises(RunDirError, match="gone on meanwhile"):
+        RunDir(tmp_path / "run", CONFIG, after(1))
+    assert len(read_metrics(tmp_path / "run")) == 2
+    RunDir(tmp_path / "run", CONFIG, after(2)).close()
+
+
 def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         first = run.run_id

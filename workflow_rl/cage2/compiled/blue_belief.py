@@ -134,7 +134,8 @@ def conclude(
                     n_candidates += 1
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
-    # Otherwise Red is neither of the two: whatever was thought of it stays.
+    # Otherwise Red is neither of the two, or what it is was too unlikely to be kept: all that was
+    # thought of it stays.
 
 
 @compiled
@@ -219,8 +220,9 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
 
 @compiled
 def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
-    """Of every contested host, that Red has sessions there, that Remove would end them, that Red
-    owns it, and that Red exploits it next; of B_line, that it attacks, and each next action."""
+    """Of every contested host, that Red has sessions there, that monitoring caught them all as a
+    user's, that Red owns it, and that Red exploits it next; of B_line, that it attacks, and each
+    next action."""
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]

@@ -64,7 +64,8 @@ from workflow_rl.cage2.compiled.tables import (
 
 HYPOTHESIS = np.dtype(
     [
-        # As in `state.STATE`. What RedMeander did last it learns from at once.
+        # As in `state.STATE` (`error` for RedMeander's program, which sets it; nothing here reads
+        # it). What RedMeander did last it learns from at once.
         ("error", np.uint8),
         ("red_agent", np.uint8),
         ("red_kind", np.uint8),
@@ -88,7 +89,8 @@ HYPOTHESIS = np.dtype(
         ("knows_ot_service", np.uint8),
         ("has_malware", np.uint16),
         ("is_owned", np.uint16),
-        # Masks of hosts: Red has sessions there; Remove would end all of them.
+        # Masks of hosts: Red has sessions there; monitoring caught all of them as a user's, so that
+        # Remove ends them unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
         # Masks of decoys.

@@ -219,7 +219,7 @@ def test_analysis_tells_whether_red_left_files() -> None:
     random = np.random.default_rng(2)
     envs = Believing(300, MEANDER, seed=7)
     obs = np.zeros((300, 52), np.uint8)
-    n_told = 0
+    n_told, clean = 0, []
     for _ in range(30):
         doubtful = envs.of_hosts("has_malware")
         doubtful = np.where((doubtful > 0.01) & (doubtful < 0.99), doubtful, 0)
@@ -229,8 +229,12 @@ def test_analysis_tells_whether_red_left_files() -> None:
         known = envs.of_hosts("has_malware")[np.arange(300), at]
         there = before[np.arange(300), at] == 1
         assert (known[asks & there] > 0.999).all()
+        is_clean = ~there & (envs.really("has_malware")[np.arange(300), at] == 0)
+        clean += known[asks & is_clean].tolist()
         n_told += (asks & there).sum()
     assert n_told > 20
+    # But for what Red may have done in the same step.
+    assert np.mean(clean) < 0.2
 
 
 def test_a_red_agent_that_sleeps_changes_nothing() -> None:

@@ -37,17 +37,17 @@ def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[
     """
     for column in answers:
         rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
-        *powers, shift = _powers(rows.shape[1])
-        digests = digests * shift + rows @ np.array(powers, np.uint64)
+        powers = _powers(rows.shape[1])
+        digests = digests * powers[-1] + rows @ powers[:-1]
     return digests
 
 
 @functools.cache
-def _powers(n: int) -> tuple[np.uint64, ...]:
-    """From the 0th to the nth."""
+def _powers(n: int) -> NDArray[np.uint64]:
+    """Of the multiplier, from the 0th to the nth [n + 1]."""
     powers = np.full(n + 1, _MULTIPLIER)
     powers[0] = 1
-    return tuple(np.multiply.accumulate(powers))
+    return np.multiply.accumulate(powers)
 
 
 class _Episode(NamedTuple):

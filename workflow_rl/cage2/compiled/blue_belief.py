@@ -51,7 +51,7 @@ N_CANDIDATES = N_HYPOTHESES * N_HOSTS * N_OUTCOMES
 BELIEF = np.dtype(
     [
         ("n_hypotheses", np.uint8),
-        # Masks of those in place.
+        # Masks of those in place, by host.
         ("decoys", np.uint8, N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
@@ -154,7 +154,8 @@ def note_decoys(b: Any, kind: int, host: int) -> int:
 
 @compiled
 def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: int) -> None:
-    """Of n candidates, those that say the same as one; the likeliest first."""
+    """Of the first n candidates `[N_CANDIDATES]`, with weights that need not add up to 1: those
+    that say the same as one, the likeliest first."""
     total = 0.0
     for i in range(n):
         total += weights[i]

@@ -73,6 +73,30 @@ def make_counting_envs(n_envs: int) -> SerialEnvs:
     return SerialEnvs(CountingEnv, n_envs)
 
 
+class RaisingEnv(CountingEnv):
+    """A CountingEnv whose episodes of these seeds always raise: at their reset or second step."""
+
+    def __init__(self, seeds: frozenset[int], method: str = "step") -> None:
+        super().__init__()
+        self._seeds, self._method = seeds, method
+        self._raises = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Obs, dict[str, Any]]:
+        """CountingEnv's. ArithmeticError."""
+        self._raises = seed in self._seeds
+        if self._raises and self._method == "reset":
+            raise ArithmeticError(f"no episode of seed {seed} at {object()}")
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: int) -> Step:
+        """CountingEnv's. ArithmeticError."""
+        if self._raises and self._steps == 1:
+            raise ArithmeticError(f"no second step at {object()}")
+        return super().step(action)
+
+
 class SleepyEnv(CountingEnv):
     """A CountingEnv whose steps and resets take the given wall time."""
 

@@ -47,8 +47,16 @@ EnvBatchFactory: TypeAlias = Callable[[int], EnvBatch]
 """Makes so many envs."""
 
 
+class EpisodeError(RuntimeError):
+    """An env raised an exception, its cause, in the episode `spec`."""
+
+    def __init__(self, spec: EpisodeSpec) -> None:
+        self.spec = spec
+        super().__init__(f"in episode {spec.number}")
+
+
 class SerialEnvs:
-    """Gymnasium envs of one process, stepped one after another.
+    """Gymnasium envs of one process, stepped one after another. Calls raise EpisodeError.
 
     variant_option: of `reset`, which takes an episode's variant, if it has one.
     """
@@ -57,15 +65,20 @@ class SerialEnvs:
         self.n_envs = n_envs
         self._variant_option = variant_option
         self._envs = [make_env() for _ in range(n_envs)]
+        self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
-        return np.stack(
-            [
-                self._envs[env].reset(seed=spec.env_seed, options=self._options(spec))[0]
-                for env, spec in zip(envs, specs, strict=True)
-            ]
-        )
+        self._specs.update(zip(envs, specs, strict=True))
+        return np.stack([self._reset(env) for env in envs])
+
+    def _reset(self, env: int) -> Obs:
+        spec = self._specs[env]
+        try:
+            obs: Obs = self._envs[env].reset(seed=spec.env_seed, options=self._options(spec))[0]
+        except Exception as error:
+            raise EpisodeError(spec) from error
+        return obs
 
     def _options(self, spec: EpisodeSpec) -> dict[str, Any] | None:
         return {self._variant_option: spec.variant} if spec.variant else None
@@ -74,11 +87,17 @@ class SerialEnvs:
         """Step each of M envs once."""
         # Plain integers where they are single ones: what every env takes.
         chosen = actions.tolist() if actions.ndim == 1 else actions
-        answers = [self._envs[env].step(action) for env, action in zip(envs, chosen, strict=True)]
+        answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
         return Transitions(
             np.stack(obs), np.array(reward, np.float64), np.array(terminated), np.array(truncated)
         )
+
+    def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        try:
+            return self._envs[env].step(action)
+        except Exception as error:
+            raise EpisodeError(self._specs[env]) from error
 
     def close(self) -> None:
         """Close each env."""

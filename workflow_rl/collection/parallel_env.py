@@ -18,11 +18,11 @@ from agents.trajectory import Trajectory
 from workflow_rl.collection.env_batch import Obs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.play import Player, play_episodes
-from workflow_rl.collection.rollout import Following, Rollout, in_order
-from workflow_rl.collection.slots import Slot, advance, player_in
+from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
+from workflow_rl.collection.slots import Slot, advance, player_in, skip
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command
-from workflow_rl.collection.workers import WorkerError, Workers
+from workflow_rl.collection.workers import WorkerError, Workers, unplayable
 
 # Of Knuth's MMIX: any large odd number does.
 _MULTIPLIER = np.uint64(6364136223846793005)
@@ -48,6 +48,14 @@ def _powers(n: int) -> NDArray[np.uint64]:
     powers = np.full(n + 1, _MULTIPLIER)
     powers[0] = 1
     return np.multiply.accumulate(powers)
+
+
+class UnplayableEpisode(Exception):
+    """It raises the same exception however often it is played."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"episode {number}")
 
 
 class _Episode(NamedTuple):
@@ -113,6 +121,7 @@ class ParallelEnv:
         for env in envs:
             groups.setdefault(env % self.pool.n_workers, []).append(env)
         failed: dict[int, WorkerError] = {}
+        left_out: UnplayableEpisode | None = None
         self.pool.trace.mark(COLLECTOR, Activity.SENDING)
         for worker, group in groups.items():
             try:
@@ -128,8 +137,13 @@ class ParallelEnv:
                 except WorkerError as error:
                     failed[worker] = error
             if worker in failed:
-                answers.append(self._recover(worker, failed[worker], group))
+                try:
+                    answers.append(self._recover(worker, failed[worker], group))
+                except UnplayableEpisode as error:
+                    left_out = error  # The others' answers are waited for all the same.
         self.pool.trace.mark(COLLECTOR, Activity.ACTING)
+        if left_out is not None:
+            raise left_out
         # From the order of the workers to that of `envs`.
         asked = [env for group in groups.values() for env in group]
         row_of = {env: row for row, env in enumerate(asked)}
@@ -152,6 +166,8 @@ class ParallelEnv:
         envs = [env for env in self._episodes if env % self.pool.n_workers == worker]
         while True:
             self.pool.replace(worker, error)
+            if (number := unplayable(self.pool, error)) is not None:
+                raise UnplayableEpisode(number)
             try:
                 last = self._replayed(worker, envs)
             except WorkerError as next_error:
@@ -201,9 +217,15 @@ class ParallelEnv:
         Gives bit for bit what asynchronous collection gives.
         Raises TooManyFailuresError, StopRequested.
         """
-        self._player = None  # Its envs are not where it left them.
-        self._episodes.clear()
-        return self._rollout(lambda: itertools.chain(*play_episodes(self, actor, specs)))
+        skipped: set[int] = set()
+
+        def play() -> Iterable[Trajectory]:
+            self._player = None  # Its envs are not where it left them.
+            self._episodes.clear()
+            playable = (spec for spec in specs if spec.number not in skipped)
+            return itertools.chain(*play_episodes(self, actor, playable))
+
+        return require_any(self._rollout(play, skipped.add))
 
     def start_slots(self, slots: list[Slot], n_steps: int) -> None:
         """Say what `unroll` unrolls, and how many steps at a time."""
@@ -211,17 +233,33 @@ class ParallelEnv:
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
         """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
-        player = self._player = self._player or player_in(self, self._slots)
-        rollout = self._rollout(
-            lambda: itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
-        )
+
+        def play() -> Iterable[Trajectory]:
+            player = self._player = self._player or player_in(self, self._slots)
+            return itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
+
+        def leave_out(number: int) -> None:
+            skip(self._slots, number)
+            self._player = None
+
+        rollout = self._rollout(play, leave_out)
         advance(self._slots, rollout.trajectories)
         return rollout._replace(slots=tuple(self._slots))
 
-    def _rollout(self, play: Callable[[], Iterable[Trajectory]]) -> Rollout:
+    def _rollout(
+        self, play: Callable[[], Iterable[Trajectory]], leave_out: Callable[[int], None]
+    ) -> Rollout:
+        """What is played, from the beginning again without each episode that has to be left out."""
         start = time.perf_counter()
         failures_before, busy_before = self.pool.failures, self.busy_seconds
-        trajectories = in_order(play())
+        skipped: list[int] = []
+        trajectories: list[Trajectory] | None = None
+        while trajectories is None:
+            try:
+                trajectories = in_order(play())
+            except UnplayableEpisode as error:
+                leave_out(error.number)
+                skipped.append(error.number)
         self.pool.trace.mark(COLLECTOR, Activity.IDLE)
         return Rollout(
             trajectories=trajectories,
@@ -229,4 +267,5 @@ class ParallelEnv:
             busy_seconds=self.busy_seconds - busy_before,
             n_workers=self.pool.n_workers,
             workers_restarted=self.pool.failures - failures_before,
+            skipped=tuple(skipped),
         )

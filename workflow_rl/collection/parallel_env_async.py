@@ -12,12 +12,12 @@ import cloudpickle
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
-from workflow_rl.collection.rollout import Following, Rollout, in_order
+from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
 from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
-from workflow_rl.collection.workers import WorkerError, Workers
+from workflow_rl.collection.workers import WorkerError, Workers, unplayable
 
 
 class _Batch:
@@ -29,6 +29,11 @@ class _Batch:
         self.work = work
         self.trajectories: list[Trajectory] = []
         self.busy_seconds = 0.0
+
+    @property
+    def n_left(self) -> int:
+        """How many episodes are still to come."""
+        return len(self.specs) - len(self.trajectories) - len(self.work.skipped)
 
     def plays(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> bool:
         return self.actor is actor and self.specs == list(specs)
@@ -78,21 +83,24 @@ class AsyncParallelEnv:
                 ahead = self._ahead = self._begun(*after)
                 yield ahead.work, ahead.actor
 
-        if len(batch.trajectories) < len(specs):
+        if batch.n_left:
             for work, trajectories, busy_seconds in self._play(sources):
                 # Of a batch that was begun and then given up, workers may still send some.
                 for owner in (batch, self._ahead):
                     if owner is not None and owner.work is work:
                         owner.trajectories += trajectories
                         owner.busy_seconds += busy_seconds
-                if len(batch.trajectories) == len(specs):
+                if not batch.n_left:
                     break
-        return Rollout(
-            trajectories=in_order(batch.trajectories),
-            collect_seconds=time.perf_counter() - start,
-            busy_seconds=batch.busy_seconds,
-            n_workers=self.pool.n_workers,
-            workers_restarted=self.pool.failures - failures_before,
+        return require_any(
+            Rollout(
+                trajectories=in_order(batch.trajectories),
+                collect_seconds=time.perf_counter() - start,
+                busy_seconds=batch.busy_seconds,
+                n_workers=self.pool.n_workers,
+                workers_restarted=self.pool.failures - failures_before,
+                skipped=tuple(batch.work.skipped),
+            )
         )
 
     def _begun(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> _Batch:
@@ -118,6 +126,7 @@ class AsyncParallelEnv:
         """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
         work = self.unroll_work()
         work.add_rounds(times)
+        n_skipped = len(work.skipped)
         start = time.perf_counter()
         failures_before = self.pool.failures
         replies = list(self.play(work, lambda: actor))
@@ -128,6 +137,7 @@ class AsyncParallelEnv:
             n_workers=self.pool.n_workers,
             workers_restarted=self.pool.failures - failures_before,
             slots=tuple(work.slots),
+            skipped=tuple(work.skipped[n_skipped:]),
         )
 
     def unroll_work(self) -> UnrollWork:
@@ -201,9 +211,10 @@ class AsyncParallelEnv:
             return None
 
     def _replace(self, worker: int, error: WorkerError) -> None:
-        self._asked.pop(worker).lost(worker)
+        work = self._asked.pop(worker)
         self._loaded[worker] = None
         self.pool.replace(worker, error)
+        work.lost(worker, unplayable(self.pool, error))
 
     def free_run(
         self, actor: Actor, specs: Sequence[EpisodeSpec], seconds: float

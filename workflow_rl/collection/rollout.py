@@ -9,6 +9,7 @@ from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.slots import Slot
+from workflow_rl.collection.workers import TooManyFailuresError
 
 
 class NotFiniteError(ValueError):
@@ -24,7 +25,9 @@ class Rollout(NamedTuple):
     slots: where the envs are after it, if they go on.
     dropped_steps: env transitions that were collected since the rollout before, but dropped for
     lack of room. dropped_episodes: how many episodes ended among them.
-    queue_length: how many further batches were waiting when this one was taken.
+    queue_length: how many further batches were waiting when this one was taken. skipped: the
+    numbers of episodes that cannot be played. unfinished: those of episodes begun before it was
+    complete that are in no rollout yet, where workers begin one after another without end.
     """
 
     trajectories: list[Trajectory]
@@ -36,6 +39,8 @@ class Rollout(NamedTuple):
     dropped_steps: int = 0
     dropped_episodes: int = 0
     queue_length: int = 0
+    skipped: tuple[int, ...] = ()
+    unfinished: tuple[int, ...] = ()
 
     @property
     def steps_to_learn(self) -> int:
@@ -49,8 +54,8 @@ class Rollout(NamedTuple):
 
     @property
     def episodes(self) -> int:
-        """Episodes that ended, in what was dropped included."""
-        return len(self.returns) + self.dropped_episodes
+        """Episodes that ended or were skipped, in what was dropped included."""
+        return len(self.returns) + self.dropped_episodes + len(self.skipped)
 
     @property
     def returns(self) -> list[float]:
@@ -71,7 +76,9 @@ class Rollout(NamedTuple):
     def dropped(self) -> Rollout:
         """What is left of it once its trajectories are dropped."""
         return self._replace(
-            trajectories=[], dropped_steps=self.env_steps, dropped_episodes=self.episodes
+            trajectories=[],
+            dropped_steps=self.env_steps,
+            dropped_episodes=self.episodes - len(self.skipped),
         )
 
     @property
@@ -96,6 +103,16 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     return busy_seconds / worker_seconds
 
 
+def require_any(rollout: Rollout) -> Rollout:
+    """The same. Raises TooManyFailuresError if all of its episodes had to be left out."""
+    if not rollout.trajectories and rollout.skipped:
+        raise TooManyFailuresError(
+            f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
+            f"episode {min(rollout.skipped)}"
+        )
+    return rollout
+
+
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     """Sorted by episode, and within one by steps: in whatever order they came."""
     return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
@@ -110,6 +127,7 @@ def joined(rollouts: Sequence[Rollout]) -> Rollout:
         workers_restarted=sum(rollout.workers_restarted for rollout in rollouts),
         dropped_steps=sum(rollout.dropped_steps for rollout in rollouts),
         dropped_episodes=sum(rollout.dropped_episodes for rollout in rollouts),
+        skipped=tuple(number for rollout in rollouts for number in rollout.skipped),
     )
 
 

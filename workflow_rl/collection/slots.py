@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from workflow_rl.collection.play import Player
 class Slot(NamedTuple):
     """One of a run's envs: the episode it is in, with the actions taken [T, ...], or begins next.
 
-    Its next episode is the one `stride` numbers on, so that which episodes an env plays follows
-    from its own number alone.
+    Its next episode is the one `stride` numbers on that is not `skipped`, so that which episodes an
+    env plays follows from its own number alone.
     """
 
     run_seed: int
@@ -26,17 +27,25 @@ class Slot(NamedTuple):
     stride: int
     episode: int
     actions: Actions | None = None
+    skipped: tuple[int, ...] = ()
 
     @property
     def spec(self) -> EpisodeSpec:
         """Of its episode."""
         return episode_spec(self.run_seed, self.episode, self.variants)
 
+    @property
+    def next(self) -> Slot:
+        """Where its next episode begins."""
+        numbers = itertools.count(self.episode + self.stride, self.stride)
+        episode = next(number for number in numbers if number not in self.skipped)
+        return self._replace(episode=episode, actions=None)
+
     def after(self, trajectory: Trajectory) -> Slot:
         """The slot once it has played this trajectory."""
         assert trajectory.episode == self.episode
         if trajectory.ended:
-            return self._replace(episode=self.episode + self.stride, actions=None)
+            return self.next
         if self.actions is None:
             return self._replace(actions=trajectory.action)
         return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
@@ -58,18 +67,27 @@ def advance(slots: list[Slot], trajectories: Iterable[Trajectory]) -> None:
         env_of[slots[env].episode] = env
 
 
+def skip(slots: list[Slot], episode: int) -> None:
+    """Have the env whose episode it is leave it out, even if it is in the middle of it."""
+    for env, slot in enumerate(slots):
+        if (episode - slot.episode) % slot.stride == 0:
+            slot = slot._replace(skipped=(*slot.skipped, episode))
+            slots[env] = slot.next if slot.episode == episode else slot
+
+
 def player_in(
     envs: EnvBatch, slots: Sequence[Slot], stepped: Callable[[], None] = lambda: None
 ) -> Player:
     """A player of these envs, each where its slot says. stepped: see `Player.restore`."""
-    episodes = [slot.episode for slot in slots]
+    # By env: the episode that it is in already, or begins next.
+    ahead = list(slots)
 
     def next_spec(env: int) -> EpisodeSpec | None:
         if env >= len(slots):
             return None
-        number = episodes[env]
-        episodes[env] += slots[env].stride
-        return slots[env]._replace(episode=number).spec
+        spec = ahead[env].spec
+        ahead[env] = ahead[env].next
+        return spec
 
     player = Player(envs, next_spec)
     begun = {env: slot for env, slot in enumerate(slots) if slot.actions is not None}
@@ -80,5 +98,5 @@ def player_in(
             stepped,
         )
     for env, slot in begun.items():
-        episodes[env] += slot.stride
+        ahead[env] = slot.next
     return player

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import deque
@@ -10,12 +11,17 @@ from typing import Protocol
 
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
-from workflow_rl.collection.slots import Slot, advance
+from workflow_rl.collection.slots import Slot, advance, skip
 from workflow_rl.collection.worker import Command, Request, Unroll
 
 
 class Work(Protocol):
-    """Hands out requests to idle workers, and takes them back from workers that failed."""
+    """Hands out requests to idle workers, and takes them back from workers that failed.
+
+    skipped: the numbers of episodes that were left out because they cannot be played.
+    """
+
+    skipped: list[int]
 
     def request(self, worker: int) -> Request | None:
         """What this idle worker is to do; None if there is nothing for it now."""
@@ -23,8 +29,8 @@ class Work(Protocol):
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
         """It has sent these. Returns whether it is idle again."""
 
-    def lost(self, worker: int) -> None:
-        """What it has not sent yet has to be done again."""
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
+        """What it has not sent yet has to be done again, but for an episode that is unplayable."""
 
 
 class EpisodeWork:
@@ -46,6 +52,7 @@ class EpisodeWork:
         self._n_waiting = n_specs
         self._n_workers = n_workers
         self._blocks = (smallest_block, largest_block)
+        self.skipped: list[int] = []
         self._again: deque[EpisodeSpec] = deque()
         self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]
         self._asked: list[tuple[float, int]] = [(0.0, 0)] * n_workers
@@ -95,8 +102,17 @@ class EpisodeWork:
         self._pace[worker] = (time.perf_counter() - start) / size
         return True
 
-    def lost(self, worker: int) -> None:
+    @property
+    def unfinished(self) -> list[int]:
+        """The numbers of the episodes handed out and neither answered nor left out, ascending."""
+        playing = itertools.chain(*self._playing)
+        return sorted([*playing, *(spec.number for spec in self._again)])
+
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
         """Its unfinished episodes are handed out again, before all others."""
+        if unplayable is not None:
+            del self._playing[worker][unplayable]
+            self.skipped.append(unplayable)
         self._again.extendleft(reversed(self._playing[worker].values()))
         self._n_waiting += len(self._playing[worker])
         self._pace[worker] = None
@@ -111,6 +127,7 @@ class UnrollWork:
 
     def __init__(self, slots: list[Slot], n_workers: int, n_steps: int) -> None:
         self.slots = slots
+        self.skipped: list[int] = []
         self._n_workers = n_workers
         self._n_steps = n_steps
         self._rounds_left = [0.0] * n_workers
@@ -139,7 +156,10 @@ class UnrollWork:
         advance(self.slots, trajectories)
         return bool(trajectories)
 
-    def lost(self, worker: int) -> None:
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
         """Its envs are brought back to where they were before the unroll."""
         self._rounds_left[worker] += 1
         self._knows_slots[worker] = False
+        if unplayable is not None:
+            skip(self.slots, unplayable)
+            self.skipped.append(unplayable)

@@ -20,7 +20,13 @@ import numpy as np
 
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, Transitions
+from workflow_rl.collection.env_batch import (
+    DelayedEnvs,
+    EnvBatch,
+    EnvBatchFactory,
+    EpisodeError,
+    Transitions,
+)
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.collection.slots import Slot, player_in
@@ -64,10 +70,12 @@ class Reply(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Worker to main process: an exception ended it."""
+    """Worker to main process: an exception ended it. spec: the episode that raised it, if one did
+    and it is known which."""
 
     command: Command
     traceback: str
+    spec: EpisodeSpec | None = None
 
 
 class Unroll(NamedTuple):
@@ -133,8 +141,9 @@ def worker_main(
             pipe.send_last()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # The main process has closed its end.
-    except BaseException:
-        pipe.send(Failure(command, traceback.format_exc()))
+    except BaseException as error:
+        spec = error.spec if isinstance(error, EpisodeError) else None
+        pipe.send(Failure(command, traceback.format_exc(), spec))
         raise SystemExit(1) from None
 
 

@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -28,9 +29,11 @@ from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Failure, Reply, Request, worker_main
 from workflow_rl.collection.workers import (
     POLL_SECONDS,
+    Fault,
     StopRequested,
     TooManyFailuresError,
     WorkerError,
+    fault_of,
 )
 
 CLOSE_SECONDS = 2.0
@@ -109,7 +112,10 @@ class _WorkerProcess:
         self.heard_at = time.monotonic()
         if isinstance(answer, Failure):
             self.command = answer.command
-            raise self._error("raised an exception") from RemoteTraceback(answer.traceback)
+            error = self._error("raised an exception")
+            if answer.spec is not None:
+                error.fault = fault_of(answer.spec, answer.traceback)
+            raise error from RemoteTraceback(answer.traceback)
         assert isinstance(answer, Reply)
         return answer
 
@@ -145,7 +151,8 @@ class WorkerPool:
     make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
     timeout: seconds within which every answer must come. A worker that plays episodes answers
     whenever some end.
-    max_failures: how many workers may fail and be replaced before TooManyFailuresError.
+    max_failures: how many workers may fail and be replaced before TooManyFailuresError. An episode
+    that raises the same exception again does not count again.
     preload: module that the process imports that workers are forked from; of a main process's first
     pool only. It saves memory and time, and changes nothing else.
     step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
@@ -168,6 +175,7 @@ class WorkerPool:
         self.timeout = timeout
         self.max_failures = max_failures
         self.failures = 0
+        self.faults: Counter[Fault] = Counter()
         self.preload = preload
         self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
         self.trace = trace or Trace()
@@ -244,10 +252,13 @@ class WorkerPool:
         """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
         while True:
             self.failures += 1
+            if error.fault is not None:
+                self.faults[error.fault] += 1
             cause = error.__cause__ or ""
-            if self.failures > self.max_failures:
+            counted = self.failures - self.faults.total() + len(self.faults)
+            if counted > self.max_failures:
                 raise TooManyFailuresError(
-                    f"{self.failures} workers failed, and at most {self.max_failures} may "
+                    f"{counted} workers failed, and at most {self.max_failures} may "
                     f"(--max-worker-failures). The last one: {error}{cause}"
                 ) from error
             _log.warning("%s; it is replaced and its episodes run again%s", error, cause)

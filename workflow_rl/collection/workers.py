@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import signal
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Reply
 
 POLL_SECONDS = 0.2
 """How long whoever waits may go without looking whether to stop."""
+MAX_RAISES = 3
+"""After so many equal exceptions an episode is left out."""
+
+_log = logging.getLogger(__name__)
 
 
 class StopRequested(Exception):
@@ -21,13 +29,36 @@ class StopRequested(Exception):
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")
 
 
-class WorkerError(RuntimeError):
-    """A worker raised, exited, was killed or did not answer in time."""
+class Fault(NamedTuple):
+    """An exception that an episode has raised: equal if it raises the same again."""
 
-    def __init__(self, worker: str, command: Command, exitcode: int | None, reason: str) -> None:
+    spec: EpisodeSpec
+    what: str
+
+
+def fault_of(spec: EpisodeSpec, traceback: str) -> Fault:
+    """Without the addresses of objects, which differ from process to process."""
+    return Fault(spec, re.sub("0x[0-9a-fA-F]+", "", traceback))
+
+
+class WorkerError(RuntimeError):
+    """A worker raised, exited, was killed or did not answer in time.
+
+    fault: if it was an episode that raised.
+    """
+
+    def __init__(
+        self,
+        worker: str,
+        command: Command,
+        exitcode: int | None,
+        reason: str,
+        fault: Fault | None = None,
+    ) -> None:
         self.worker = worker
         self.command = command
         self.exitcode = exitcode
+        self.fault = fault
         super().__init__(
             f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
         )
@@ -48,13 +79,15 @@ def _describe(exitcode: int | None) -> str:
 class Workers(Protocol):
     """`n_workers` workers of `envs_per_worker` envs each, numbered from 0.
 
-    failures: how many have failed so far. trace: where what they do is recorded, and what whoever
-    asks them does. stop_signal: the number of a signal that asks for the end, once it has come.
+    failures: how many have failed so far. faults: how often which episode has raised what. trace:
+    where what they do is recorded, and what whoever asks them does. stop_signal: the number of a
+    signal that asks for the end, once it has come.
     """
 
     n_workers: int
     envs_per_worker: int
     failures: int
+    faults: Counter[Fault]
     trace: Trace
     stop_signal: int | None
 
@@ -78,3 +111,17 @@ class Workers(Protocol):
 
     def close(self) -> None:
         """End all workers, at the latest after a few seconds. May be called again."""
+
+
+def unplayable(workers: Workers, error: WorkerError) -> int | None:
+    """The number of the episode that this error, of a worker since replaced, shows to raise the
+    same exception however often it is played: what plays it leaves it out."""
+    fault = error.fault
+    if fault is None or workers.faults[fault] < MAX_RAISES:
+        return None
+    _log.warning(
+        "episode %d is left out: it raised the same exception %d times",
+        fault.spec.number,
+        MAX_RAISES,
+    )
+    return fault.spec.number

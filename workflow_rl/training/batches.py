@@ -28,7 +28,7 @@ from workflow_rl.collection.schedule import (
     Share,
 )
 from workflow_rl.collection.slots import Slot, first_slots
-from workflow_rl.collection.work import Work
+from workflow_rl.collection.work import EpisodeWork, UnrollWork
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training.checkpoint import TrainingState
 from workflow_rl.training.config import TrainConfig
@@ -64,7 +64,7 @@ def make_schedule(
         batches = _WholeBatches(play_batch, next_share, state.episodes).batches
     else:
         assert isinstance(collector, AsyncParallelEnv)
-        batches = _FirstCome(config, collector, state.episodes).batches
+        batches = _FirstCome(config, collector, state).batches
     drop = config.when_full == "drop"
     return FreeRunning(
         pool, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
@@ -83,8 +83,9 @@ def _slots(config: TrainConfig, state: TrainingState) -> list[Slot]:
     """Where the run left its envs, or where they begin."""
     slots = first_slots(config.seed, config.environment.variants, config.n_envs, state.episodes)
     places = state.slots or [(slot.episode, None) for slot in slots]
+    skipped = tuple(state.skipped_episodes)
     return [
-        slot._replace(episode=episode, actions=actions)
+        slot._replace(episode=episode, actions=actions, skipped=skipped)
         for slot, (episode, actions) in zip(slots, places, strict=True)
     ]
 
@@ -169,26 +170,29 @@ class _WholeBatches:
 
 
 class _FirstCome:
-    """Batches of whatever the workers send first."""
+    """Batches of whatever the workers send first. state: where the run begins."""
 
     def __init__(
-        self, config: TrainConfig, collector: AsyncParallelEnv, first_episode: int
+        self, config: TrainConfig, collector: AsyncParallelEnv, state: TrainingState
     ) -> None:
         self._config = config
         self._collector = collector
-        self._work = self._endless_work(first_episode)
+        self._work = self._endless_work(state)
+        self._n_skipped = 0
         self._trajectories: list[Trajectory] = []
         self._seconds = self._busy_seconds = 0.0
         self._failures_before = 0
 
-    def _endless_work(self, first_episode: int) -> Work:
+    def _endless_work(self, state: TrainingState) -> EpisodeWork | UnrollWork:
         config = self._config
         if config.num_steps_per_env is not None:
             unrolls = self._collector.unroll_work()
             unrolls.add_rounds(math.inf)
             return unrolls
         variants = config.environment.variants
-        numbers = itertools.count(first_episode)
+        # Every number is of an episode that is finished, or unfinished, or still to begin.
+        following = itertools.count(state.episodes + len(state.unfinished))
+        numbers = itertools.chain(state.unfinished, following)
         specs = (episode_spec(config.seed, number, variants) for number in numbers)
         return self._collector.episode_work(specs, math.inf)
 
@@ -212,7 +216,7 @@ class _FirstCome:
         return sum(t.length for t in self._trajectories) >= self._config.steps_per_update
 
     def _take(self) -> Rollout:
-        pool = self._collector.pool
+        pool, work = self._collector.pool, self._work
         rollout = _finite(
             Rollout(
                 trajectories=in_order(self._trajectories),
@@ -220,9 +224,13 @@ class _FirstCome:
                 busy_seconds=self._busy_seconds,
                 n_workers=pool.n_workers,
                 workers_restarted=pool.failures - self._failures_before,
+                slots=tuple(work.slots) if isinstance(work, UnrollWork) else (),
+                skipped=tuple(work.skipped[self._n_skipped :]),
+                unfinished=tuple(work.unfinished) if isinstance(work, EpisodeWork) else (),
             )
         )
         self._trajectories = []
         self._seconds = self._busy_seconds = 0.0
         self._failures_before = pool.failures
+        self._n_skipped = len(work.skipped)
         return rollout

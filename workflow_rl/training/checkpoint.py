@@ -36,6 +36,9 @@ class TrainingState:
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
     recent_returns: of the last episodes, oldest first. best_score: of best.pt,
     as training saw it.
+    skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
+    begun before others that count already, where workers begin one after another without end.
+    unlogged: the last update's row of metrics, if its evaluation has been interrupted.
     busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
     worker_seconds_collecting while collecting: their wall time. All three over all workers.
     """
@@ -54,6 +57,9 @@ class TrainingState:
     dropped_steps: int = 0
     slots: list[tuple[int, Actions | None]] = field(default_factory=list)
     episode_length: float = 0.0
+    skipped_episodes: list[int] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    unlogged: dict[str, float] | None = None
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 

@@ -197,47 +197,61 @@ def _loop(
     save: Callable[[str], None],
 ) -> None:
     clock_start = time.perf_counter() - state.wall_seconds
-    while (progress := config.progress(state.episodes, state.env_steps)) < 1:
-        pool.raise_if_stopped()
-        pool.trace.mark(LEARNER, Activity.WAITING)
-        policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-        wait_start = time.perf_counter()
-        rollout = schedule.next_rollout(policy)
 
-        pool.trace.mark(LEARNER, Activity.LEARNING)
-        update_start = time.perf_counter()
-        try:
-            metrics = agent.update(rollout.trajectories, progress)
-        except DivergedError:
-            run.save_batch(rollout.trajectories)
-            raise
-        update_seconds = time.perf_counter() - update_start
+    def passed() -> float:
+        return time.perf_counter() - clock_start - state.wall_seconds
 
-        eval_return, interruption = float("nan"), None
+    while state.unlogged or config.progress(state.episodes, state.env_steps) < 1:
+        if state.unlogged is None:
+            pool.raise_if_stopped()
+            state.unlogged = _update(config, agent, state, schedule, pool, run, passed)
+        row = state.unlogged
         if config.eval_every and agent.policy_version % config.eval_every == 0:
             pool.trace.mark(LEARNER, Activity.EVALUATING)
-            try:
-                eval_return = _evaluate(config, agent, schedule)
-            except (StopRequested, TooManyFailuresError) as error:
-                interruption = error  # The update is done: it is logged and saved first.
-        seconds = Seconds(
-            update_start - wait_start,
-            update_seconds,
-            time.perf_counter() - clock_start - state.wall_seconds,
-        )
+            # If that is interrupted, a resumed run does it before anything else.
+            row["eval_return_mean"] = _evaluate(config, agent, schedule)
+            _pass(state, pool.n_workers, passed())
         pool.trace.mark(LEARNER, Activity.SAVING)
-        _advance(state, rollout, seconds)
-        run.log(_row(config, state, rollout, metrics, seconds, eval_return))
-        if _is_best(config, state, eval_return):
+        state.unlogged = None
+        run.log(row)
+        if _is_best(config, state, row["eval_return_mean"]):
             save("best.pt")
         if state.updates % config.checkpoint_every == 0:
             save("checkpoint.pt")
         if config.keep_every and state.updates % config.keep_every == 0:
             save(kept_name(state.updates))
-        bar.set_postfix(_postfix(config, run.metrics[-1]), refresh=False)
+        bar.set_postfix(_postfix(config, row), refresh=False)
         bar.update(_done(config, state) - bar.n)
-        if interruption is not None:
-            raise interruption
+
+
+def _update(
+    config: TrainConfig,
+    agent: PPOAgent,
+    state: TrainingState,
+    schedule: Schedule,
+    pool: WorkerPool,
+    run: RunDir,
+    passed: Callable[[], float],
+) -> dict[str, float]:
+    """Collect and learn once. passed: seconds that `state` has not counted yet. Returns its row of
+    metrics, before any evaluation."""
+    progress = config.progress(state.episodes, state.env_steps)
+    pool.trace.mark(LEARNER, Activity.WAITING)
+    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    wait_start = time.perf_counter()
+    rollout = schedule.next_rollout(policy)
+
+    pool.trace.mark(LEARNER, Activity.LEARNING)
+    update_start = time.perf_counter()
+    try:
+        metrics = agent.update(rollout.trajectories, progress)
+    except DivergedError:
+        run.save_batch(rollout.trajectories)
+        raise
+    update_seconds = time.perf_counter() - update_start
+    seconds = Seconds(update_start - wait_start, update_seconds, passed())
+    _advance(state, rollout, seconds)
+    return _row(config, state, rollout, metrics, seconds)
 
 
 def _save(
@@ -252,7 +266,8 @@ def _save(
 
 
 class Seconds(NamedTuple):
-    """Of one update: the learner's wait for its rollout, its learning, and all in all."""
+    """Of one update: the learner's wait for its rollout, its learning, and all in all, but for an
+    evaluation after it."""
 
     waiting: float
     learning: float
@@ -262,8 +277,7 @@ class Seconds(NamedTuple):
 def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.updates += 1
     state.worker_seconds_collecting += rollout.worker_seconds
-    state.worker_seconds += rollout.n_workers * seconds.total
-    state.wall_seconds += seconds.total
+    _pass(state, rollout.n_workers, seconds.total)
     state.episodes += rollout.episodes
     state.env_steps += rollout.env_steps
     state.dropped_steps += rollout.dropped_steps
@@ -273,9 +287,16 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
     state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
+    state.skipped_episodes += rollout.skipped
+    state.unfinished = list(rollout.unfinished)
     if rollout.episode_lengths:
         state.episode_length = float(np.mean(rollout.episode_lengths))
     state.recent_returns.extend(rollout.returns)
+
+
+def _pass(state: TrainingState, n_workers: int, seconds: float) -> None:
+    state.wall_seconds += seconds
+    state.worker_seconds += n_workers * seconds
 
 
 def _evaluate(config: TrainConfig, agent: PPOAgent, schedule: Schedule) -> float:
@@ -306,7 +327,6 @@ def _row(
     rollout: Rollout,
     metrics: UpdateMetrics,
     seconds: Seconds,
-    eval_return: float,
 ) -> dict[str, float]:
     returns = rollout.returns or [float("nan")]
     return {
@@ -330,8 +350,9 @@ def _row(
         "return_std": float(np.std(returns)),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
         **metrics._asdict(),
-        "eval_return_mean": eval_return,
+        "eval_return_mean": float("nan"),
         "workers_restarted": rollout.workers_restarted,
+        "skipped_episodes": len(rollout.skipped),
     }
 
 
@@ -363,6 +384,7 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         else None,
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
+        "skipped_episodes": state.skipped_episodes,
     }
 
 

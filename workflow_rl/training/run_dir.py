@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import fcntl
 import json
+import math
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ METRICS = (
     "learning_rate",
     "eval_return_mean",
     "workers_restarted",
+    "skipped_episodes",
 )
 
 
@@ -171,7 +173,8 @@ class RunDir:
 
     def _write_metrics(self) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
-            rows = csv.DictWriter(file, METRICS)
+            # Rows of earlier versions lack some.
+            rows = csv.DictWriter(file, METRICS, restval=math.nan)
             rows.writeheader()
             rows.writerows(self.metrics)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agents.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
-from tests.tiny_envs import CountingEnv, SleepyEnv
+from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -27,10 +27,10 @@ from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv, digests_after
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.slots import first_slots
+from workflow_rl.collection.rollout import Rollout, in_order
+from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import TooManyFailuresError, WorkerError
+from workflow_rl.collection.workers import MAX_RAISES, TooManyFailuresError, WorkerError
 
 Collector = Callable[..., Rollout]
 
@@ -180,6 +180,63 @@ def test_failures_without_end_stop_the_collection(
     assert "ArithmeticError: the injected fault" in str(caught.value)
     assert isinstance(caught.value.__cause__, WorkerError)
     assert caught.value.__cause__.exitcode == 1
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_an_episode_that_always_raises_is_left_out(
+    collect: Collector, method, policy, specs, expected, same_trajectories, caplog
+):
+    """It counts as one failure, however often it was tried."""
+    broken = (specs[2], specs[7])
+    make_env = partial(RaisingEnv, frozenset(spec.env_seed for spec in broken), method)
+    rollout = collect(make_env, policy, specs, max_failures=2)
+    same_trajectories(rollout.trajectories, [t for t in expected if t.episode not in (2, 7)])
+    assert sorted(rollout.skipped) == [2, 7]
+    assert rollout.episodes == len(specs)
+    assert rollout.workers_restarted == 2 * MAX_RAISES
+    for number in (2, 7):
+        assert f"episode {number} is left out: it raised the same exception 3 times" in caplog.text
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(
+    collect: Collector, policy, specs
+):
+    make_env = partial(RaisingEnv, frozenset(spec.env_seed for spec in specs))
+    with pytest.raises(TooManyFailuresError, match="all 2 episodes of a batch raise exceptions"):
+        collect(make_env, policy, specs[:2])
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_an_episode_that_raises_twice_is_played_in_the_end(
+    collect: Collector, policy, specs, expected, tmp_path, same_trajectories
+):
+    tickets = [tmp_path / str(number) for number in range(MAX_RAISES - 1)]
+    make_env = partial(FaultyEnv, CountingEnv, "exception", "reset", 1, tickets)
+    rollout = collect(make_env, policy, specs, n_workers=1)
+    same_trajectories(rollout.trajectories, expected)
+    assert rollout.workers_restarted == MAX_RAISES - 1
+
+
+@pytest.mark.parametrize("method", ["reset", "step"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, same_trajectories, caplog):
+    """Its pieces in unrolls before are kept; its next episode begins where they end."""
+    slots = first_slots(3, RED_AGENTS, 5)
+    broken = slots[1]._replace(episode=11)
+    make_env = partial(RaisingEnv, frozenset([broken.spec.env_seed]), method)
+    with WorkerPool(partial(SerialEnvs, make_env), 2, 3, max_failures=1) as pool:
+        collector = ParallelEnv(pool, 5) if mode == "sync" else AsyncParallelEnv(pool)
+        collector.start_slots(slots, 7)
+        rollouts = [collector.unroll(policy) for _ in range(4)]
+    assert [number for rollout in rollouts for number in rollout.skipped] == [11]
+    known = [slot._replace(skipped=(11,)) for slot in slots]
+    player = player_in(SerialEnvs(CountingEnv, 5), known)
+    for rollout in rollouts:
+        played = player.unroll(policy, 7)
+        same_trajectories(rollout.trajectories, in_order(played))
+    assert rollouts[-1].slots[1].skipped == (11,)
 
 
 def test_free_run_counts_episodes(policy):

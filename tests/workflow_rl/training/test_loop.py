@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -280,9 +281,20 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_
         interfered_run(tmp_path / "run", config, interrupt)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == 2
+    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1]
     run(tmp_path / "run", config, checkpoint)
     assert same_weights(tmp_path / "run", reference)
-    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3, 4]
+    run(tmp_path / "undisturbed", config)
+    scores = [
+        [(row["update"], row["eval_return_mean"]) for row in read_metrics(path)]
+        for path in (tmp_path / "run", tmp_path / "undisturbed")
+    ]
+    assert np.array_equal(*scores, equal_nan=True)
+    best, undisturbed = (
+        load_checkpoint(path / "best.pt").training
+        for path in (tmp_path / "run", tmp_path / "undisturbed")
+    )
+    assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
 
 
 def test_a_run_killed_before_its_summary_can_be_completed(reference, tmp_path):

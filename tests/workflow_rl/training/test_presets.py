@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from tests.faulty_env import FaultyEnv
-from tests.tiny_envs import CountingEnv
+from tests.tiny_envs import CountingEnv, RaisingEnv
 from tests.tiny_runs import (
     Learned,
     assert_nothing_missing,
@@ -30,6 +32,7 @@ from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cli import main
 from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.checkpoint import load_checkpoint
@@ -275,4 +278,72 @@ def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
         summary = run(tmp_path, config)
     assert [version for version, _ in updates + more] == list(range(summary["updates"]))
     check_books(tmp_path, updates + more)
+    check_trajectories(updates + more, config.num_steps_per_env)
+    if not summary["dropped_steps"]:
+        assert_nothing_missing(learned_in(updates + more), 5)
     assert json.loads((tmp_path / "summary.json").read_text())["episodes"] >= config.total_episodes
+
+
+@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
+@pytest.mark.parametrize("when_full", ["wait", "drop"])
+@pytest.mark.parametrize("take_all", [False, True])
+def test_complete_episodes_are_learned_once_through_every_stop(
+    batching, when_full, take_all, tmp_path
+):
+    """Stopped after every fourth update, while workers are in the middle of others."""
+    config = config_of(
+        "async",
+        async_rl=True,
+        num_batches_to_accumulate=2,
+        total_episodes=400 if when_full == "drop" else 120,
+        n_workers=3,
+        **{"batching": batching, "when_full": when_full, "take_all": take_all},
+    )
+    n_updates = 0
+
+    def stop() -> None:
+        nonlocal n_updates
+        n_updates += 1
+        time.sleep(0.01)
+        if n_updates % 4 == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with recorded_updates(stop) as updates:
+        while not (tmp_path / "summary.json").exists():
+            with suppress(StopRequested):
+                run(tmp_path, config)
+    numbers = [t.episode for t in learned_in(updates)]
+    assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
+    training = load_checkpoint(tmp_path / "checkpoint.pt").training
+    if when_full == "wait":
+        assert training.dropped_steps == 0
+        finished = set(range(training.episodes + len(training.unfinished)))
+        assert set(numbers) == finished - set(training.unfinished)
+    else:
+        assert training.episodes > len(numbers)
+
+
+@pytest.mark.parametrize(("mode", "name"), [("async", None), ("sync", None), *MODES])
+def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
+    """By a run and by what goes on with it; it counts as played."""
+    config = config_of(mode) if name is None else preset_config(mode, name)
+    broken = episode_spec(config.seed, 17, RED_AGENTS)
+
+    def make_envs(n_envs: int) -> SerialEnvs:
+        return SerialEnvs(lambda: RaisingEnv(frozenset([broken.env_seed])), n_envs)
+
+    with recorded_updates() as updates:
+        summary = run(tmp_path, config, make_envs=make_envs)
+    more = dataclasses.replace(config, total_episodes=2 * config.total_episodes)
+    with recorded_updates() as later:
+        run(tmp_path, more, make_envs=make_envs)
+    steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
+    assert not steps or max(steps) == 1, "it raises at its second step"
+    assert load_checkpoint(tmp_path / "checkpoint.pt").training.skipped_episodes == [17]
+    if config.batching == "exact-lag":
+        assert summary["skipped_episodes"] == [17]
+    assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1
+    if name is None:
+        played = {t.episode for t in learned_in(updates + later)}
+        assert played == set(range(2 * config.total_episodes)) - {17}

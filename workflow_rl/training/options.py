@@ -138,7 +138,8 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
         option("--worker-timeout", type=POSITIVE,
                help="Seconds within which a worker must answer; one that does not is replaced."),
         option("--max-worker-failures", type=click.IntRange(min=0),
-               help="Workers that may fail and be replaced before the run stops."),
+               help="Workers that may fail and be replaced before the run stops. An episode that "
+                    "always raises is left out, and counts once."),
         option("--slow-worker-ms", type=NOT_NEGATIVE,
                help="Milliseconds that a step takes longer in the slow workers: to see what "
                     "stragglers do. It changes no result."),

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,15 +194,26 @@ COMMAND_LINE = [
 ]
 
 
-def start(mode: str, *options: str) -> subprocess.Popen[str]:
-    script = {"sync": "parallel_train_workflow_rl.py", "async": "async_train_workflow_rl.py"}[mode]
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "workflow_rl" / script), *options],
-        cwd="/",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a trainer; whatever becomes of the test, it does not outlive it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(mode: str, *options: str) -> subprocess.Popen[str]:
+        scripts = {"sync": "parallel_train_workflow_rl.py", "async": "async_train_workflow_rl.py"}
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "workflow_rl" / scripts[mode]), *options],
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
 
 
 def wait_for_rows(path: Path, count: int) -> None:
@@ -212,7 +224,7 @@ def wait_for_rows(path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_killed_at_a_random_moment_and_resumed(mode, reference, tmp_path):
+def test_killed_at_a_random_moment_and_resumed(mode, start, reference, tmp_path):
     path = tmp_path / "run"
     first = start(mode, *COMMAND_LINE, "--run-dir", str(path))
     wait_for_rows(path, 1)
@@ -229,7 +241,7 @@ def test_killed_at_a_random_moment_and_resumed(mode, reference, tmp_path):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, tmp_path):
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, start, tmp_path):
     path = tmp_path / "run"
     options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
     process = start("async", *options, "--run-dir", str(path))
@@ -243,7 +255,7 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, tmp_path)
     assert training_state.updates == len(read_metrics(path)) >= 2
 
 
-def test_a_second_signal_stops_at_once(tmp_path):
+def test_a_second_signal_stops_at_once(start, tmp_path):
     """While it learns, the run cannot stop for the first signal; the second does not wait."""
     path = tmp_path / "run"
     endless = ["--total-episodes", "4", "--episodes-per-update", "4", "--epochs", "10000000"]
@@ -297,7 +309,7 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
 
 
-def test_a_run_killed_before_its_summary_can_be_completed(reference, tmp_path):
+def test_a_run_killed_before_its_summary_can_be_completed(start, reference, tmp_path):
     path = tmp_path / "run"
     path.mkdir()
     for name in ("config.json", "metrics.csv", "checkpoint.pt"):

@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long parity transfer
+.PHONY: setup test lint bench long parity transfer mutants
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -21,6 +21,10 @@ bench: setup
 
 parity:
 	bash scripts/check_parity.sh
+
+mutants:
+	bash -c 'source scripts/setup.sh && set_up requirements-mutants.txt'
+	.venv/bin/python scripts/check_mutants.py
 
 transfer: setup
 	.venv/bin/python scripts/check_transfer.py

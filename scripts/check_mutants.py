@@ -1,0 +1,141 @@
+"""Break the code in many small ways, one at a time, and see whether the tests notice.
+
+A mutant that survives is a line that no test holds, or one that does the same written otherwise:
+the report has each of them as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
+
+    python scripts/check_mutants.py --sample 20 agents/losses.py workflow_rl/collection/work.py
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from cosmic_ray.commands import init
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkResult
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+AGENTS = "distributions losses networks numpy_policy policy_file ppo ppo_config running_statistics \
+torch_distributions trajectory vtrace"
+NOTICED_BY = {
+    **{f"agents/{name}.py": "" for name in AGENTS.split()},
+    "workflow_rl/collection/env_batch.py": "play parallel_envs",
+    "workflow_rl/collection/parallel_env.py": "parallel_envs",
+    "workflow_rl/collection/parallel_env_async.py": "parallel_envs",
+    "workflow_rl/collection/play.py": "play parallel_envs",
+    "workflow_rl/collection/rollout.py": "parallel_envs schedule",
+    "workflow_rl/collection/schedule.py": "schedule",
+    "workflow_rl/collection/slots.py": "slots parallel_envs",
+    "workflow_rl/collection/work.py": "work parallel_envs",
+    "workflow_rl/collection/worker.py": "worker_pool parallel_envs",
+    "workflow_rl/collection/worker_pool.py": "worker_pool parallel_envs",
+    "workflow_rl/collection/workers.py": "worker_pool parallel_envs",
+    "workflow_rl/training/batches.py": "presets overlap loop",
+    "workflow_rl/training/checkpoint.py": "checkpoint overlap",
+    "workflow_rl/training/loop.py": "loop presets",
+    "workflow_rl/training/run_dir.py": "run_dir loop",
+    "workflow_rl/training/seal.py": "seal",
+}
+"""By module, the tests of its room that have to notice, the quickest first; "": all of the room."""
+# Types are written with | and never run.
+LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
+
+
+def mutations_of(module: str) -> list[MutationSpec]:
+    """All of a module of the working directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = str(Path(folder) / "session.sqlite")
+        with use_db(database, WorkDB.Mode.create) as session:
+            init([Path(module)], session, {})
+            found = [mutation for item in session.work_items for mutation in item.mutations]
+    return [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
+
+
+def copy_checkout(folder: Path) -> None:
+    """The files that git knows or would add."""
+    listed = subprocess.check_output(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
+    )
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def command_of(module: str) -> str:
+    room = Path("tests") / Path(module).parent
+    names = NOTICED_BY[module].split()
+    tests = " ".join(str(room / f"test_{name}.py") for name in names) or str(room)
+    return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {tests}"
+
+
+def outcomes(
+    modules: list[str], sample: int, seed: int, timeout: float
+) -> Iterator[tuple[str, WorkResult]]:
+    """Of so many mutants a module, chosen by the seed; of all, if there are fewer."""
+    chosen: list[tuple[str, MutationSpec]] = []
+    for module in modules:
+        mutations = sorted(mutations_of(module), key=lambda one: (one.operator_name, one.start_pos))
+        random.Random(f"{seed} {module}").shuffle(mutations)
+        chosen += [(module, mutation) for mutation in mutations[:sample]]
+    for module, mutation in tqdm(chosen, unit="mutant", dynamic_ncols=True):
+        yield module, mutate_and_test([mutation], command_of(module), timeout)
+
+
+@click.command()
+@click.argument("modules", nargs=-1, type=click.Choice(list(NOTICED_BY)), metavar="[MODULE]...")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Mutants of each module.",
+)
+@click.option("--seed", default=0, show_default=True, help="Which they are.")
+@click.option(
+    "--timeout",
+    default=300.0,
+    show_default=True,
+    help="Seconds after which a mutant counts as noticed: it hangs.",
+)
+def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> None:
+    """Of MODULE..., or of all that agents, collecting, scheduling, saving and resuming are made of.
+    """  # fmt: skip
+    named = list(modules or NOTICED_BY)
+    total: Counter[str] = Counter()
+    noticed: Counter[str] = Counter()
+    survivors: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy_checkout(Path(folder))
+        os.chdir(folder)
+        for command in sorted({command_of(module) for module in named}):
+            subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
+        for module, result in outcomes(named, sample, seed, timeout):
+            if result.test_outcome is None:
+                continue  # Nothing to change there after all.
+            total[module] += 1
+            noticed[module] += result.test_outcome is not TestOutcome.SURVIVED
+            if result.test_outcome is TestOutcome.SURVIVED:
+                survivors.append(result.diff or "")
+        os.chdir(ROOT)
+    for diff in survivors:
+        click.echo(diff + "\n")
+    for module in named:
+        click.echo(f"{module:45} {noticed[module]:4} of {total[module]:4} noticed")
+    share = noticed.total() / max(1, total.total())
+    click.echo(f"{'all':45} {noticed.total():4} of {total.total():4} noticed: {share:.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -73,7 +73,11 @@ def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.Mon
 
 
 def run(
-    path: Path, config: TrainConfig, before: Before | None = None, make_envs: Any = None
+    path: Path,
+    config: TrainConfig,
+    before: Before | None = None,
+    make_envs: Any = None,
+    watch: Any = loop.stopped_by_signals,
 ) -> dict[str, Any]:
     """Start the run in `path`, or go on with it."""
 
@@ -90,7 +94,7 @@ def run(
             path,
             resumed,
             quiet=True,
-            watch=loop.stopped_by_signals,
+            watch=watch,
             collector_of=collector_of,
         )
 

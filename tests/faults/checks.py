@@ -1,0 +1,64 @@
+"""What must hold of a run whatever faults have struck it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.tiny_runs import assert_nothing_missing
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.run_dir import read_config, read_metrics
+
+END_OF_PNG = b"IEND\xaeB`\x82"
+
+
+def assert_counted_once(path: Path, config: TrainConfig, learned: Sequence[Any]) -> None:
+    """What a finished run in `path` has learned from, trajectories or pieces of them, is every
+    step of its episodes once; and it has counted them so."""
+    steps = [
+        (piece.episode, step)
+        for piece in learned
+        for step in range(piece.steps_before, piece.steps_before + piece.length)
+    ]
+    assert len(set(steps)) == len(steps)
+    if config.num_steps_per_env is not None:
+        assert_nothing_missing(list(learned), config.n_envs)
+    else:
+        numbers = {piece.episode for piece in learned}
+        assert max(numbers) + 1 - len(numbers) <= _at_work_at_the_end(config)
+    rows = read_metrics(path)
+    assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
+    assert rows[-1]["episodes"] == sum(piece.ended for piece in learned)
+    assert load_checkpoint(path / "checkpoint.pt").training.episodes == rows[-1]["episodes"]
+
+
+def _at_work_at_the_end(config: TrainConfig) -> int:
+    """Episodes that may be missing among the numbers learned from: of workers that the others
+    were ahead of, and of batches that waited."""
+    if config.batching != "first-come":
+        return 0
+    assert config.episodes_per_update is not None
+    waiting = (config.num_batches_to_accumulate + 1) * config.episodes_per_update
+    return config.n_workers * config.envs_per_worker + waiting
+
+
+def assert_sound(path: Path, finished: bool) -> None:
+    """No file of the run's folder is half written, but for the last line of metrics.csv of a run
+    that was killed; nor is there anything temporary in that of a finished run."""
+    for file in path.rglob("*"):
+        if file.suffix == ".pt":
+            load_checkpoint(file)
+        elif file.suffix == ".json":
+            json.loads(file.read_text())
+        elif file.suffix == ".png":
+            assert file.read_bytes().endswith(END_OF_PNG), file
+    read_config(path)
+    rows = read_metrics(path)
+    assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
+    if finished:
+        assert (path / "summary.json").exists()
+        assert len((path / "metrics.csv").read_text().splitlines()) == 1 + len(rows)
+        assert not list(path.rglob(".*")), "a temporary file is left"

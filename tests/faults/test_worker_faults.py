@@ -1,0 +1,90 @@
+"""Workers that are killed, stop and raise during real training: nothing is lost, nothing doubled."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing.forkserver
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.checks import assert_counted_once, assert_sound
+from tests.faults.injection import FaultPlan, Injector, ObedientEnvs
+from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of
+from tests.processes import survivors, workers_of
+from tests.tiny_runs import recorded_updates, run, same_weights
+
+Reference = Callable[[str, int], Path]
+
+N_WORKERS = 3
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    """The run of a mode and so many updates that nothing happens to."""
+
+    @functools.cache
+    def path_of(mode: str, updates: int) -> Path:
+        path = tmp_path_factory.mktemp("reference")
+        config = config_of(mode, "compiled", updates)
+        run(path, config, make_envs=config.environment.make_envs)
+        return path
+
+    return path_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_fork_server(simulator: str) -> None:
+    """One that has imported this simulator: a worker that has to imports it for a second."""
+    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module", params=SIMULATORS)
+def simulator(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def strike(
+    path: Path, mode: str, simulator: str, updates: int, counts: dict[str, int], seed: int
+) -> None:
+    """Train while that happens, and check what every mode promises."""
+    config = config_of(mode, simulator, updates, "--worker-timeout", "1")
+    orders = path.with_name("orders")
+    orders.mkdir()
+    make_envs = functools.partial(ObedientEnvs, config.environment.make_envs, orders)
+    with recorded_updates() as learned:
+        plan = FaultPlan.drawn(seed, counts, updates, N_WORKERS)
+        injector = Injector(plan, orders, lambda: len(learned))
+        summary = run(path, config, make_envs=make_envs, watch=injector.into)
+    assert injector.struck == counts
+    # Those of the last moment may have struck workers that had nothing to do any more.
+    assert summary["workers_restarted"] >= sum(counts.values()) - N_WORKERS
+    trajectories = [trajectory for _, some in learned for trajectory in some]
+    assert_counted_once(path, config, trajectories)
+    assert_sound(path, finished=True)
+    assert not survivors(workers_of(), 5)
+
+
+A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}
+MANY = {"kill": 250, "stop": 100, "create": 25, "reset": 50, "step": 75}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_workers_that_fail_make_no_difference(
+    mode: str, simulator: str, reference: Reference, tmp_path: Path
+) -> None:
+    strike(tmp_path / "run", mode, simulator, 20, A_FEW, seed=1)
+    if mode in SAME_WEIGHTS:
+        assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode], 20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_500_faults_in_one_run(
+    mode: str, simulator: str, reference: Reference, tmp_path: Path
+) -> None:
+    strike(tmp_path / "run", mode, simulator, 300, MANY, seed=2)
+    if mode in SAME_WEIGHTS:
+        assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode], 300))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import os
 import pickle
 import resource
@@ -342,9 +343,13 @@ def ensure_fork_server(preload: str) -> None:
     }
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
+    multiprocessing.resource_tracker.ensure_running()  # It would unblock what is blocked now.
+    # Ctrl-C in a terminal reaches it too, and whatever it forks, before they can ignore it.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         multiprocessing.forkserver.ensure_running()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]

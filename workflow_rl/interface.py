@@ -52,8 +52,8 @@ def train(
     agent it begins with. Leaves torch deterministic, with as many threads as config.learner_threads
     asks for.
 
-    Raises ConfigError, RunDirError, CheckpointError; DivergedError; TooManyFailuresError and
-    NotFiniteError once a checkpoint has been saved.
+    Raises ConfigError, RunDirError, CheckpointError; DivergedError and NotWrittenError with the
+    last checkpoint kept; TooManyFailuresError and NotFiniteError once one has been saved.
     """
     if env is not None:
         config = config.with_env(env)

@@ -60,5 +60,11 @@ def require_writable_folder(path: Path, option: str) -> None:
     require_writable(path / "a file", option)
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a process that was killed had not finished writing in the folder or below it."""
+    for file in folder.rglob(_temporary(Path("*")).name):
+        file.unlink()
+
+
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.writing")

@@ -38,7 +38,12 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.loop import stopped_by_signals, train, usable_device
-    from workflow_rl.training.run_dir import DIVERGED_FILE, RunDirError, make_run_folder
+    from workflow_rl.training.run_dir import (
+        DIVERGED_FILE,
+        NotWrittenError,
+        RunDirError,
+        make_run_folder,
+    )
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     resumed: Checkpoint | None = None
@@ -83,6 +88,10 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     except (TooManyFailuresError, NotFiniteError) as error:
         click.echo(f"Error: {error}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
+        raise SystemExit(1) from None
+    except NotWrittenError as error:
+        click.echo(f"Error: {error}", err=True)
+        click.echo(f"The last checkpoint is kept; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
     except DivergedError as error:
         click.echo(f"Error: learning diverged: {error}", err=True)

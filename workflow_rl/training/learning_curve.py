@@ -9,6 +9,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from workflow_rl.output_files import replacing
+
 RECENT_EPISODES = 300
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 
@@ -16,7 +18,8 @@ RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 def plot_learning_curve(metrics: Sequence[Mapping[str, float]], path: Path) -> None:
     """Mean return of every update against episodes and against wall time, and its running mean."""
     figure = learning_curve_figure({"": metrics})
-    figure.savefig(path, dpi=120)
+    with replacing(path, "wb") as file:
+        figure.savefig(file, dpi=120, format="png")
 
 
 def learning_curve_figure(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:

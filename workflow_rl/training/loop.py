@@ -140,8 +140,8 @@ def train(
     the run lasts; it may stop the run, as `stopped_by_signals` does.
 
     Raises StopRequested, TooManyFailuresError and NotFiniteError once a checkpoint has been saved,
-    RunDirError and CheckpointError before anything has been, and DivergedError with the last
-    checkpoint kept, and the batch beside it.
+    RunDirError and CheckpointError before anything has been, NotWrittenError with the last
+    checkpoint kept, and DivergedError with the batch beside it.
     """
     agent = make_agent(config)
     state = TrainingState()
@@ -175,12 +175,12 @@ def train(
                 _loop(config, agent, state, schedule, pool, run, bar, save)
         except (StopRequested, TooManyFailuresError, NotFiniteError):
             save("checkpoint.pt")
-            plot_learning_curve(run.metrics, run_path / "learning_curve.png")
+            _plot(run)
             raise
         save("checkpoint.pt")
         if not (run_path / "best.pt").exists():
             save("best.pt")
-        plot_learning_curve(run.metrics, run_path / "learning_curve.png")
+        _plot(run)
         summary = summarise(config, state)
         run.write_summary(summary)
         return summary
@@ -263,6 +263,11 @@ def _save(
     name: str,
 ) -> None:
     run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state, schedule.begun()))
+
+
+def _plot(run: RunDir) -> None:
+    with run.writing("learning_curve.png") as path:
+        plot_learning_curve(run.metrics, path)
 
 
 class Seconds(NamedTuple):

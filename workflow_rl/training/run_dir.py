@@ -9,7 +9,8 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,10 @@ from typing import IO, Any
 import numpy as np
 
 from agents.trajectory import Trajectory
-from workflow_rl.output_files import replacing, write_text
+from workflow_rl.output_files import remove_unfinished, replacing, write_text
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.event_file import EventFile
 
 METRICS = (
     "update",
@@ -69,6 +71,10 @@ class RunDirError(ValueError):
     """A run folder that cannot be used as asked."""
 
 
+class NotWrittenError(RuntimeError):
+    """What a run leaves could not be written, as on a full disk; what was saved before is kept."""
+
+
 def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
     """Make `runs/<time>-<mode>-<label>`, with a number behind it if it is taken.
 
@@ -90,8 +96,9 @@ class RunDir:
     """Opens a run's files for writing, alone; a context manager.
 
     resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
-    dropped. None starts a run, in a folder new or empty. Raises RunDirError; what it refuses it
-    leaves as it is.
+    dropped. None starts a run, in a folder new or empty, or of a run that ended before its first
+    checkpoint. Raises RunDirError; what it refuses it leaves as it is. After that everything raises
+    NotWrittenError.
     """
 
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
@@ -101,32 +108,31 @@ class RunDir:
             read_metrics(path)  # A folder without any is not a run's.
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if resumed is None and any(path.iterdir()):
-                raise RunDirError(
-                    f"{path} is not empty: choose another folder, or go on with --resume"
-                )
+            if resumed is None:
+                self._require_unused()
             if not os.access(path, os.W_OK):
                 raise PermissionError(13, "it is not writable")
             self._lock = _locked(path)
         except OSError as error:
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         try:
+            if resumed is None:
+                self._require_unused()  # Another process may have begun in it meanwhile.
+            remove_unfinished(path)
             self.run_id = self._identified(resumed)
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             self._write_metrics()
+            self._events = EventFile(
+                path, None if resumed is None else resumed.training.updates + 1
+            )
         except OSError as error:
             self._lock.close()
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         except RunDirError:
             self._lock.close()
             raise
-        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
-
-        self._events = SummaryWriter(
-            str(path), purge_step=None if resumed is None else resumed.training.updates + 1
-        )
 
     def __enter__(self) -> RunDir:
         return self
@@ -141,9 +147,26 @@ class RunDir:
 
     def close(self) -> None:
         """Finish writing. May be called again."""
-        self._metrics_file.close()
+        with suppress(OSError):  # What could not be written has been reported.
+            self._metrics_file.close()
         self._events.close()
         self._lock.close()
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """The path of `name` in the folder, to write it. Raises NotWrittenError for OSError."""
+        path = self.path / name
+        try:
+            yield path
+        except OSError as error:
+            raise NotWrittenError(f"{path} cannot be written: {error.strerror}") from error
+
+    def _require_unused(self) -> None:
+        names = {entry.name for entry in self.path.iterdir()}
+        if names and (RUN_FILE not in names or "checkpoint.pt" in names):
+            raise RunDirError(
+                f"{self.path} is not empty: choose another folder, or go on with --resume"
+            )
 
     def _identified(self, resumed: Checkpoint | None) -> str:
         """The run's id, by which its folder and its checkpoints know each other."""
@@ -183,17 +206,19 @@ class RunDir:
     def log(self, row: Mapping[str, float]) -> None:
         """Add one update's metrics, one value for each of METRICS."""
         self.metrics.append(dict(row))
-        self._csv.writerow(row)
-        self._metrics_file.flush()
-        for name, value in row.items():
-            if name != "update":
-                self._events.add_scalar(name, value, int(row["update"]))
+        with self.writing("metrics.csv"):
+            self._csv.writerow(row)
+            self._metrics_file.flush()
+        scalars = {name: value for name, value in row.items() if name != "update"}
+        with self.writing("TensorBoard's events"):
+            self._events.add_scalars(scalars, int(row["update"]))
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
         """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run."""
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
-        (self.path / name).parent.mkdir(exist_ok=True)
-        save_checkpoint(self.path / name, checkpoint)
+        with self.writing(name) as path:
+            path.parent.mkdir(exist_ok=True)
+            save_checkpoint(path, checkpoint)
 
     def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
         """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""
@@ -202,12 +227,13 @@ class RunDir:
             for name in ("obs", "action", "reward", "log_prob")
         }
         arrays["length"] = np.array([one.length for one in trajectories])
-        with replacing(self.path / DIVERGED_FILE, "wb") as file:
+        with self.writing(DIVERGED_FILE) as path, replacing(path, "wb") as file:
             np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json; a run that has one is finished."""
-        write_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+        with self.writing("summary.json") as path:
+            write_text(path, json.dumps(summary, indent=2) + "\n")
 
 
 def _locked(path: Path) -> IO[str]:

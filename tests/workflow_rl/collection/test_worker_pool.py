@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -92,6 +93,37 @@ def test_a_stop_is_noticed_while_waiting():
         pool.stop_signal = signal.SIGTERM
         with pytest.raises(StopRequested, match="SIGTERM"):
             pool.ready([0])
+
+
+def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
+    """Not even before they can ignore it."""
+    with WorkerPool(COUNTING, 1) as pool:
+        (worker,) = worker_pids(pool)
+        for pid in (worker, psutil.Process(worker).ppid()):
+            status = dict(
+                line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            )
+            assert int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1
+
+
+def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
+    class HalfMessage:
+        def reset(self, **options):
+            frame = sys._getframe()
+            while frame.f_code.co_name != "worker_main":
+                frame = frame.f_back
+            os.write(frame.f_locals["pipe"].fileno(), struct.pack("!i", 1000) + bytes(10))
+            time.sleep(60)
+
+    with WorkerPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
+        worker = psutil.Process(worker_pids(pool)[0])
+        # Frees a receive that would wait for ever, which is then told otherwise.
+        rescue = threading.Timer(10, worker.kill)
+        rescue.start()
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
+            pool.receive(0)
+        rescue.cancel()
 
 
 def test_factories_that_cannot_be_pickled_by_name_are_sent():

@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import math
+import resource
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.run_dir import (
     METRICS,
     RUN_FILE,
+    NotWrittenError,
     RunDir,
     RunDirError,
     make_run_folder,
@@ -47,6 +50,66 @@ def test_tensorboard_events_have_every_metric(tmp_path):
     events.Reload()
     assert set(events.Tags()["scalars"]) == set(METRICS) - {"update"}
     assert events.Scalars("entropy")[0].value == 0.5
+
+
+def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
+    """What came after its checkpoint, and never came again, not at all."""
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2, 3, 4):
+            run.log(a_row(update))
+    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
+        run.log({**a_row(3), "entropy": 0.25})
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    entropy = [(event.step, event.value) for event in events.Scalars("entropy")]
+    assert entropy == [(1, 0.5), (2, 0.5), (3, 0.25)]
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
+    path = tmp_path / "run"
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+    (path / ".checkpoint.pt.writing").write_bytes(b"half")
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        with pytest.raises(RunDirError, match="in use"):
+            RunDir(path, CONFIG)
+        run.save("checkpoint.pt", after(1))
+    assert len(read_metrics(path)) == 1
+    assert not (path / ".checkpoint.pt.writing").exists()
+    with pytest.raises(RunDirError, match="not empty"):
+        RunDir(path, CONFIG)
+
+
+def log_up_to(run: RunDir, update: int) -> None:
+    for number in range(2, update):
+        run.log(a_row(number))
+
+
+@pytest.mark.parametrize("size", [0, 20, 4096])
+def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_path):
+    path = tmp_path / "run"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        run.save("checkpoint.pt", after(1))
+        before = (path / "checkpoint.pt").read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(NotWrittenError, match="cannot be written: File too large"):
+                log_up_to(run, 100)
+            with pytest.raises(NotWrittenError, match=r"checkpoint\.pt cannot be written"):
+                run.save("checkpoint.pt", dataclasses.replace(after(2), agent={"a": "x" * 5000}))
+            with pytest.raises(NotWrittenError, match=r"summary\.json cannot be written"):
+                run.write_summary({"text": "x" * 5000})
+            run.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (path / "checkpoint.pt").read_bytes() == before
+    assert not list(path.glob(".*"))
+    with RunDir(path, CONFIG, after(1)) as run:
+        run.log(a_row(2))
+    assert [row["update"] for row in read_metrics(path)] == [1, 2]
 
 
 def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):

@@ -1,0 +1,51 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from workflow_rl.output_files import remove_unfinished, replacing, write_text
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_path, monkeypatch):
+    """After a power cut a name that was changed may stand for contents that were never written."""
+    path = tmp_path / "file"
+    write_text(path, "old")
+    happened = []
+    fsync, replace = os.fsync, Path.replace
+
+    def recorded_fsync(descriptor):
+        fsync(descriptor)
+        happened.append(("fsync", os.fstat(descriptor).st_ino, os.fstat(descriptor).st_size))
+
+    def recorded_replace(source, target):
+        happened.append(("replace", source.stat().st_ino, target.read_text()))
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(Path, "replace", recorded_replace)
+    write_text(path, "a longer text")
+    number = path.stat().st_ino
+    assert happened == [("fsync", number, len("a longer text")), ("replace", number, "old")]
+
+
+def test_what_was_not_finished_is_removed_and_nothing_else(tmp_path):
+    (tmp_path / "kept").mkdir()
+    for name in ("file", ".hidden", "kept/file", ".file.writing", "kept/.file.writing"):
+        (tmp_path / name).touch()
+    remove_unfinished(tmp_path)
+    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
+    assert left == {"file", ".hidden", "kept", "kept/file"}
+
+
+def test_an_error_while_writing_leaves_the_old_one_alone(tmp_path):
+    write_text(tmp_path / "file", "old")
+
+    def fail_half_way() -> None:
+        with replacing(tmp_path / "file") as file:
+            file.write("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "old"

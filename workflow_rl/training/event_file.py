@@ -1,0 +1,53 @@
+"""TensorBoard's record of a run: scalars, by name and update."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_number = itertools.count()
+
+
+class EventFile:
+    """A new file of events in a run's folder. Every call writes at once, and raises OSError.
+
+    TensorBoard's own writer does so in a thread, whose errors nobody can answer for.
+
+    first_update: what a run that was resumed logs first; TensorBoard drops what the folder's other
+    files have from there on.
+    """
+
+    def __init__(self, folder: Path, first_update: int | None = None) -> None:
+        # Here, not above: they take a while to import.
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._event, self._summary = Event, Summary
+        name = f"{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_number)}"
+        self._file = (folder / f"events.out.tfevents.{name}").open("wb")
+        self._records = RecordWriter(self._file)
+        self._write(file_version="brain.Event:2")
+        if first_update is not None:
+            self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
+
+    def add_scalars(self, values: Mapping[str, float], update: int) -> None:
+        """Add one update's."""
+        scalars = [self._summary.Value(tag=name, simple_value=v) for name, v in values.items()]
+        self._write(step=update, summary=self._summary(value=scalars))
+
+    def _write(self, **content: Any) -> None:
+        event = self._event(wall_time=time.time(), **content)
+        self._records.write(event.SerializeToString())
+        self._records.flush()
+
+    def close(self) -> None:
+        """May be called again."""
+        with suppress(OSError):  # What could not be written has been reported.
+            self._file.close()

@@ -1,10 +1,13 @@
-.PHONY: setup test lint bench long parity transfer mutants
+.PHONY: setup test lint bench long soak parity transfer mutants
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
 
 test:
 	bash scripts/run_tests.sh
+
+soak: setup
+	.venv/bin/python -m pytest -m slow --timeout 3600 -v tests/faults
 
 long: setup
 	bash scripts/run_long_checks.sh

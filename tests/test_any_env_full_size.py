@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
+from tests.processes import workers_of
 from tests.tiny_runs import same_weights
 from workflow_rl.training.run_dir import read_metrics
 
@@ -42,13 +42,6 @@ def wait_for_updates(path: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Those forked from the fork server, which is a child of the trainer."""
-    return [
-        worker for server in psutil.Process(process.pid).children() for worker in server.children()
-    ]
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("env", ENVS)
 def test_the_same_weights(env: str, way: str, tmp_path: Path) -> None:
@@ -63,7 +56,7 @@ def test_the_same_weights(env: str, way: str, tmp_path: Path) -> None:
 
     run = start("async", tmp_path / "killed", *options, "--n-workers", "2")
     wait_for_updates(tmp_path / "killed", 2)
-    workers_of(run)[0].send_signal(signal.SIGKILL)
+    workers_of(run.pid)[0].send_signal(signal.SIGKILL)
     assert run.wait(600) == 0
     assert sum(row["workers_restarted"] for row in read_metrics(tmp_path / "killed")) == 1
     assert same_weights(tmp_path / "killed", reference)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import torch
 
+from tests.processes import workers_of
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.presets import PRESETS
 
@@ -43,16 +44,6 @@ def same_weights(one: Path, other: Path) -> bool:
     return all(torch.equal(left[name], right[name]) for name in left)
 
 
-def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The run's descendants but the fork server and the resource tracker, which have children or
-    never work."""
-    return [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if child.ppid() != process.pid
-    ]
-
-
 def wait_for_update(path: Path, update: int) -> None:
     metrics = path / "metrics.csv"
     while not metrics.exists() or len(metrics.read_text().splitlines()) <= update:
@@ -79,7 +70,7 @@ def test_workers_make_no_difference(n_workers, reference, tmp_path):
 def test_a_killed_worker_makes_no_difference(mode, reference, tmp_path):
     process = start(mode, *SIZE, "--n-workers", 2, "--run-dir", tmp_path / "run")
     wait_for_update(tmp_path / "run", 3)
-    random.choice(workers_of(process)).kill()
+    random.choice(workers_of(process.pid)).kill()
     assert process.wait(1800) == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["workers_restarted"] == 1
@@ -110,7 +101,7 @@ def test_memory_and_start_of_100_envs(mode, n_workers, tmp_path):
     options = ["--n-envs", 100, "--n-workers", n_workers, "--total-episodes", 300]
     process = start(mode, *options, "--run-dir", tmp_path / "run")
     metrics = tmp_path / "run" / "metrics.csv"
-    while len(workers_of(process)) < n_workers:
+    while len(workers_of(process.pid)) < n_workers:
         time.sleep(0.1)
     started = time.monotonic() - begun
     peak = 0

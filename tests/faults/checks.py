@@ -12,6 +12,13 @@ from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.run_dir import read_config, read_metrics
 
+DEPENDS_ON_TIME = {
+    *("wall_seconds", "collect_seconds", "update_seconds", "seconds_per_update", "eps"),
+    *("learner_idle_seconds", "worker_idle_seconds", "worker_utilisation"),
+    *("worker_utilisation_run", "episodes_per_second", "env_steps_per_second", "queue_length"),
+    "workers_restarted",
+}
+"""The columns of metrics.csv in which runs that promise the same may differ."""
 END_OF_PNG = b"IEND\xaeB`\x82"
 
 
@@ -43,6 +50,22 @@ def _at_work_at_the_end(config: TrainConfig) -> int:
     assert config.episodes_per_update is not None
     waiting = (config.num_batches_to_accumulate + 1) * config.episodes_per_update
     return config.n_workers * config.envs_per_worker + waiting
+
+
+def assert_same_history(one: Path, other: Path) -> None:
+    """All that training saw, evaluations included, and the best agent."""
+
+    def history(path: Path) -> list[dict[str, float]]:
+        return [
+            {name: value for name, value in row.items() if name not in DEPENDS_ON_TIME}
+            for row in read_metrics(path)
+        ]
+
+    # As text: what is not a number is as it should be where it is one in the other too.
+    assert repr(history(one)) == repr(history(other))
+    bests = [load_checkpoint(path / "best.pt").training for path in (one, other)]
+    assert bests[0].updates == bests[1].updates
+    assert bests[0].best_score == bests[1].best_score
 
 
 def assert_sound(path: Path, finished: bool) -> None:

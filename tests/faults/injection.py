@@ -48,7 +48,12 @@ class FaultPlan:
         draw = random.Random(seed)
         kinds = [kind for kind, count in counts.items() for _ in range(count)]
         faults = (
-            Fault(draw.randrange(n_updates - 1), draw.uniform(0, delay), draw.randrange(n_workers), kind)
+            Fault(
+                draw.randrange(n_updates - 1),
+                draw.uniform(0, delay),
+                draw.randrange(n_workers),
+                kind,
+            )
             for kind in kinds
         )
         return cls(tuple(sorted(faults, key=lambda fault: (fault.update, fault.delay))))
@@ -81,6 +86,27 @@ class ObedientEnvs:
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         self._obey("step")
+        return self._envs.step(envs, actions)
+
+
+class UnplayableEpisode:
+    """Envs that raise in the first step of one episode, whenever it is played."""
+
+    def __init__(self, make_envs: EnvBatchFactory, number: int, n_envs: int) -> None:
+        self.n_envs = n_envs
+        self._envs = make_envs(n_envs)
+        self._number = number
+        self._plays = [-1] * n_envs
+        self.close = self._envs.close
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        for env, spec in zip(envs, specs, strict=True):
+            self._plays[env] = spec.number
+        return self._envs.reset(envs, specs)
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        if any(self._plays[env] == self._number for env in envs):
+            raise ArithmeticError("this episode cannot be played")
         return self._envs.step(envs, actions)
 
 

@@ -36,6 +36,7 @@ OPTIONS = (
     *("--n-envs", "6", "--n-workers", "3"),
     *("--hidden-sizes", "16", "--minibatch-size", "60", "--epochs", "1"),
     *("--max-worker-failures", "100000", "--checkpoint-every", "1"),
+    *("--eval-every", "12", "--eval-episodes", "6"),
 )
 
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.faulty_env import FaultyEnv
+from tests.processes import workers_of
 from tests.tiny_envs import CountingEnv
 from tests.tiny_runs import (
     assert_nothing_missing,
@@ -168,15 +168,6 @@ def faulty_envs(tickets: list[Path], fault: str, at: int) -> Any:
     return make_envs
 
 
-def children() -> set[int]:
-    """Descendants, but for the process that workers are forked from and its companion."""
-    return {
-        child.pid
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid()
-    }
-
-
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("kind", ["episodes-lag-1", "unrolls-lag-3"])
 def test_too_many_failures_reach_the_learner_and_leave_a_checkpoint_to_go_on_from(
@@ -187,7 +178,7 @@ def test_too_many_failures_reach_the_learner_and_leave_a_checkpoint_to_go_on_fro
     path = tmp_path / "run"
     with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
         run(path, config, make_envs=faulty_envs(tickets, "exception", 18))
-    assert not children()
+    assert not workers_of()
     run(path, config)
     assert same_weights(path, reference(kind))
 
@@ -211,7 +202,7 @@ def test_a_run_whose_workers_hang_is_stopped_within_seconds(kind, mode, tmp_path
     with pytest.raises(StopRequested, match="SIGTERM"):
         run(tmp_path / "run", config, stop_later, faulty_envs(tickets, "hang", 12))
     assert time.monotonic() - stopped_at[0] < 5
-    assert not children()
+    assert not workers_of()
     assert (tmp_path / "run" / "checkpoint.pt").exists()
 
 
@@ -222,4 +213,4 @@ def test_an_error_of_the_learner_ends_the_run_and_its_workers(kind, tmp_path):
 
     with recorded_updates(fail), pytest.raises(ZeroDivisionError, match="in the update"):
         run(tmp_path, config_of(**KINDS[kind]))
-    assert not children()
+    assert not workers_of()

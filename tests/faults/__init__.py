@@ -1,4 +1,4 @@
-"""A harness that has faults strike real trainings: `make soak` for all of it, an hour."""
+"""A harness that has faults strike real trainings; `make soak` for all of it, which takes hours."""
 
 import pytest
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.distributions import Actions
-from workflow_rl.collection.env_batch import EnvBatchFactory, Obs, Transitions
+from workflow_rl.collection.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.worker_pool import WorkerPool
 
@@ -96,17 +96,17 @@ class UnplayableEpisode:
         self.n_envs = n_envs
         self._envs = make_envs(n_envs)
         self._number = number
-        self._plays = [-1] * n_envs
+        self._specs: dict[int, EpisodeSpec] = {}
         self.close = self._envs.close
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        for env, spec in zip(envs, specs, strict=True):
-            self._plays[env] = spec.number
+        self._specs.update(zip(envs, specs, strict=True))
         return self._envs.reset(envs, specs)
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        if any(self._plays[env] == self._number for env in envs):
-            raise ArithmeticError("this episode cannot be played")
+        for spec in (self._specs[env] for env in envs):
+            if spec.number == self._number:
+                raise EpisodeError(spec) from ArithmeticError("it cannot be played")
         return self._envs.step(envs, actions)
 
 

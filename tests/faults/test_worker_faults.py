@@ -67,7 +67,6 @@ def strike(
     assert not survivors(workers_of(), 5)
 
 
-@pytest.mark.xfail(reason="it uses up --max-worker-failures", strict=False)
 @pytest.mark.parametrize("simulator", ["compiled"], indirect=True)
 @pytest.mark.parametrize("mode", SAME_WEIGHTS)
 def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(

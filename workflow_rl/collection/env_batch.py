@@ -28,8 +28,19 @@ class Transitions(NamedTuple):
     truncated: NDArray[np.bool_]
 
 
+class EpisodeError(RuntimeError):
+    """An env raised an exception, its cause, in the episode `spec`."""
+
+    def __init__(self, spec: EpisodeSpec) -> None:
+        self.spec = spec
+        super().__init__(f"in episode {spec.number}")
+
+
 class EnvBatch(Protocol):
-    """`n_envs` envs, numbered from 0. Those that a call does not name rest."""
+    """`n_envs` envs, numbered from 0. Those that a call does not name rest.
+
+    Calls raise EpisodeError where it is known which env has raised.
+    """
 
     n_envs: int
 
@@ -45,14 +56,6 @@ class EnvBatch(Protocol):
 
 EnvBatchFactory: TypeAlias = Callable[[int], EnvBatch]
 """Makes so many envs."""
-
-
-class EpisodeError(RuntimeError):
-    """An env raised an exception, its cause, in the episode `spec`."""
-
-    def __init__(self, spec: EpisodeSpec) -> None:
-        self.spec = spec
-        super().__init__(f"in episode {spec.number}")
 
 
 class SerialEnvs:

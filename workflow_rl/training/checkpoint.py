@@ -63,6 +63,11 @@ class TrainingState:
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 
+    @property
+    def logged_updates(self) -> int:
+        """How many updates have their row of metrics."""
+        return self.updates - (self.unlogged is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         slots = [

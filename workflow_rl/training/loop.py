@@ -212,8 +212,8 @@ def _loop(
             row["eval_return_mean"] = _evaluate(config, agent, schedule)
             _pass(state, pool.n_workers, passed())
         pool.trace.mark(LEARNER, Activity.SAVING)
-        state.unlogged = None
         run.log(row)
+        state.unlogged = None
         if _is_best(config, state, row["eval_return_mean"]):
             save("best.pt")
         if state.updates % config.checkpoint_every == 0:

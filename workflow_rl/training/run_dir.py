@@ -125,7 +125,7 @@ class RunDir:
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             self._write_metrics()
             self._events = EventFile(
-                path, None if resumed is None else resumed.training.updates + 1
+                path, None if resumed is None else resumed.training.logged_updates + 1
             )
         except OSError as error:
             self._lock.close()
@@ -178,8 +178,8 @@ class RunDir:
                     "put its own back"
                 )
             self._require_latest(resumed)
-            updates = resumed.training.updates
-            self.metrics = [row for row in read_metrics(self.path) if row["update"] <= updates]
+            logged = resumed.training.logged_updates
+            self.metrics = [row for row in read_metrics(self.path) if row["update"] <= logged]
         if not run_id:
             run_id = (resumed and resumed.run_id) or uuid.uuid4().hex
             self._lock.write(run_id + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from agents.archive import read_archive
 from agents.distributions import Categorical, from_plain, to_plain
 from agents.numpy_policy import ACTIVATIONS, FORWARD, PolicyParameters
 
@@ -43,7 +45,7 @@ def load_policy(path: Path) -> tuple[PolicyParameters, dict[str, Any]]:
     Raises OSError, and ValueError, saying what is wrong, if it is no such file.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
@@ -72,6 +74,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
     distribution = policy.distribution
     assert distribution is not None
     n_inputs, n_outputs = len(policy.weights[0]), distribution.n_outputs
+    if type(n_outputs) is not int or n_outputs < 1:
+        return False
     sizes = [n_inputs, *(len(bias) for bias in policy.biases)]
     arrays = [*policy.weights, *policy.biases]
     normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
@@ -83,6 +87,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
         and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
         and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
         and all(array.dtype == np.float32 for array in [*arrays, *normalising, *log_std])
+        and not any(np.isnan(array).any() for array in [*arrays, *normalising, *log_std])
         and policy.activation in ACTIVATIONS
         and policy.network in FORWARD
     )

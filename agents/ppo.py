@@ -394,10 +394,15 @@ class PPOAgent:
         Raises RuntimeError, KeyError or ValueError if it does not fit.
         """
         self._load_policy(state)
-        # A copy: the optimizer would keep the given tensors and change them.
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-        self.policy_version = state["policy_version"]
-        self.seed = state["seed"]
+        # A copy: the optimizer would keep the given tensors and change them. Its settings are ours.
+        moments = copy.deepcopy(state["optimizer"]["state"])
+        settings = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": settings})
+        for parameter, kept in self.optimizer.state.items():
+            if not parameter.shape == kept["exp_avg"].shape == kept["exp_avg_sq"].shape:
+                raise ValueError("its optimizer is of another network")
+            kept["step"].item()  # Raises if it is more than a number.
+        self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from `state_dict()`: a warm start.

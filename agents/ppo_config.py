@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
+import sys
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agents.numpy_policy import ACTIVATIONS, FORWARD
 
 CORRECTIONS = ("none", "vtrace")
 MINIBATCHES_OF = ("steps", "observations")
+LARGEST_LAYER, MOST_LAYERS = 16_384, 32
 
 
 class Annealed(NamedTuple):
@@ -81,6 +85,8 @@ class PPOConfig:
         )
 
     def __post_init__(self) -> None:
+        for name, expected in mistyped(self).items():
+            _require(False, name, repr(getattr(self, name)), expected)
         for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         for name in ("learning_rate_final", "entropy_coef", "value_coef"):
@@ -90,10 +96,11 @@ class PPOConfig:
         for name in ("epochs", "minibatch_size"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
         _require(
-            all(size >= 1 for size in self.hidden_sizes),
+            all(1 <= size <= LARGEST_LAYER for size in self.hidden_sizes)
+            and len(self.hidden_sizes) <= MOST_LAYERS,
             "hidden_sizes",
             self.hidden_sizes,
-            "positive layer sizes",
+            f"at most {MOST_LAYERS} sizes from 1 to {LARGEST_LAYER}",
         )
         _require(
             self.activation in ACTIVATIONS,
@@ -135,6 +142,43 @@ class PPOConfig:
             self.max_policy_lag,
             "0 or greater",
         )
+
+
+def mistyped(config: Any) -> dict[str, str]:
+    """The fields of a config whose values are of another type than declared, and what is expected.
+
+    Configs are read from files too. A number must be finite, and an integer have 64 bits; None is
+    right where it is the default.
+    """
+    wrong = {}
+    for one in dataclasses.fields(config):
+        check, expected = _TYPES.get(str(one.type).removesuffix(" | None"), (None, ""))
+        value = getattr(config, one.name)
+        if check is not None and not check(value) and not (value is None and one.default is None):
+            wrong[one.name] = expected
+    return wrong
+
+
+def _is_whole(value: Any) -> bool:
+    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return is_number and -(2**63) <= value < 2**63
+
+
+def _is_finite(value: Any) -> bool:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and bool(abs(value) <= sys.float_info.max)  # Neither is NaN.
+
+
+_TYPES = {
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int": (_is_whole, "a whole number below 2**63"),
+    "float": (_is_finite, "a finite number"),
+    "str": (lambda value: isinstance(value, str), "text"),
+    "tuple[int, ...]": (
+        lambda value: isinstance(value, tuple | list) and all(map(_is_whole, value)),
+        "whole numbers",
+    ),
+}
 
 
 def _require(valid: bool, name: str, value: object, expected: str) -> None:

@@ -6,6 +6,8 @@ import importlib
 
 import click
 
+from workflow_rl.training.options import ClearCommand
+
 MODULES = {
     "train-sync": "workflow_rl.parallel_train_workflow_rl",
     "train-async": "workflow_rl.async_train_workflow_rl",
@@ -20,7 +22,7 @@ MODULES = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(ClearCommand, click.Group):
     """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

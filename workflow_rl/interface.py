@@ -18,7 +18,6 @@ from typing import Any
 import gymnasium
 
 from agents.ppo_config import PPOConfig as PPOConfig
-from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training import loop
 from workflow_rl.training.best_agent import choose_best
 from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
@@ -87,8 +86,6 @@ def evaluate(
     the same returns, whatever the number of workers. Raises CheckpointError,
     InvalidEnvironmentError, TooManyFailuresError.
     """
-    policy, environment = load_saved(Path(run), greedy=greedy)
-    if env is not None:
-        environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
+    policy, environment = load_saved(Path(run), greedy=greedy, env=env)
     environment.spaces()  # Raises what is wrong with it in one line.
     return evaluate_policy(policy, environment, episodes, seed, n_workers)

@@ -1,8 +1,12 @@
-"""Files that are written in one step: a reader, or a crash, finds the old one or the new one."""
+"""Files that are written in one step: a reader, or a crash, finds the old one or the new one.
+
+And read only if they are files, of a size that is to be expected.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +37,14 @@ def write_text(path: Path, text: str) -> None:
     """Replace `path` in one step."""
     with replacing(path, encoding="utf-8") as file:
         file.write(text)
+
+
+def read_text(path: Path, most: int) -> str:
+    """The text of a file of at most so many bytes. Raises OSError, and ValueError for another."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+        raise ValueError(f"it is no file of at most {most} bytes")
+    return path.read_text(encoding="utf-8")
 
 
 def require_writable(path: Path, option: str) -> None:

@@ -18,8 +18,15 @@ from workflow_rl.output_files import write_text
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.training.command import new_config, run_command
 from workflow_rl.training.export import write_policy
-from workflow_rl.training.options import GroupedCommand, training_options
-from workflow_rl.training.run_dir import RunDirError, kept_name, read_config
+from workflow_rl.training.options import (
+    COUNT,
+    EPISODES,
+    PATH,
+    SEED,
+    GroupedCommand,
+    training_options,
+)
+from workflow_rl.training.run_dir import RunDirError, kept_name, read_config, read_summary
 from workflow_rl.training.saved_agent import load_saved
 
 RECIPE: dict[str, Any] = {
@@ -57,17 +64,17 @@ def _train(**options: Any) -> None:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--run-dir"], type=click.Path(path_type=Path), required=True, metavar="FOLDER",
+    click.Option(["--run-dir"], type=PATH, required=True, metavar="FOLDER",
                  help="Where the run is kept: a folder that is new or empty, or one that this "
                       "command was stopped in, which it goes on with."),
-    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="The same seed gives the same agent."),
-    click.Option(["--total-episodes"], type=click.IntRange(min=1), default=TOTAL_EPISODES,
+    click.Option(["--total-episodes"], type=COUNT, default=TOTAL_EPISODES,
                  show_default=True, metavar="N", help="Of training."),
-    click.Option(["--selection-episodes"], type=click.IntRange(min=32), default=8000,
+    click.Option(["--selection-episodes"], type=click.IntRange(32, 1_000_000), default=8000,
                  show_default=True, metavar="N",
                  help="That the last candidates are compared on, against each attacker."),
-    click.Option(["--episodes"], type=click.IntRange(min=1), default=1000, show_default=True,
+    click.Option(["--episodes"], type=EPISODES, default=1000, show_default=True,
                  metavar="N", help="Episodes in each cell of the final score."),
     click.Option(["--quiet"], is_flag=True, help="No progress bars."),
 ]  # fmt: skip
@@ -95,6 +102,7 @@ def train_champion(
             arguments = ["--resume", str(run_dir)]
         if not (run_dir / "summary.json").exists():
             _train.main([*arguments, *flags], standalone_mode=False)
+        summary = read_summary(run_dir)
         start = time.perf_counter()
         rounds = [selection_episodes // 16, selection_episodes // 4, selection_episodes]
         candidates = choose(_candidates(run_dir), rounds, quiet)
@@ -115,7 +123,7 @@ def train_champion(
     chosen = time.perf_counter()
     evaluate.main([str(run_dir), "--episodes", str(episodes), *flags], standalone_mode=False)
     seconds = {
-        "training": json.loads((run_dir / "summary.json").read_text())["wall_seconds"],
+        "training": summary["wall_seconds"],
         "choosing": chosen - start,
         "scoring": time.perf_counter() - chosen,
     }

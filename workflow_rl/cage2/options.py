@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from workflow_rl.cage2.action_sets import ACTION_SETS
-from workflow_rl.cage2.environment import RED_AGENT_CHOICES, Cage2
+from workflow_rl.cage2.environment import MOST_STEPS, RED_AGENT_CHOICES, Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.views import OBSERVATIONS
 from workflow_rl.collection.environment import InvalidEnvironmentError
+
+STEPS = click.IntRange(1, MOST_STEPS)
 
 
 def training_options(option: Callable[..., Any]) -> list[Any]:
@@ -20,7 +22,7 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
         option("--red-agent", type=click.Choice(RED_AGENT_CHOICES), default=Cage2.red_agent,
                help="Who attacks. mixed draws one of the three for every episode; attackers does "
                     "so too, but seldom the one that sleeps."),
-        option("--max-steps", type=click.IntRange(min=1), default=Cage2.max_steps,
+        option("--max-steps", type=STEPS, default=Cage2.max_steps,
                help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
         option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream", "compiled"]),
                default=Cage2.simulator,

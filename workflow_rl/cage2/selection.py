@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.play import play_episodes
+
+if TYPE_CHECKING:
+    from workflow_rl.training.checkpoint import Checkpoint
 
 ATTACKERS = RED_AGENTS[:2]
 """Against the third, who sleeps, every sensible agent scores 0."""
@@ -99,15 +102,14 @@ def choose(
     """The best first. In every round those that are left play more episodes against each attacker,
     and the better third goes on. Raises CheckpointError."""
     from workflow_rl.training.checkpoint import load_checkpoint
-    from workflow_rl.training.saved_agent import policy_of, saved_environment
+    from workflow_rl.training.saved_agent import policy_of
 
     left, out = list(paths), list[Candidate]()
     for number, episodes in enumerate(rounds):
         ranked = []
         for path in tqdm(left, desc=f"{episodes} episodes each", unit="agent", disable=quiet):
             checkpoint = load_checkpoint(path)
-            environment = saved_environment(checkpoint, path)
-            assert isinstance(environment, Cage2)
+            environment = _cage2(checkpoint, path)
             ranked.append(
                 Candidate(path, episodes, score(policy_of(checkpoint, path), environment, episodes))
             )
@@ -117,6 +119,16 @@ def choose(
     return out
 
 
+def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
+    from workflow_rl.training.checkpoint import CheckpointError
+    from workflow_rl.training.saved_agent import saved_environment
+
+    environment = saved_environment(checkpoint, path)
+    if not isinstance(environment, Cage2):
+        raise CheckpointError(f"{path} was not trained on CAGE-2")
+    return environment
+
+
 def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     """Make best.pt of a finished run the best of its candidates: the one that its training returns
     suggest, the last, and what --keep-every kept of the last half.
@@ -124,11 +136,9 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
     """
     from workflow_rl.training.checkpoint import load_checkpoint, save_checkpoint
-    from workflow_rl.training.saved_agent import saved_environment
 
     last = load_checkpoint(run_path / "checkpoint.pt")
-    environment = saved_environment(last, run_path)
-    assert isinstance(environment, Cage2)
+    environment = _cage2(last, run_path)
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     half = last.training.updates / 2

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -21,7 +22,7 @@ from agents.distributions import Categorical, DiagonalGaussian, Distribution, Mu
 from agents.numpy_policy import Actor
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.env_batch import Env, SerialEnvs
-from workflow_rl.collection.environment import InvalidEnvironmentError, Spaces
+from workflow_rl.collection.environment import Environment, InvalidEnvironmentError, Spaces
 
 ENV = "env"
 CHECK_STEPS = 200
@@ -163,6 +164,41 @@ class GymnasiumEnvironment:
         vars(self).update(state["environment"])
         if state["registered"] is not None:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
+
+
+def require_harmless(environment: Environment) -> None:
+    """Raises InvalidEnvironmentError for one that a file names and nobody would call unasked.
+
+    Of "module:name", the name has to be an environment's class, or a function of a module in the
+    current folder: `os:system` with its arguments is a name too.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or environment.factory is not None:
+        return
+    env_id = environment.env_id
+    if not isinstance(env_id, str) or not all(isinstance(name, str) for name in environment.args):
+        raise InvalidEnvironmentError(ENV, "its environment has no name")
+    try:
+        named = _factory_named(env_id)
+    except Exception as error:
+        raise InvalidEnvironmentError(
+            ENV, f"{env_id} cannot be made: {_in_one_line(error)}"
+        ) from error
+    is_class = isinstance(named, type) and issubclass(named, gymnasium.Env)
+    if named is None or is_class:
+        return
+    module = env_id.partition(":")[0]
+    own = Path(*module.split("."))
+    file = getattr(sys.modules[module], "__file__", None)
+    is_own = file is not None and Path(file) in (
+        Path.cwd() / own.with_suffix(".py"),
+        Path.cwd() / own / "__init__.py",
+    )
+    if not is_own or getattr(named, "__module__", None) != module:
+        raise InvalidEnvironmentError(
+            ENV,
+            f"it names {env_id}, which is no environment and no function of a module in this "
+            "folder: it is not called",
+        )
 
 
 def _factory_named(env_id: str) -> Callable[..., Env] | None:

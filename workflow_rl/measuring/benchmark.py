@@ -39,6 +39,10 @@ from workflow_rl.training.config import (
     usable_cores,
 )
 from workflow_rl.training.options import (
+    EPISODES,
+    PATH,
+    SEED,
+    FiniteRange,
     chosen_env,
     env_options,
     guest_options,
@@ -297,7 +301,7 @@ _WAYS = {name: args for guest in guests.values() for name, args in guest.measure
 _VARIED = {"stock_simulator", *(name for args in _WAYS.values() for name in args)}
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--n-envs"], type=click.IntRange(min=1), multiple=True, default=(8, 100),
+    click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
                  metavar="N", help="Environments; may be given again.  [default: 8 and 100]"),
     *env_options(plain_option),
     click.Option(["--simulator", "simulators"], type=click.Choice(list(_WAYS)), multiple=True,
@@ -309,19 +313,19 @@ _OPTIONS: list[click.Parameter] = [
                  help="sync has one env a worker, sync-packed one worker a core; -training are "
                       "whole training runs. May be given again.  [default: all but "
                       "sync-training]"),
-    click.Option(["--rounds"], type=click.IntRange(min=1), default=3, show_default=True,
+    click.Option(["--rounds"], type=EPISODES, default=3, show_default=True,
                  metavar="N", help="Turns of every variant; medians are reported."),
-    click.Option(["--seconds"], type=click.FloatRange(min=0, max=30, min_open=True), default=3.0,
+    click.Option(["--seconds"], type=FiniteRange(0, 30, min_open=True), default=3.0,
                  show_default=True, metavar="X",
                  help="Length of a turn, at the speed of the ceiling."),
-    click.Option(["--episodes"], type=click.IntRange(min=1), metavar="N",
+    click.Option(["--episodes"], type=EPISODES, metavar="N",
                  help="Episodes of a turn, rounded up to a multiple of the number of envs.  "
                       "[default: what the ceiling plays in --seconds]"),
-    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="Of the episodes and the policy."),
-    click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
+    click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
                  help="Write the table as a list of rows."),
-    click.Option(["--png", "png_path"], type=click.Path(path_type=Path), metavar="FILE",
+    click.Option(["--png", "png_path"], type=PATH, metavar="FILE",
                  help="Draw it as a bar chart."),
     click.Option(["--quiet"], is_flag=True, help="No progress bar."),
 ]  # fmt: skip

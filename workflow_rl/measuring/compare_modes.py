@@ -42,6 +42,9 @@ from workflow_rl.training.config import (
 )
 from workflow_rl.training.learning_curve import running_mean
 from workflow_rl.training.options import (
+    COUNT,
+    EPISODES,
+    PATH,
     FiniteRange,
     chosen_env,
     env_options,
@@ -255,39 +258,37 @@ def _fastest_option(*names: str, **settings: Any) -> click.Option:
     return plain_option(*names, **settings)
 
 
-_COUNT = click.IntRange(min=1)
-
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--modes", "names"], multiple=True, metavar="MODE",
                  help="sync, async, lag-N (collects while learning, with the weights of exactly N "
                       f"updates ago), lag-N-vtrace, or a preset: {', '.join(PRESETS)}. May be "
                       f"given again.  [default: {', '.join(DEFAULT_MODES[:3])} and the presets; "
                       "none with --envs-per-actor]"),
-    click.Option(["--envs-per-actor"], type=_COUNT, multiple=True, metavar="K",
+    click.Option(["--envs-per-actor"], type=EPISODES, multiple=True, metavar="K",
                  help="Measure ALF's table for actors of K envs. May be given again."),
-    click.Option(["--n-actors", "n_workers"], type=_COUNT, metavar="N",
+    click.Option(["--n-actors", "n_workers"], type=EPISODES, metavar="N",
                  help="Worker processes.  [default: one a core; sync without the compiled "
                       "simulator: one an env]"),
-    click.Option(["--n-envs"], type=_COUNT, default=24, show_default=True, metavar="N",
+    click.Option(["--n-envs"], type=EPISODES, default=24, show_default=True, metavar="N",
                  help="Environments of every mode."),
-    click.Option(["--seeds", "n_seeds"], type=_COUNT, default=3, show_default=True, metavar="N",
+    click.Option(["--seeds", "n_seeds"], type=EPISODES, default=3, show_default=True, metavar="N",
                  help="Runs of every mode, with seeds 0 to N - 1; medians are reported."),
-    click.Option(["--total-episodes"], type=_COUNT, metavar="N",
+    click.Option(["--total-episodes"], type=COUNT, metavar="N",
                  help="Episodes of every run.  [default: the trainers']"),
-    click.Option(["--total-steps"], type=_COUNT, metavar="N",
+    click.Option(["--total-steps"], type=COUNT, metavar="N",
                  help="Env steps of every run, instead of episodes."),
-    click.Option(["--episodes-per-update"], type=_COUNT, metavar="N",
+    click.Option(["--episodes-per-update"], type=EPISODES, metavar="N",
                  help="Of the modes that collect complete episodes.  [default: the trainers']"),
     click.Option(["--target-return"], type=FiniteRange(), show_default="CAGE-2: -60",
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
     *env_options(plain_option),
     *guest_options(_fastest_option),
-    click.Option(["--run-root"], type=click.Path(path_type=Path), metavar="FOLDER",
+    click.Option(["--run-root"], type=PATH, metavar="FOLDER",
                  help="Keep all run folders here.  [default: they are deleted]"),
-    click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
+    click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
                  help="Write the tables, every seed's figures included."),
-    click.Option(["--png", "png_path"], type=click.Path(path_type=Path), metavar="FILE",
+    click.Option(["--png", "png_path"], type=PATH, metavar="FILE",
                  help="Draw the modes' returns against episodes and against wall time."),
     click.Option(["--quiet"], is_flag=True, help="No progress bar."),
 ]  # fmt: skip

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
 from workflow_rl.output_files import require_writable
 from workflow_rl.training.learning_curve import learning_curve_figure
-from workflow_rl.training.options import FiniteRange
+from workflow_rl.training.options import PATH, FiniteRange
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
 @click.option(
     "--from",
@@ -27,7 +27,7 @@ from workflow_rl.training.options import FiniteRange
 @click.option("--to", "end", type=FiniteRange(min=0), metavar="S", help="Where they end.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one; "
     "timeline.png beside the first trace]",

@@ -16,9 +16,12 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.output_files import read_text
 
 UPDATES_SHOWN = 2
 ZOOM = 100
+MOST_BYTES = 2**28  # --trace stops long before.
+LATEST = 1e9  # Seconds.
 COLUMNS = 1600  # Of pixels, in a bar.
 BUSY = (Activity.STEPPING, Activity.ACTING, Activity.PLAYING, Activity.RESETTING)
 COLOURS = {
@@ -87,7 +90,7 @@ class RunTrace(NamedTuple):
 def read_trace(path: Path) -> RunTrace:
     """A file that --trace wrote. Raises TraceError."""
     try:
-        trace = json.loads(path.read_text(encoding="utf-8"))
+        trace = json.loads(read_text(path, MOST_BYTES))
         name_of: dict[int, str] = {}
         spans: dict[int, list[tuple[float, float, int]]] = {}
         for event in trace["traceEvents"]:
@@ -96,15 +99,18 @@ def read_trace(path: Path) -> RunTrace:
             elif event["ph"] == "X":
                 activity = Activity[event["name"].upper()]
                 span = (event["ts"] / 1e6, (event["ts"] + event["dur"]) / 1e6, activity)
+                if not 0 <= span[0] <= span[1] <= LATEST:
+                    raise ValueError(f"a span from {span[0]} to {span[1]} s")
                 spans.setdefault(event["tid"], []).append(span)
-        rows = {name_of[tid]: _spans(sorted(of_row)) for tid, of_row in spans.items()}
+        rows = {str(name_of[tid]): _spans(sorted(of_row)) for tid, of_row in spans.items()}
+        about = dict(trace.get("otherData", {}))
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TraceError(f"{path} is not a trace: give a file that --trace wrote") from None
     if not rows:
         raise TraceError(f"{path} is a trace in which nothing happens")
-    return RunTrace(path, trace.get("otherData", {}), rows)
+    return RunTrace(path, about, rows)
 
 
 def _spans(of_row: Sequence[tuple[float, float, int]]) -> Spans:

@@ -12,7 +12,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.training.options import EnvArg
+from workflow_rl.training.options import EPISODES, SECONDS, EnvArg
 
 SEEDS = (0, 1, 2)
 
@@ -27,7 +27,7 @@ SEEDS = (0, 1, 2)
 )
 @click.option(
     "--steps",
-    type=click.IntRange(min=1),
+    type=EPISODES,
     default=1000,
     show_default=True,
     metavar="N",
@@ -35,7 +35,7 @@ SEEDS = (0, 1, 2)
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=20.0,
     show_default=True,
     metavar="X",

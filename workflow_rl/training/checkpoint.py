@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
+import re
+import zipfile
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +15,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.archive import read_archive
 from agents.distributions import Actions, Distribution
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo import saved_distribution
+from agents.ppo_config import mistyped
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.training.seal import is_intact, sealed
 
 FORMAT = 2
+# All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
+_NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
 RECENT_EPISODES = 300
 
 
@@ -78,10 +85,14 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingState:
-        """The inverse of `to_dict`."""
-        recent = deque(values["recent_returns"], maxlen=RECENT_EPISODES)
+        """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
+        recent = deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES)
         slots = [_slot(*slot[-2:]) for slot in values["slots"]]
-        return cls(**{**values, "recent_returns": recent, "slots": slots})
+        state = cls(**{**values, "recent_returns": recent, "slots": slots})
+        if wrong := mistyped(state).keys() - {"best_score"}:  # Which begins as -inf.
+            raise ValueError(f"{min(wrong)} is no number")
+        state.best_score = float(state.best_score)
+        return state
 
 
 def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
@@ -132,10 +143,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}")
     try:
-        archive = path.read_bytes()
-        if not is_intact(archive):
-            raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+        archive = _readable(path)
         content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+        _require_no_larger(content, len(archive))
         if content["format"] != FORMAT:
             raise CheckpointError(
                 f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"
@@ -143,14 +153,67 @@ def load_checkpoint(path: Path) -> Checkpoint:
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun(values, distribution) for values in content["policies"]]
-        run_id = content.get("run_id", "")
-        return Checkpoint(content["config"], content["agent"], training, begun, run_id)
+        run_id = str(content.get("run_id", ""))
+        return Checkpoint(dict(content["config"]), dict(content["agent"]), training, begun, run_id)
+    except CheckpointError:
+        raise
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except Exception:  # Whatever somebody else's file makes of its reader.
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+
+
+def _readable(path: Path) -> bytes:
+    """The file, if torch can be left to read it: whole, and naming no more than tensors."""
+    try:
+        archive = read_archive(path)
+        if is_intact(archive):
+            with zipfile.ZipFile(io.BytesIO(archive)) as members:
+                (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
+                pickled = members.read(name)
+            codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
+            named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
+            if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
+                return archive
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
+    raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+
+
+def _require_no_larger(content: Any, n_bytes: int) -> None:
+    """Raises ValueError if what was read has more values than the file has bytes: lists that refer
+    to one another many times over, or a tensor of one number that passes for a million."""
+    left, values = n_bytes, [content]
+    while values:
+        value = values.pop()
+        left -= value.nbytes if isinstance(value, torch.Tensor) else 1
+        if left < 0:
+            raise ValueError("it unpacks to more than it holds")
+        if isinstance(value, dict):
+            values += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            values += value
+
+
+def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
+    """Raises CheckpointError if the config's networks are not those of the weights: before any are
+    made, which can take a machine's memory."""
+    try:
+        weights = checkpoint.agent["network"]
+        last = f"actor.{2 * len(checkpoint.config['ppo']['hidden_sizes'])}.weight"
+        sizes = [
+            weights[name].shape[0]
+            for name in weights
+            if name.startswith("actor.") and name.endswith(".weight") and name != last
+        ]
+        same = last in weights and sizes == list(checkpoint.config["ppo"]["hidden_sizes"])
+        finite = not any(tensor.isnan().any() for tensor in weights.values())
+    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError):
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+    if not same:
+        raise CheckpointError(f"{path} has a network of another shape than its config says")
+    if not finite:
+        raise CheckpointError(f"{path} has weights that are no numbers")
 
 
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:

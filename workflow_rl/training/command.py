@@ -14,6 +14,7 @@ from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
+from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import require_writable
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.training.options import (
@@ -57,6 +58,7 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
             run_path = _path_to_resume(options)
             resumed = _checkpoint_to_resume(mode, run_path)
             config = _resumed_config(resumed, run_path, options)
+            require_harmless(config.environment)
         config = dataclasses.replace(config, device=usable_device(config.device))
         warn_if_results_vary(config)
         if options["dry_run"]:
@@ -80,6 +82,8 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
         )
     except ConfigError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.field_name)) from None
+    except InvalidEnvironmentError as error:
+        raise click.UsageError(f"--resume {run_path}: {error}") from None
     except (RunDirError, CheckpointError) as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
@@ -148,9 +152,15 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
 
 
 def _checkpoint_to_begin_with(path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
+    from workflow_rl.training.checkpoint import (
+        checkpoint_path,
+        load_checkpoint,
+        require_own_shape,
+    )
 
-    return load_checkpoint(checkpoint_path(path))
+    checkpoint = load_checkpoint(checkpoint_path(path))
+    require_own_shape(checkpoint, path)
+    return checkpoint
 
 
 def _path_to_resume(options: dict[str, Any]) -> Path:
@@ -169,9 +179,10 @@ def _path_to_resume(options: dict[str, Any]) -> Path:
 
 
 def _checkpoint_to_resume(mode: Mode, run_path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import load_checkpoint
+    from workflow_rl.training.checkpoint import load_checkpoint, require_own_shape
 
     checkpoint = load_checkpoint(run_path / "checkpoint.pt")
+    require_own_shape(checkpoint, run_path / "checkpoint.pt")
     its_mode = checkpoint.config.get("mode")
     if its_mode != mode:
         raise click.UsageError(
@@ -184,7 +195,7 @@ def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, A
     """The run's own config, with what the command line changes of it."""
     try:
         config = TrainConfig.from_dict(checkpoint.config)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise click.UsageError(
             f"--resume {run_path}: its config is not one of this version of the package"
         ) from None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from agents.ppo_config import PPOConfig
+from agents.ppo_config import PPOConfig, mistyped
 from workflow_rl.collection.env_batch import Env
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -29,6 +29,21 @@ MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
 BATCHINGS = ("exact-lag", "whole-batches", "first-come")
 WHEN_FULL = ("wait", "drop")
+
+# More has never been meant: it would fill the memory, or start processes without end.
+LARGEST: dict[str, int] = {
+    "n_envs": 1_000_000,
+    "n_workers": 4096,
+    "envs_per_worker": 1_000_000,
+    "episodes_per_update": 1_000_000,
+    "steps_per_update": 100_000_000,
+    "num_steps_per_env": 1_000_000,
+    "num_batches_to_accumulate": 10_000,
+    "eval_episodes": 1_000_000,
+    "learner_threads": 1024,
+    "worker_timeout": 1_000_000,
+    "slow_worker_ms": 1_000_000,
+}
 
 # What a resumed run may be given anew, n_envs only if its rollouts are so many complete episodes:
 # others depend on how many envs there are. None of it changes the weights the run ends with, but
@@ -118,12 +133,16 @@ class TrainConfig:
     make_env: Callable[..., Env] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        for name, expected in mistyped(self).items():
+            raise ConfigError(name, f"{getattr(self, name)!r} is not {expected}")
         if self.mode not in MODES:
             raise ConfigError("mode", f"{self.mode!r} is not one of {', '.join(MODES)}")
+        for name, largest in LARGEST.items():
+            _require_at_most(largest, name, getattr(self, name))
         object.__setattr__(self, "env_args", dict(self.environment.args))
         try:
             json.dumps(self.env_args)
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
         if not isinstance(self.ppo, PPOConfig):
             object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
@@ -339,6 +358,11 @@ def default_ppo(environment: Environment, **given: Any) -> PPOConfig:
 def _require_at_least(minimum: int, name: str, value: int) -> None:
     if value < minimum:
         raise ConfigError(name, f"{value} is too small: it must be {minimum} or greater")
+
+
+def _require_at_most(maximum: int, name: str, value: float | None) -> None:
+    if value is not None and value > maximum:
+        raise ConfigError(name, f"{value} is too large: it must be {maximum} or less")
 
 
 def workers_for(

@@ -30,8 +30,14 @@ from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
-from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    read_text,
+    require_writable,
+    require_writable_folder,
+    write_text,
+)
 from workflow_rl.training.config import usable_cores
+from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SECONDS, SEED
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,9 @@ def _trained_env(args: Sequence[str]) -> str:
     for path in map(Path, args):
         try:
             if (path / "config.json").is_file():
-                config = json.loads((path / "config.json").read_text())
+                from workflow_rl.training.run_dir import MOST_OF_CONFIG
+
+                config = json.loads(read_text(path / "config.json", MOST_OF_CONFIG))
             elif path.is_file() and path.suffix == ".pt":
                 from workflow_rl.training.checkpoint import load_checkpoint
 
@@ -180,30 +188,30 @@ def _trained_env(args: Sequence[str]) -> str:
             else:
                 continue
             return str(config.get("env", DEFAULT_ENV))
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             continue  # Whoever reads it next says what is wrong with it.
     return DEFAULT_ENV
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Argument(["run_or_checkpoint"], type=click.Path(path_type=Path)),
+    click.Argument(["run_or_checkpoint"], type=PATH),
     click.Option(["--which"], type=click.Choice(["best", "latest"]),
                  help="Checkpoint of a run folder.  [default: best if there is one]"),
     click.Option(["--stochastic"], is_flag=True,
                  help="Sample the policy's actions, as in training, instead of its likeliest."),
-    click.Option(["--episodes"], type=click.IntRange(min=1), default=100, show_default=True,
+    click.Option(["--episodes"], type=EPISODES, default=100, show_default=True,
                  metavar="N", help="Episodes."),
-    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="The same seed gives the same scores, whatever the number of workers."),
-    click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
+    click.Option(["--n-workers"], type=PROCESSES, metavar="N",
                  help="Worker processes.  [default: one a core]"),
-    click.Option(["--worker-timeout"], type=click.FloatRange(min=0, min_open=True), default=60.0,
+    click.Option(["--worker-timeout"], type=SECONDS, default=60.0,
                  show_default=True, metavar="X",
                  help="Seconds within which a worker must have played an episode."),
-    click.Option(["--json", "json_path"], type=click.Path(path_type=Path), metavar="FILE",
+    click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
                  help="Where to write the scores.  [default: evaluation.json in the run folder, if "
                       "its default checkpoint is scored with its likeliest actions]"),
-    click.Option(["--video"], type=click.Path(path_type=Path), metavar="FOLDER",
+    click.Option(["--video"], type=PATH, metavar="FOLDER",
                  help="Record the first episode as an mp4, where the environment draws pictures."),
     click.Option(["--quiet"], is_flag=True, help="No progress bar."),
 ]  # fmt: skip

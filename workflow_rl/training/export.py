@@ -19,6 +19,7 @@ from workflow_rl.collection.environment import (
     guests,
 )
 from workflow_rl.output_files import replacing, require_writable
+from workflow_rl.training.options import PATH
 
 Write = Callable[[PolicyParameters, Environment, Path], None]
 
@@ -86,7 +87,7 @@ FORMATS: dict[str, Write] = {
 
 
 @click.command()
-@click.argument("agent", type=click.Path(path_type=Path))
+@click.argument("agent", type=PATH)
 @click.option(
     "--format",
     "format_",
@@ -98,7 +99,7 @@ FORMATS: dict[str, Write] = {
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     metavar="PATH",
     help="The file, or for cage2 the new or empty folder, to write.",

@@ -77,7 +77,7 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
-    except (RuntimeError, KeyError, ValueError):
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError):
         raise CheckpointError(
             f"{path} does not fit its config: the networks have another shape"
         ) from None
@@ -86,9 +86,10 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
 def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
     try:
         agent.load_policy(checkpoint.agent)
-    except (RuntimeError, KeyError, ValueError) as error:
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
-        why = reasons.get(type(error), f"it has no {error.args[0]}")
+        missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+        why = reasons.get(type(error), missing)
         raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +17,7 @@ from agents.numpy_policy import ACTIVATIONS, FORWARD
 from agents.ppo_config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
 from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.collection.gymnasium_env import SETTINGS
-from workflow_rl.training.config import BATCHINGS, DEVICES, WHEN_FULL, TrainConfig
+from workflow_rl.training.config import BATCHINGS, DEVICES, LARGEST, WHEN_FULL, TrainConfig
 from workflow_rl.training.presets import PRESETS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,7 +36,37 @@ class GroupedOption(click.Option):
         super().__init__(*args, **kwargs)
 
 
-class GroupedCommand(click.Command):
+@contextlib.contextmanager
+def one_line() -> Iterator[None]:
+    """In here an error of the user is a single line, whatever they gave."""
+    try:
+        yield
+    except click.UsageError as error:
+        message = error.format_message()
+        words = " ".join(message.split())
+        clear = "".join(
+            one if one.isprintable() else one.encode("unicode_escape").decode() for one in words
+        )
+        if clear == message:
+            raise
+        raise click.UsageError(clear, error.ctx) from None
+
+
+class ClearCommand(click.Command):
+    """A command whose errors are of one line each."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Click's."""
+        with one_line():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click's."""
+        with one_line():
+            return super().invoke(ctx)
+
+
+class GroupedCommand(ClearCommand):
     """A command whose --help lists its options heading by heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -80,11 +112,36 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class UsablePath(click.Path):
+    """A path of a file or folder, there or not: one that the system can look up, and no pipe or
+    device, which would be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return path
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self.fail(f"{path!s:.200} cannot be used: {reason}", param, ctx)
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            self.fail(f"{path} is neither a file nor a folder", param, ctx)
+        return path
+
+
 POSITIVE = FiniteRange(min=0, min_open=True)
 NOT_NEGATIVE = FiniteRange(min=0)
 SHARE = FiniteRange(0, 1)
 SEED = click.IntRange(0, 2**63 - 1)
 COUNT = click.IntRange(min=1)
+EPISODES = click.IntRange(1, 1_000_000)
+PROCESSES = click.IntRange(1, LARGEST["n_workers"])
+SECONDS = FiniteRange(0, LARGEST["worker_timeout"], min_open=True)
+PATH = UsablePath()
 
 
 class EnvArg(click.ParamType):
@@ -104,7 +161,7 @@ class EnvArg(click.ParamType):
             return key, text == "True"
         try:
             return key, json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return key, text
 
 
@@ -191,14 +248,14 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--learner-threads", type=COUNT,
                help="CPU threads the agent learns with, half of them for the actor and half for "
                     "the critic. 1, 2 and 3 give the same results; more round otherwise."),
-        option("--run-dir", type=click.Path(path_type=Path),
+        option("--run-dir", type=PATH,
                show_default="runs/<time>-<mode>-<red agent or environment>",
                help="Where the run is kept: a new or empty folder."),
-        option("--resume", type=click.Path(path_type=Path), is_flag=False,
+        option("--resume", type=PATH, is_flag=False,
                flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
                help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
                     "past its end with a larger --total-episodes or --total-steps."),
-        option("--init-from", type=click.Path(path_type=Path), metavar="RUN",
+        option("--init-from", type=PATH, metavar="RUN",
                help="Begin with the agent of a run folder or checkpoint, untrained otherwise."),
         option("--checkpoint-every", type=COUNT,
                help="Updates between checkpoints."),
@@ -210,7 +267,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="After training, evaluate with so many episodes (CAGE-2: in each cell of "
                     "the official protocol)."),
-        option("--trace", type=click.Path(path_type=Path), metavar="FILE",
+        option("--trace", type=PATH, metavar="FILE",
                help="Record what every worker and the learner do when, in a file that Perfetto, "
                     "chrome://tracing and plot --timeline open: of the run's beginning, if all of "
                     "it would be more than 50 MB."),

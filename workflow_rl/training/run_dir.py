@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from agents.trajectory import Trajectory
-from workflow_rl.output_files import remove_unfinished, replacing, write_text
+from workflow_rl.output_files import read_text, remove_unfinished, replacing, write_text
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.event_file import EventFile
@@ -60,6 +60,10 @@ METRICS = (
     "skipped_episodes",
 )
 
+NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
+"""Columns without which nothing can be drawn nor gone on with."""
+MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
+"""Bytes; a larger file is not one of ours."""
 
 RUN_FILE = "run_id"
 """By which a folder and its checkpoints know each other; locked while a process trains there."""
@@ -256,24 +260,42 @@ def kept_name(update: int) -> str:
 def read_config(path: Path) -> TrainConfig:
     """A run's config. Raises RunDirError."""
     try:
-        return TrainConfig.from_dict(json.loads((path / "config.json").read_text()))
+        return TrainConfig.from_dict(json.loads(read_text(path / "config.json", MOST_OF_CONFIG)))
     except FileNotFoundError:
         raise RunDirError(f"{path} is not a run folder: it has no config.json") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{path / 'config.json'} cannot be read: {error}") from None
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """A finished run's summary. Raises RunDirError."""
+    try:
+        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        return {**summary, "wall_seconds": float(summary["wall_seconds"])}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
     """A run's metrics.csv, one dict an update, complete rows only. Raises RunDirError."""
     try:
-        with (path / "metrics.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if None not in row.values()]
-        return [{name: _number(value) for name, value in row.items()} for row in rows]
+        reader = csv.DictReader(read_text(path / "metrics.csv", MOST_OF_METRICS).splitlines())
+        if missing := NEEDED.difference(reader.fieldnames or ()):
+            raise ValueError(f"it has no column {min(missing)}")
+        rows = [row for row in reader if None not in row.values()]
+        return [{name: _number(name, value) for name, value in row.items()} for row in rows]
     except FileNotFoundError:
         raise RunDirError(f"{path} is not a run folder: it has no metrics.csv") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise RunDirError(f"{path / 'metrics.csv'} cannot be read: {error}") from None
 
 
-def _number(text: str) -> float:
-    return int(text) if text.isdigit() else float(text)
+def _number(name: str, text: Any) -> float:
+    if not isinstance(text, str):  # What stands behind the last column.
+        raise ValueError("a row has more columns than the heading")
+    number = int(text) if text.isdigit() else float(text)
+    # Where no episode ended there is no mean return.
+    is_missing = name == "return_mean" and math.isnan(number)
+    if name in NEEDED and not is_missing and not -(2**63) < number < 2**63:
+        raise ValueError(f"{name} is {text:.50}")
+    return number

@@ -20,12 +20,18 @@ from workflow_rl.collection.environment import (
     guests,
     make_environment,
 )
-from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, flattener, unflattener
+from workflow_rl.collection.gymnasium_env import (
+    GymnasiumEnvironment,
+    flattener,
+    require_harmless,
+    unflattener,
+)
 from workflow_rl.training.checkpoint import (
     Checkpoint,
     CheckpointError,
     checkpoint_path,
     load_checkpoint,
+    require_own_shape,
 )
 from workflow_rl.training.config import TrainConfig
 
@@ -37,6 +43,7 @@ def load_policy(path: Path, greedy: bool = True) -> NumpyPolicy:
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
     """Its actor. Raises CheckpointError, naming `path`."""
+    require_own_shape(checkpoint, path)
     try:
         ppo, weights = checkpoint.config["ppo"], checkpoint.agent["network"]
         distribution = saved_distribution(checkpoint.agent)
@@ -87,11 +94,30 @@ def saved_path(source: Path, which: str | None = None) -> Path:
     return checkpoint_path(source, which)
 
 
-def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> SavedAgent:
+def load_saved(
+    source: Path,
+    which: str | None = None,
+    greedy: bool = True,
+    env: Callable[..., Any] | None = None,
+) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
-    Raises CheckpointError.
+    env: the function that makes its environment; without, what the file names has to be harmless,
+    see `require_harmless`. Raises CheckpointError.
     """
+    agent = _load(source, which, greedy)
+    if env is not None:
+        environment = agent.environment
+        own = GymnasiumEnvironment(environment.env_id, environment.args, env)
+        return agent._replace(environment=own)
+    try:
+        require_harmless(agent.environment)
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{source}: {error}") from None
+    return agent
+
+
+def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
     path = saved_path(source, which)
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
@@ -149,9 +175,7 @@ def load_agent(
     made the environment of the run, if it was no module's. Raises CheckpointError, and
     InvalidEnvironmentError if the environment cannot be made.
     """
-    policy, environment = load_saved(Path(path), greedy=greedy)
-    if env is not None:
-        environment = GymnasiumEnvironment(environment.env_id, environment.args, env)
+    policy, environment = load_saved(Path(path), greedy=greedy, env=env)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

@@ -95,7 +95,7 @@ class CyborgEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(len(ACTION_NAMES))
         self.red_agent = red_agent
         self.max_steps = max_steps
-        self._simulator = _make_simulator(simulator)
+        self._simulator = _make_simulator(simulator, max_steps)
         self._episode_red_agent = red_agent
         self._steps_left = 0
 
@@ -228,14 +228,14 @@ def _check_red_agent(name: str) -> None:
         raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENTS)}")
 
 
-def _make_simulator(name: str) -> Simulator:
+def _make_simulator(name: str, max_steps: int) -> Simulator:
     if name == "cyborg-upstream":
         return _upstream_simulator()
     if name == "cyborg-stock":
         return _stock_simulator()
     if name == "compiled":
         compiled = importlib.import_module("workflow_rl.cage2.compiled.simulator")
-        simulator: Simulator = compiled.CompiledSimulator()
+        simulator: Simulator = compiled.CompiledSimulator(max_steps)
         return simulator
     return SpedUpSimulator()
 

@@ -31,6 +31,7 @@ MIXTURES = {
 """What every episode draws its red agent from. Little is to be learned from one that sleeps."""
 
 RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
+MOST_STEPS = 1_000_000
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 
 
@@ -61,7 +62,7 @@ class Cage2:
             ("observation", OBSERVATIONS),
             ("actions", ACTION_SETS),
         ):
-            if getattr(self, name) not in choices:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in choices:
                 raise InvalidEnvironmentError(
                     name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
                 )
@@ -71,15 +72,15 @@ class Cage2:
             )
         if type(self.max_steps) is not int:
             raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
-        if self.max_steps < 1:
+        if not 1 <= self.max_steps <= MOST_STEPS:
             raise InvalidEnvironmentError(
-                "max_steps", f"{self.max_steps} is too small: it must be 1 or greater"
+                "max_steps", f"{self.max_steps} is not from 1 to {MOST_STEPS}"
             )
         if not isinstance(self.opening, list | tuple):
             raise InvalidEnvironmentError("opening", f"{self.opening!r} is no list of actions")
         object.__setattr__(self, "opening", tuple(self.opening))
         for name in self.opening:
-            if name not in ACTION_NAMES:
+            if not isinstance(name, str) or name not in ACTION_NAMES:
                 raise InvalidEnvironmentError("opening", f"{name!r} is no action of Blue's")
         if len(self.opening) >= self.max_steps:
             raise InvalidEnvironmentError(
@@ -136,7 +137,7 @@ class Cage2:
             from workflow_rl.cage2.cyborg_env import CyborgEnv
 
             try:
-                env = CyborgEnv(max_steps=1, simulator=self.simulator)
+                env = CyborgEnv(max_steps=self.max_steps, simulator=self.simulator)
                 env.reset(seed=0)
                 env.step(0)
             except (ImportError, RuntimeError) as error:

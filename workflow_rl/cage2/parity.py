@@ -18,8 +18,11 @@ from tqdm import tqdm
 from agents.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.cyborg_network import cyborg_network
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.options import STEPS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.training.config import usable_cores
+from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SEED
 
 if TYPE_CHECKING:
     from agents.numpy_policy import Actor
@@ -35,6 +38,13 @@ MIXTURES = {
         "Decoy": 0.15,
         "Restore": 0.1,
     },
+}
+# They fill a network with what nothing ever takes away: for long episodes, and if asked for.
+HOARDERS = {
+    "decoys-only": {"Decoy": 1.0},
+    # CybORG sets up any number of these on one host.
+    "stacked-decoys": {"DecoyVsftpd": 1.0},
+    "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
 }
 CHECKPOINT = "checkpoint"
 BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)
@@ -98,8 +108,9 @@ class PolicyAgent:
 
 
 def make_blue_agent(name: str) -> ScriptedAgent:
-    """One of `BLUE_AGENTS`."""
-    return MixedAgent(MIXTURES[name]) if name in MIXTURES else make_scripted_agent(name)
+    """One of `BLUE_AGENTS` or `HOARDERS`."""
+    mixture = {**MIXTURES, **HOARDERS}.get(name)
+    return make_scripted_agent(name) if mixture is None else MixedAgent(mixture)
 
 
 class LockStep:
@@ -121,7 +132,7 @@ class LockStep:
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
         self._env = CyborgEnv(simulator=simulator, max_steps=max_steps)
-        self._compiled = CompiledSimulator()
+        self._compiled = CompiledSimulator(max_steps)
         self._compiled_network = compiled_network
         self.networks = networks
 
@@ -248,28 +259,29 @@ def _first_differences(
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--episodes"], type=click.IntRange(min=1), default=100, show_default=True,
+    click.Option(["--episodes"], type=EPISODES, default=100, show_default=True,
                  metavar="N", help="Episodes of each red agent against each blue one."),
-    click.Option(["--seed"], type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="Seed of the first episode; each next has the next."),
     click.Option(["--red-agent", "red_agents"], type=click.Choice(RED_AGENTS), multiple=True,
                  default=RED_AGENTS, help="Only this one; may be given again.  "
                                           "[default: all three]"),
-    click.Option(["--blue", "blues"], type=click.Choice((*BLUE_AGENTS, CHECKPOINT)), multiple=True,
-                 help="Only this one; may be given again.  [default: all, checkpoint only if "
-                      "there is one]"),
-    click.Option(["--checkpoint"], type=click.Path(path_type=Path),
+    click.Option(["--blue", "blues"], multiple=True,
+                 type=click.Choice((*BLUE_AGENTS, *HOARDERS, CHECKPOINT)),
+                 help="Only this one; may be given again.  [default: all but "
+                      f"{', '.join(HOARDERS)}; checkpoint only if there is one]"),
+    click.Option(["--checkpoint"], type=PATH,
                  help="Run folder or checkpoint file of --blue checkpoint; its policy samples."),
-    click.Option(["--max-steps"], type=click.IntRange(min=1), default=100, show_default=True,
+    click.Option(["--max-steps"], type=STEPS, default=100, show_default=True,
                  metavar="N", help="Length of an episode in steps."),
-    click.Option(["--network-episodes"], type=click.IntRange(min=0), default=0, show_default=True,
-                 metavar="N",
+    click.Option(["--network-episodes"], type=click.IntRange(0, 1_000_000), default=0,
+                 show_default=True, metavar="N",
                  help="In the first N episodes of each pair, also compare the simulated networks "
                       "at every step: sessions by host and privilege, processes, ports, what Red "
                       "knows, random numbers drawn. A tenth of the speed."),
     click.Option(["--stock-simulator"], is_flag=True,
                  help="Against csle-cyborg without the speed-ups; slower."),
-    click.Option(["--n-workers"], type=click.IntRange(min=1), metavar="N",
+    click.Option(["--n-workers"], type=PROCESSES, metavar="N",
                  help="Processes.  [default: one a core]"),
     click.Option(["--quiet"], is_flag=True, help="No progress bar."),
 ]  # fmt: skip
@@ -297,7 +309,7 @@ def parity(**options: Any) -> None:
     simulator = "cyborg-stock" if options["stock_simulator"] else "cyborg"
     n_workers = min(options["n_workers"] or usable_cores(), len(shares))
     # Compiled here, once, the simulator is there for all processes.
-    _first_difference(shares[0]._replace(seeds=seeds[:1]), simulator, 1)
+    Cage2(simulator="compiled", max_steps=max_steps).check()
     start = time.perf_counter()
     first: dict[tuple[str, str], Difference | None] = {}
     n_played = n_networks_played = 0

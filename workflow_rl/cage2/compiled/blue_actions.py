@@ -13,7 +13,7 @@ from workflow_rl.cage2.compiled.hosts import (
 )
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.random import randbelow
-from workflow_rl.cage2.compiled.state import CYBORG_FAILS, KIND, NONE, PRIVILEGED, SHELL
+from workflow_rl.cage2.compiled.state import CYBORG_FAILS, KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     ANALYSE,
     BLUE_IS_PRIVILEGED,
@@ -73,10 +73,10 @@ def stop_process(s: Any, host: int, pid: int) -> None:
     """`StopProcess.kill_process`, for a PID that was caught."""
     if host == OT_HOST and pid == OT_PID and s.ot_running:
         return
-    previous, process = NONE, int(s.first_process[host])
-    while process != NONE and s.processes[process].pid != pid:
+    previous, process = NO_PROCESS, int(s.first_process[host])
+    while process != NO_PROCESS and s.processes[process].pid != pid:
         previous, process = process, int(s.processes[process].next)
-    if process == NONE or s.processes[process].kind & PRIVILEGED:
+    if process == NO_PROCESS or s.processes[process].kind & PRIVILEGED:
         return
     kind = int(s.processes[process].kind)
     remove_process(s, host, process, previous)

@@ -24,7 +24,7 @@ class CompiledEnvs:
     def __init__(self, max_steps: int, n_envs: int) -> None:
         self.n_envs = n_envs
         self._max_steps = max_steps
-        self._simulator = Simulator(n_envs)
+        self._simulator = Simulator(n_envs, max_steps)
         self._steps_left = np.zeros(n_envs, np.int64)
 
     @property

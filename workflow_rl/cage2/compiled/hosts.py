@@ -11,8 +11,8 @@ from workflow_rl.cage2.compiled.random import randbelow
 from workflow_rl.cage2.compiled.state import (
     KIND,
     MAX_PORTS,
-    MAX_PROCESSES,
     NO_ERROR,
+    NO_PROCESS,
     NONE,
     SHELL,
     SSH,
@@ -61,7 +61,7 @@ def has_pid(s: Any, host: int, pid: int) -> bool:
 def has_added_pid(s: Any, host: int, pid: int) -> bool:
     """Whether a process that was not there at the start has this PID."""
     process = s.first_process[host]
-    while process != NONE:
+    while process != NO_PROCESS:
         if s.processes[process].pid == pid:
             return True
         process = s.processes[process].next
@@ -82,18 +82,18 @@ def add_process(s: Any, host: int, kind: int) -> int:
     """`Host.add_process`, at the end of the host's list; returns the PID."""
     pid = draw_pid(s, host)
     process = int(s.free_process)
-    if process != NONE:
+    if process != NO_PROCESS:
         s.free_process = s.processes[process].next
-    elif s.n_processes < MAX_PROCESSES:
-        process = int(s.n_processes)
-        s.n_processes = process + 1
+    elif s.n_processes < len(s.processes) - 1:
+        process = int(s.n_processes) + 1
+        s.n_processes = process
     else:
         s.error = TOO_MANY_PROCESSES
         return pid
     s.processes[process].pid = pid
     s.processes[process].kind = kind
-    s.processes[process].next = NONE
-    if s.first_process[host] == NONE:
+    s.processes[process].next = NO_PROCESS
+    if s.first_process[host] == NO_PROCESS:
         s.first_process[host] = process
     else:
         s.processes[s.last_process[host]].next = process
@@ -103,13 +103,13 @@ def add_process(s: Any, host: int, kind: int) -> int:
 
 @compiled
 def remove_process(s: Any, host: int, process: int, previous: int) -> None:
-    """Take a process, which `previous` comes before (or NONE), from the host's list."""
+    """Take a process, which `previous` comes before (or NO_PROCESS), from the host's list."""
     following = s.processes[process].next
-    if previous == NONE:
+    if previous == NO_PROCESS:
         s.first_process[host] = following
     else:
         s.processes[previous].next = following
-    if following == NONE:
+    if following == NO_PROCESS:
         s.last_process[host] = previous
     s.processes[process].next = s.free_process
     s.free_process = process
@@ -118,11 +118,11 @@ def remove_process(s: Any, host: int, process: int, previous: int) -> None:
 @compiled
 def remove_all_processes(s: Any, host: int) -> None:
     """Take all that was added since the start."""
-    if s.first_process[host] != NONE:
+    if s.first_process[host] != NO_PROCESS:
         s.processes[s.last_process[host]].next = s.free_process
         s.free_process = s.first_process[host]
-        s.first_process[host] = NONE
-        s.last_process[host] = NONE
+        s.first_process[host] = NO_PROCESS
+        s.last_process[host] = NO_PROCESS
 
 
 @compiled
@@ -131,7 +131,7 @@ def is_using_port(s: Any, host: int, port: int) -> bool:
     if LISTENING_PORTS[host] >> port & 1:
         return True
     process = s.first_process[host]
-    while process != NONE:
+    while process != NO_PROCESS:
         kind = s.processes[process].kind & KIND
         if kind < N_DECOYS:
             if DECOY_PORT[kind] == port:
@@ -144,35 +144,45 @@ def is_using_port(s: Any, host: int, port: int) -> bool:
 
 @compiled
 def first_decoy_on_port(s: Any, host: int, port: int) -> int:
-    """The first decoy in the host's list that listens on a port, or NONE."""
+    """The first decoy in the host's list that listens on a port, or NO_PROCESS."""
     process = s.first_process[host]
-    while process != NONE:
+    while process != NO_PROCESS:
         kind = s.processes[process].kind & KIND
         if kind < N_DECOYS and DECOY_PORT[kind] == port:
             return process
         process = s.processes[process].next
-    return NONE
+    return NO_PROCESS
 
 
 @compiled
 def red_session(s: Any, host: int, index: int) -> int:
     """The process of Red's session on a host, counted from 0 in the order of `State.sessions`."""
     process = s.first_process[host]
-    while process != NONE:
+    while process != NO_PROCESS:
         if s.processes[process].kind & KIND >= SHELL:
             if index == 0:
                 return process
             index -= 1
         process = s.processes[process].next
-    return NONE
+    return NO_PROCESS
+
+
+@compiled
+def row_of_bits(s: Any, host: int) -> int:
+    """Where in `port_bits` the host's ports are, or -1: they are listed."""
+    if len(s.port_bits) == N_HOSTS:
+        return host
+    if host == RED_HOST:
+        return 0
+    return 1 if host == s.busy_host else -1
 
 
 @compiled
 def use_ephemeral_port(s: Any, host: int) -> None:
     """`Host.get_ephemeral_port`: one that is in use is drawn again, but only once."""
     port = randbelow(s, N_EPHEMERAL)
-    if host == RED_HOST or host == s.busy_host:
-        row = 0 if host == RED_HOST else 1
+    row = row_of_bits(s, host)
+    if row >= 0:
         if s.port_bits[row, port >> 5] >> (port & 31) & 1:
             port = randbelow(s, N_EPHEMERAL)
         s.port_bits[row, port >> 5] |= 1 << (port & 31)
@@ -238,9 +248,8 @@ def make_room_for_ports(s: Any) -> None:
 @compiled
 def free_ephemeral_ports(s: Any, host: int) -> None:
     """What `Host.restore` does to the ports in use."""
-    if host == RED_HOST:
-        s.port_bits[0, :] = 0
-    elif host == s.busy_host:
-        s.port_bits[1, :] = 0
+    row = row_of_bits(s, host)
+    if row >= 0:
+        s.port_bits[row, :] = 0
     else:
         take_listed_ports(s, host, False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -41,10 +42,12 @@ def entry_point(function: Function) -> Function:
     return cast(Function, dispatcher)
 
 
-def is_on_disk(function: Callable[..., Any]) -> bool:
-    """Whether an entry point has been compiled before, so that its first call takes no time."""
+def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> bool:
+    """Whether an entry point has been compiled before for such records, its first argument, so that
+    its first call takes no time."""
     cache_file = cast(Any, function)._cache._cache_file
-    return bool(cache_file._load_index())
+    of_them = numba.typeof(records)
+    return any(signature[0] == of_them for signature, *_ in cache_file._load_index())
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:

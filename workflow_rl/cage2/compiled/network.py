@@ -8,7 +8,7 @@ import numpy as np
 
 from workflow_rl.cage2.compiled.hosts import FIRST_PORT, PORT_SIDE
 from workflow_rl.cage2.compiled.simulator import address_of, subnet_of
-from workflow_rl.cage2.compiled.state import KIND, MAX_PORTS, NONE, PRIVILEGED, SHELL
+from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     DECOY_PORT,
     DECOY_RUNS_ON,
@@ -17,6 +17,7 @@ from workflow_rl.cage2.compiled.tables import (
     N_DECOYS,
     N_EPHEMERAL,
     N_EXPLOITS,
+    N_HOSTS,
     N_STARTING_SESSIONS,
     OT_HOST,
     OT_PID,
@@ -75,7 +76,7 @@ def _hosts_in(mask: Any) -> list[str]:
 def _added(state: Any, host: int) -> list[tuple[int, int]]:
     """PID and kind of the processes that were not there at the start."""
     added, process = [], int(state["first_process"][host])
-    while process != NONE:
+    while process != NO_PROCESS:
         added.append(
             (int(state["processes"][process]["pid"]), int(state["processes"][process]["kind"]))
         )
@@ -141,12 +142,13 @@ def _services(state: Any, host: int) -> dict[str, Any]:
 
 
 def _ephemeral_ports(state: Any, host: int) -> list[int]:
-    if host == RED_HOST or host == state["busy_host"]:
-        words = state["port_bits"][0 if host == RED_HOST else 1]
+    rows = state["port_bits"]
+    if len(rows) == N_HOSTS or host == RED_HOST or host == state["busy_host"]:
+        words = rows[host if len(rows) == N_HOSTS else 0 if host == RED_HOST else 1]
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         return [FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
     n = int(state["n_ports"][PORT_SIDE[host]])
-    side = state["ports"][:n] if PORT_SIDE[host] == 0 else state["ports"][MAX_PORTS - n :]
+    side = state["ports"][:n] if PORT_SIDE[host] == 0 else state["ports"][len(state["ports"]) - n :]
     ports = side.astype(int) - FIRST_PORT[host]
     own = ports[(ports >= 0) & (ports < N_EPHEMERAL)]
     return sorted({FIRST_EPHEMERAL + int(port) for port in own})

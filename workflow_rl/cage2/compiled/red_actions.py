@@ -14,7 +14,7 @@ from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.random import choices_index, randbelow, random
 from workflow_rl.cage2.compiled.state import (
     KIND,
-    MAX_SUSPICIOUS_PIDS,
+    NO_PROCESS,
     NONE,
     PRIVILEGED,
     SHELL,
@@ -129,7 +129,7 @@ def discover_network_services(s: Any, host: int) -> bool:
         use_ephemeral_port(s, host)
         show_connection(s, host, port)
     process = s.first_process[host]
-    while process != NONE:
+    while process != NO_PROCESS:
         kind = s.processes[process].kind & KIND
         if kind < N_DECOYS:
             port = int(DECOY_PORT[kind])
@@ -189,7 +189,7 @@ def exploit_service(s: Any, host: int, exploit: int) -> bool:
     """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
     vulnerability = VULNERABILITY[host, exploit]
     if vulnerability == NOT_VULNERABLE:
-        if first_decoy_on_port(s, host, exploit) != NONE:
+        if first_decoy_on_port(s, host, exploit) != NO_PROCESS:
             use_ephemeral_port(s, host)
             show_connection(s, host, exploit)
             show_connection(s, host, exploit)
@@ -207,7 +207,7 @@ def exploit_service(s: Any, host: int, exploit: int) -> bool:
         s.reverse_shell_seen = True
         s.caught_host = host
         n = int(s.n_suspicious)
-        if n == MAX_SUSPICIOUS_PIDS:
+        if n == len(s.suspicious_pid):
             s.error = TOO_MANY_SUSPICIOUS_PIDS
         else:
             # Blue's Monitor at the end of this step: `add_sus_pids`.
@@ -221,7 +221,7 @@ def exploit_service(s: Any, host: int, exploit: int) -> bool:
 def ssh_brute_force(s: Any, host: int) -> bool:
     """`SSHBruteForce`."""
     is_service = VULNERABILITY[host, SSH_BRUTE_FORCE] != NOT_VULNERABLE
-    if not is_service and first_decoy_on_port(s, host, SSH_PORT) == NONE:
+    if not is_service and first_decoy_on_port(s, host, SSH_PORT) == NO_PROCESS:
         return False
     for _ in range(WORDS_OF_BRUTE_FORCE):
         use_ephemeral_port(s, RED_HOST)

@@ -17,7 +17,15 @@ from workflow_rl.cage2.compiled.random import M, N, randbelow, sample, seed
 from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.red_agents import choose_as_red
 from workflow_rl.cage2.compiled.reward import reward
-from workflow_rl.cage2.compiled.state import ERRORS, NO_ERROR, NONE, STATE
+from workflow_rl.cage2.compiled.state import (
+    NO_ERROR,
+    NO_PROCESS,
+    NONE,
+    SIZES,
+    STATE,
+    error_of,
+    state_for,
+)
 from workflow_rl.cage2.compiled.tables import (
     ACTION_HOST,
     ACTION_KIND,
@@ -92,9 +100,9 @@ def draw_addresses(s: Any) -> None:
 @compiled
 def forget(s: Any) -> None:
     """Everything else as it is when an episode begins."""
-    s.first_process[:] = NONE
-    s.last_process[:] = NONE
-    s.free_process = NONE
+    s.first_process[:] = NO_PROCESS
+    s.last_process[:] = NO_PROCESS
+    s.free_process = NO_PROCESS
     s.n_processes = 0
     for host in range(N_HOSTS):
         for service in range(N_SERVICES):
@@ -104,8 +112,9 @@ def forget(s: Any) -> None:
     s.ot_listed_with_pid = True
     s.port_bits[0, :] = 0
     # Of an episode before; seldom any.
-    if s.busy_host != NONE:
-        s.port_bits[1, :] = 0
+    if s.busy_host != NONE or len(s.port_bits) == N_HOSTS:
+        for row in range(1, len(s.port_bits)):
+            s.port_bits[row, :] = 0
     s.busy_host = NONE
     s.n_ports[:] = 0
     s.n_suspicious = 0
@@ -199,16 +208,20 @@ def prefetch_words(states: Any, i: int) -> None:
 class Simulator:
     """N networks that play in step.
 
+    Args:
+        n_envs: N.
+        max_steps: how many steps any episode is sure to fit in; the more, the larger a network.
+
     Attributes:
         states: record array `[N]` of `state.STATE`: the envs themselves.
         obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
     """
 
-    def __init__(self, n_envs: int) -> None:
-        if not (is_on_disk(reset_envs) and is_on_disk(step_envs)):
+    def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
+        self.states = np.zeros(n_envs, state_for(max_steps))
+        if not all(is_on_disk(function, self.states) for function in (reset_envs, step_envs)):
             logger.warning("Compiling the simulator: about 20 seconds, only this once.")
-        self.states = np.zeros(n_envs, STATE)
         self.rewards = np.zeros(n_envs)
         self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
         self.obs = self._words.view(np.uint8)
@@ -246,7 +259,7 @@ class Simulator:
         chosen = self._mask(chosen)
         failed = step_envs(self.states, chosen, actions, self._words, self.rewards)
         if failed >= 0:
-            raise RuntimeError(f"env {failed}: {ERRORS[self.states[failed]['error']]}")
+            raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
         return self.obs, self.rewards
 
     def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
@@ -267,10 +280,10 @@ class Simulator:
 
 
 class CompiledSimulator:
-    """One network behind the interface of `cyborg_env.Simulator`."""
+    """One network behind the interface of `cyborg_env.Simulator`, for episodes of `max_steps`."""
 
-    def __init__(self) -> None:
-        self._simulator = Simulator(1)
+    def __init__(self, max_steps: int = SIZES[0]) -> None:
+        self._simulator = Simulator(1, max_steps)
         self.state = self._simulator.states[0]
         self._blue_action = ""
 

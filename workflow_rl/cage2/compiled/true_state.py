@@ -9,7 +9,7 @@ from typing import Any
 
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST
-from workflow_rl.cage2.compiled.state import KIND, NONE
+from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import (
     N_DECOYS,
     N_EXPLOITS,
@@ -65,7 +65,7 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
             shown[n + 1 + exploit] = s.known_ports[host] >> exploit & 1
         n += 1 + N_EXPLOITS
         process = s.first_process[host]
-        while process != NONE:
+        while process != NO_PROCESS:
             kind = s.processes[process].kind & KIND
             if kind < N_DECOYS:
                 shown[n + kind] = 1

@@ -91,7 +91,7 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.single_action_space = gymnasium.spaces.Discrete(len(ACTION_NAMES))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._simulator = Simulator(num_envs)
+        self._simulator = Simulator(num_envs, max_steps)
         self._red_agents = _red_agent_indices(red_agent, num_envs)
         self._episode_red_agents = self._red_agents.copy()
         self._steps_left = np.zeros(num_envs, np.int64)

@@ -23,8 +23,7 @@ from workflow_rl.cage2.compiled.blue_belief import (
 )
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
 from workflow_rl.cage2.compiled.simulator import Simulator
-from workflow_rl.cage2.compiled.state import KIND
-from workflow_rl.cage2.compiled.state import NONE as NO_PROCESS
+from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS, N_HOSTS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from agents.distributions import Categorical
 from agents.ppo import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-from workflow_rl.cage2.compiled.state import NONE
+from workflow_rl.cage2.compiled.state import NO_PROCESS
 from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.parity import (
@@ -115,7 +115,7 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
         result = step(action)
         process = int(compiled.state["first_process"][host])
         if ACTION_NAMES[action].startswith("DecoyTomcat"):
-            while process != NONE:
+            while process != NO_PROCESS:
                 row, n = compiled.state["processes"][process], int(compiled.state["n_suspicious"])
                 compiled.state["suspicious_host"][n] = host
                 compiled.state["suspicious_pid"][n] = row["pid"]

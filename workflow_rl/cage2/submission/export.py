@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from agents import policy_file
 from agents.numpy_policy import PolicyParameters
-from agents.policy_file import save_policy
 from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
 
 ACTING = (
+    "agents.archive",
     "agents.distributions",
     "agents.numpy_policy",
     "agents.policy_file",
@@ -31,9 +32,12 @@ ACTING = (
 """Modules that are copied into the folder's package `acting`. Instead of `compiled.jit`, which
 needs numba, it has one that leaves all as it is."""
 
-_ROOMS = re.compile(r"^( *from )(?:agents|workflow_rl\.cage2(?:\.compiled)?)(\.\w+)? import", re.M)
+# In a wheel, agents is a part of workflow_rl: see setup.py.
+_ROOMS = re.compile(
+    r"^( *from )(?:(?:workflow_rl\.)?agents|workflow_rl\.cage2(?:\.compiled)?)(\.\w+)? import", re.M
+)
 _FILES = Path(__file__).parent / "files"
-_ROOT = Path(__file__).parents[3]
+_ROOTS = {"agents": Path(policy_file.__file__).parent, "workflow_rl": Path(__file__).parents[2]}
 
 
 def write_submission(policy: PolicyParameters, environment: Environment, folder: Path) -> None:
@@ -47,7 +51,8 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
     acting.mkdir(parents=True, exist_ok=True)
     (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
     for module in ACTING:
-        source = (_ROOT / Path(*module.split("."))).with_suffix(".py").read_text()
+        root, *path = module.split(".")
+        source = _ROOTS[root].joinpath(*path).with_suffix(".py").read_text()
         (acting / f"{module.rpartition('.')[2]}.py").write_text(
             _ROOMS.sub(r"\1acting\2 import", source)
         )
@@ -55,7 +60,7 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
     for name in ("agent.py", "evaluation.py", "description.md"):
         shutil.copy(_FILES / name, folder / name)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
-    save_policy(folder / "policy.npz", policy, about)
+    policy_file.save_policy(folder / "policy.npz", policy, about)
     (folder / "requirements.txt").write_text(
         "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
         f"installed.\nnumpy=={np.__version__}\ncsle-cyborg==0.0.3\n"

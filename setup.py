@@ -1,0 +1,38 @@
+"""What an installed package has otherwise than the checkout: `agents` lies within `workflow_rl`.
+
+Other packages install a top-level `agents` too, and the last one installed would replace it.
+pyproject.toml puts the folder there; here everybody is told to import it from there. An editable
+install is the checkout, where it lies beside. All else is in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.editable_wheel import editable_wheel
+
+IMPORT = re.compile(r"^(\s*(?:from|import) )agents\b", re.MULTILINE)
+
+
+class BuildWithin(build_py):
+    """Has modules import `workflow_rl.agents`."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            for path in (Path(self.build_lib) / "workflow_rl").rglob("*.py"):
+                path.write_text(IMPORT.sub(r"\1workflow_rl.agents", path.read_text()))
+
+
+class EditableBeside(editable_wheel):
+    """Has `agents` found as well."""
+
+    def run(self) -> None:
+        self.distribution.packages += ["agents"]
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildWithin, "editable_wheel": EditableBeside})

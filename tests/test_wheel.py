@@ -1,0 +1,142 @@
+"""What is installed: everything within `workflow_rl`, beside whatever else is called `agents`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = [
+    *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),
+    *("--n-workers", "2", "--hidden-sizes", "8", "--quiet"),
+]
+FOREIGN = "raise ImportError('somebody else is called agents')\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: a build leaves files in the folder."""
+    folder = tmp_path_factory.mktemp("wheel")
+    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "runs", "tests", "*.egg-info")
+    shutil.copytree(ROOT, folder / "source", ignore=leave)
+    # With the setuptools that is here: an isolated build would install another.
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", *options, str(folder / "source")]
+    subprocess.run(command, check=True, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as installed, and a foreign `agents` in the same place."""
+    path = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(path)
+    (path / "agents").mkdir()
+    (path / "agents" / "__init__.py").write_text(FOREIGN)
+    return path
+
+
+def test_one_package_is_installed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (top_level,) = (name for name in names if name.endswith("/top_level.txt"))
+        assert archive.read(top_level).decode().split() == ["workflow_rl"]
+        assert {name.split("/")[0] for name in names} == {
+            "workflow_rl",
+            top_level.split("/")[0],
+        }
+        assert "workflow_rl/agents/ppo.py" in names
+        assert "workflow_rl/cage2/released/champion.npz" in names
+        for name in names:
+            if name.endswith(".py"):
+                imported = imports_of(archive.read(name).decode())
+                assert "agents" not in {module.split(".")[0] for module in imported}, name
+
+
+def imports_of(source: str) -> set[str]:
+    modules = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules.add(node.module or "")
+    return modules
+
+
+def run(site: Path, folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, *arguments]
+    result = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
+    where = run(site, tmp_path, "-c", "import workflow_rl; print(workflow_rl.__file__)")
+    assert Path(where.strip()).parent == site / "workflow_rl"
+    command = ["-m", "workflow_rl.cli"]
+    run(site, tmp_path, *command, "train-async", *TINY, "--run-dir", "run")
+    played = ["--episodes", "1", "--max-steps", "5", "--red-agent", "SleepAgent", "--quiet"]
+    assert "SleepAgent" in run(site, tmp_path, *command, "evaluate", "run", *played)
+    submitted = ["--format", "cage2", "--output", "submission"]
+    run(site, tmp_path, *command, "export", "champion", *submitted)
+    modules = {path.name for path in (tmp_path / "submission" / "acting").glob("*.py")}
+    assert {"numpy_policy.py", "policy_file.py", "views.py"} <= modules
+    act = "import agent, numpy; agent.BlueAgent().get_action(numpy.zeros(52))"
+    run(tmp_path / "submission", tmp_path / "submission", "-c", act)
+
+
+def test_an_interface_of_one_name(site: Path, tmp_path: Path) -> None:
+    code = """
+if __name__ == "__main__":  # Workers import this file.
+    from tests_env import Corridor
+    from workflow_rl import TrainConfig, evaluate, load_agent, train
+    config = TrainConfig("async", n_envs=2, n_workers=2, env="corridor", total_steps=200,
+                         steps_per_update=100, ppo={"hidden_sizes": (8,)})
+    run = train(config, "run", env=lambda: Corridor())
+    assert evaluate(run, 2, env=Corridor).lengths
+    load_agent(run, env=Corridor).act([0.0])
+"""
+    (tmp_path / "main.py").write_text(code)
+    readme = (ROOT / "README.md").read_text()
+    corridor = re.search(r"```python\n(import gymnasium.*?)```", readme, re.DOTALL)
+    assert corridor is not None
+    (tmp_path / "tests_env.py").write_text(corridor[1])
+    run(site, tmp_path, "main.py")
+
+
+def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text(FOREIGN)
+    script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
+    assert "--red-agent" in run(tmp_path, tmp_path, str(script), "--help")
+    run(tmp_path, ROOT, "-c", "from agents.numpy_policy import NumpyPolicy")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_an_empty_environment() -> None:
+    subprocess.run(["bash", str(ROOT / "scripts" / "check_install.sh")], check=True)
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def test_all_that_is_pinned_is_locked(name: str) -> None:
+    pinned = set(re.findall(r"^([\w.-]+==\S+)$", (ROOT / f"{name}.txt").read_text(), re.MULTILINE))
+    lock = (ROOT / f"{name}.lock").read_text()
+    locked = re.findall(r"^(\S+==\S+)(?: ; .*)? \\\n +--hash=sha256:[0-9a-f]{64}\b", lock, re.M)
+    assert len(pinned) >= 11
+    assert pinned <= set(locked)
+    # Every requirement has a hash, and nobody's address is in it.
+    assert len(locked) == len(re.findall(r"^[^\s#]", lock, re.MULTILINE))
+    assert "//" not in lock

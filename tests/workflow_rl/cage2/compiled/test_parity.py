@@ -12,11 +12,12 @@ from click.testing import CliRunner, Result
 from agents.distributions import Categorical
 from agents.ppo import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-from workflow_rl.cage2.compiled.state import NO_PROCESS
+from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
 from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.parity import (
     BLUE_AGENTS,
+    HOARDERS,
     LockStep,
     Share,
     _first_differences,
@@ -366,3 +367,15 @@ def test_two_hundred_episodes_are_identical(lock_step: LockStep, red_agent: str,
     for seed in range(2000, 2200):
         difference = lock_step.play(make_blue_agent(blue), red_agent, seed, blue)
         assert difference is None, str(difference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+@pytest.mark.parametrize("blue", HOARDERS)
+def test_a_thousand_steps_of_decoys_alone(blue: str, red_agent: str) -> None:
+    lock_step = LockStep(max_steps=1000)
+    for seed in range(3):
+        assert lock_step.play(make_blue_agent(blue), red_agent, seed, blue) is None
+        # An episode of the ordinary record's could not have gone on.
+        added = int(lock_step._compiled.state["n_processes"])
+        assert blue == "decoys-only" or added > 2 * SIZES[0]

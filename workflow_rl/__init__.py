@@ -7,6 +7,8 @@ workers must not import torch.
 
 from typing import Any
 
+# Before anything loads NumPy.
+from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")

@@ -15,6 +15,8 @@ MODULES = {
     "evaluate": "workflow_rl.training.evaluation",
     "export": "workflow_rl.training.export",
     "check-env": "workflow_rl.training.check_env",
+    "verify": "workflow_rl.training.verify",
+    "doctor": "workflow_rl.cage2.doctor",
     "benchmark": "workflow_rl.measuring.benchmark",
     "compare-modes": "workflow_rl.measuring.compare_modes",
     "parity": "workflow_rl.cage2.parity",

@@ -51,6 +51,9 @@ def train(
     agent it begins with. Leaves torch deterministic, with as many threads as config.learner_threads
     asks for.
 
+    Import workflow_rl before NumPy and torch: it is then that they are held to the kernels that all
+    processors have, see `portable`.
+
     Raises ConfigError, RunDirError, CheckpointError; DivergedError and NotWrittenError with the
     last checkpoint kept; TooManyFailuresError and NotFiniteError once one has been saved.
     """

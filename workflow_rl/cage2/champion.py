@@ -13,11 +13,11 @@ import click
 
 from workflow_rl.cage2.evaluation import evaluate
 from workflow_rl.cage2.selection import Candidate, choose
-from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import write_text
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.training.command import new_config, run_command
 from workflow_rl.training.export import write_policy
+from workflow_rl.training.machine import environment
 from workflow_rl.training.options import (
     COUNT,
     EPISODES,

@@ -28,8 +28,8 @@ from agents.ppo_config import PPOConfig
 from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.measuring.versions import environment, package_version
 from workflow_rl.training.config import usable_cores
+from workflow_rl.training.machine import environment, package_version
 
 STOCK, COMPILED = "stock", "compiled"
 CYBORGS = {STOCK: "cyborg-stock", "cyborg": "cyborg"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow_rl.cage2.cyborg_env import UPSTREAM_COMMIT
-from workflow_rl.measuring.versions import package_version
+from workflow_rl.training.machine import package_version
 
 
 class SimulatorVersion(NamedTuple):

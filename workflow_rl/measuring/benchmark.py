@@ -29,7 +29,6 @@ from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
-from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import (
@@ -38,6 +37,7 @@ from workflow_rl.training.config import (
     TrainConfig,
     usable_cores,
 )
+from workflow_rl.training.machine import environment
 from workflow_rl.training.options import (
     EPISODES,
     PATH,

@@ -31,7 +31,6 @@ from workflow_rl.measuring.compare_modes_report import (
     modes_figure,
     modes_table,
 )
-from workflow_rl.measuring.versions import environment
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import (
@@ -41,6 +40,7 @@ from workflow_rl.training.config import (
     usable_cores,
 )
 from workflow_rl.training.learning_curve import running_mean
+from workflow_rl.training.machine import environment
 from workflow_rl.training.options import (
     COUNT,
     EPISODES,

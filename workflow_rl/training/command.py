@@ -13,6 +13,7 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from agents.ppo_config import PPOConfig
+from workflow_rl import portable
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import require_writable
@@ -115,7 +116,17 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
 
 
 def warn_if_results_vary(config: TrainConfig) -> None:
-    """Try the environment. Raises ConfigError if it cannot be used."""
+    """Try processor and environment. Raises ConfigError if one of them cannot be used."""
+    if not portable.is_native() and not portable.is_supported():
+        raise ConfigError(
+            "device",
+            "this processor lacks AVX2 with FMA, which the same weights as elsewhere take: "
+            f"{portable.NATIVE}=1 trains with what it has, for weights of its own",
+        )
+    if not portable.is_native() and (departures := portable.departures()):
+        logging.getLogger(__name__).warning(
+            "the weights may differ from another processor's: %s", "; ".join(departures)
+        )
     try:
         difference = config.environment.check()
     except InvalidEnvironmentError as error:

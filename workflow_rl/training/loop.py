@@ -36,6 +36,7 @@ from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, Trainin
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
 from workflow_rl.training.run_dir import RunDir, kept_name
+from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
 
@@ -133,12 +134,14 @@ def train(
     trace_path: Path | None = None,
     watch: Callable[[WorkerPool], AbstractContextManager[Any]] = contextlib.nullcontext,
     collector_of: MakeCollector = make_collector,
+    last_update: int | None = None,
 ) -> dict[str, Any]:
     """Run or resume a training run, and return its summary.
 
     init_from: whose weights and running statistics a new run begins with. trace_path: file for a
     record of what its workers and its learner do when. watch: entered with the pool for as long as
-    the run lasts; it may stop the run, as `stopped_by_signals` does.
+    the run lasts; it may stop the run, as `stopped_by_signals` does. last_update: after which it
+    ends, however long its config has it.
 
     Raises StopRequested, TooManyFailuresError and NotFiniteError once a checkpoint has been saved,
     RunDirError and CheckpointError before anything has been, NotWrittenError with the last
@@ -166,6 +169,7 @@ def train(
         )
         save = functools.partial(_save, run, config, agent, state, schedule)
         save("checkpoint.pt")
+        run.record_weights(_weights(agent), init_from is not None)
         try:
             with (
                 watch(pool),
@@ -173,7 +177,7 @@ def train(
                 schedule,
                 _progress_bar(config, state, quiet) as bar,
             ):
-                _loop(config, agent, state, schedule, pool, run, bar, save)
+                _loop(config, agent, state, schedule, pool, run, bar, save, last_update)
         except (StopRequested, TooManyFailuresError, NotFiniteError):
             save("checkpoint.pt")
             _plot(run)
@@ -196,13 +200,16 @@ def _loop(
     run: RunDir,
     bar: tqdm[Any],
     save: Callable[[str], None],
+    last_update: int | None,
 ) -> None:
     clock_start = time.perf_counter() - state.wall_seconds
 
     def passed() -> float:
         return time.perf_counter() - clock_start - state.wall_seconds
 
-    while state.unlogged or config.progress(state.episodes, state.env_steps) < 1:
+    while state.unlogged or (
+        config.progress(state.episodes, state.env_steps) < 1 and state.updates != last_update
+    ):
         if state.unlogged is None:
             pool.raise_if_stopped()
             state.unlogged = _update(config, agent, state, schedule, pool, run, passed)
@@ -215,6 +222,8 @@ def _loop(
         pool.trace.mark(LEARNER, Activity.SAVING)
         run.log(row)
         state.unlogged = None
+        if state.updates <= N_UPDATES:
+            run.record_weights(_weights(agent))
         if _is_best(config, state, row["eval_return_mean"]):
             save("best.pt")
         if state.updates % config.checkpoint_every == 0:
@@ -253,6 +262,10 @@ def _update(
     seconds = Seconds(update_start - wait_start, update_seconds, passed())
     _advance(state, rollout, seconds)
     return _row(config, state, rollout, metrics, seconds)
+
+
+def _weights(agent: PPOAgent) -> str:
+    return weights_digest(agent.state_dict()["network"])
 
 
 def _save(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import fcntl
@@ -23,6 +24,8 @@ from workflow_rl.output_files import read_text, remove_unfinished, replacing, wr
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.event_file import EventFile
+from workflow_rl.training.machine import machine
+from workflow_rl.training.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 
 METRICS = (
     "update",
@@ -131,6 +134,9 @@ class RunDir:
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
             )
+            self._record = self._new_record(config) if resumed is None else None
+            if resumed is not None:
+                self._record_machine()
         except OSError as error:
             self._lock.close()
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
@@ -198,6 +204,19 @@ class RunDir:
                 f"{self.path} has gone on meanwhile in another process: give the command again"
             )
 
+    def _new_record(self, config: TrainConfig) -> RunRecord:
+        record = RunRecord([machine()], config.to_dict())
+        record.write(self.path / RECORD_FILE)
+        return record
+
+    def _record_machine(self) -> None:
+        """If it is another than the run was on before."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            record, here = read_record(self.path / RECORD_FILE), machine()
+            if record.machines[-1] != here:
+                record.machines.append(here)
+                record.write(self.path / RECORD_FILE)
+
     def _write_metrics(self) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
             # Rows of earlier versions lack some.
@@ -216,6 +235,17 @@ class RunDir:
         scalars = {name: value for name, value in row.items() if name != "update"}
         with self.writing("TensorBoard's events"):
             self._events.add_scalars(scalars, int(row["update"]))
+
+    def record_weights(self, digest: str, init_from: bool = False) -> None:
+        """Keep the digest of the weights that the run begins with, then of those after its first
+        updates; later ones change nothing, nor any of a run that was resumed.
+
+        init_from: whether they are another run's.
+        """
+        if self._record is not None and len(self._record.weights) <= N_UPDATES:
+            self._record.init_from |= init_from
+            self._record.weights.append(digest)
+            self._record.write(self.path / RECORD_FILE)
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
         """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run."""

@@ -1,11 +1,14 @@
-"""What a measurement was made with: packages, machine."""
+"""What a run was made with: packages, machine, and what the libraries were held to."""
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from workflow_rl import portable
 from workflow_rl.training.config import usable_cores
 
 
@@ -36,4 +39,20 @@ def environment() -> dict[str, str | int]:
         "cores": usable_cores(),
         "python": platform.python_version(),
         **{name.replace("-", "_"): package_version(name) for name in packages},
+    }
+
+
+def machine() -> dict[str, Any]:
+    """All that a run's numbers may depend on: `environment`, the C library's version, the kernels
+    that NumPy and torch use, and the variables that hold them to those."""
+    import torch
+
+    return {
+        **environment(),
+        "numba": package_version("numba"),
+        "libc": " ".join(platform.libc_ver()),
+        "numpy_kernels": portable.numpy_kernels(),
+        "torch_kernels": torch.backends.cpu.get_cpu_capability(),
+        "pins": {name: os.environ.get(name) for name in portable.PINS},
+        "departures": portable.departures(),
     }

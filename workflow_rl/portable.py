@@ -17,7 +17,7 @@ from typing import Any
 
 PINS = {
     "ATEN_CPU_CAPABILITY": "avx2",  # torch's own kernels
-    "MKL_CBWR": "AVX2",  # torch's matrix products
+    "MKL_CBWR": "COMPATIBLE",  # torch's LAPACK; its AVX2 is another on processors not Intel's
     "ONEDNN_MAX_CPU_ISA": "AVX2",  # torch's convolutions
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",  # NumPy's own kernels
     "OPENBLAS_CORETYPE": "Haswell",  # NumPy's matrix products,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from agents.distributions import Categorical
-from agents.networks import ActorCritic
+from agents.networks import ActorCritic, Linear
 from agents.numpy_policy import PolicyParameters
 
 HIDDEN_SIZES = (8, 7)
@@ -42,7 +42,7 @@ def test_the_activation_stands_between_the_layers_and_not_after_the_last(
 ) -> None:
     chosen = network(activation=activation)
     for part in (chosen.actor, chosen.critic):
-        expected = [nn.Linear, layer, nn.Linear, layer, nn.Linear]
+        expected = [Linear, layer, Linear, layer, Linear]
         assert [type(module) for module in part] == expected
 
 
@@ -114,3 +114,19 @@ def test_policy_parameters_are_a_copy() -> None:
     for array in (*parameters.weights, *parameters.biases):
         array[:] = 9
     assert not any((parameter == 9).any() for parameter in both.parameters())
+
+
+def test_numpys_product_is_torchs(monkeypatch) -> None:
+    """To rounding, forwards and backwards; MKL_CBWR chooses between them."""
+    results = []
+    for mode in ("AVX2", "COMPATIBLE"):
+        monkeypatch.setenv("MKL_CBWR", mode)
+        torch.manual_seed(0)
+        layer, x = Linear(5, 3), torch.randn(7, 5, requires_grad=True)
+        result = layer(x)
+        (result**2).sum().backward()
+        results.append([result.detach(), x.grad, layer.weight.grad, layer.bias.grad])
+        assert ("NumpyProduct" in type(result.grad_fn).__name__) == (mode == "COMPATIBLE")
+    for torchs, numpys in zip(*results, strict=True):
+        assert torchs is not None
+        torch.testing.assert_close(torchs, numpys)

@@ -94,7 +94,8 @@ def config_of(record: RunRecord) -> TrainConfig:
     if len(record.weights) < 2:
         raise CannotVerifyError("it ended before its first update")
     # As many workers as this machine has use for: they make no difference.
-    return dataclasses.replace(config, n_workers=None, envs_per_worker=None)
+    defaults: dict[str, Any] = {"n_workers": None, "envs_per_worker": None}
+    return dataclasses.replace(config, **defaults)
 
 
 def replayed(

@@ -1,0 +1,112 @@
+"""What libraries are held to: in every entry point, in workers, and what a user makes of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workflow_rl.portable import NATIVE, PINS
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = """
+from workflow_rl import portable
+import torch
+print(portable.numpy_kernels(), torch.backends.cpu.get_cpu_capability(), portable.departures())
+"""
+HELD = "X86_V3 AVX2 []"
+ENTRY_POINTS = {
+    "python -m workflow_rl.cli": "run_module('workflow_rl.cli', run_name='__main__')",
+    **{
+        f"python workflow_rl/{name}": f"run_path('workflow_rl/{name}', run_name='__main__')"
+        for name in ("async_train_workflow_rl.py", "parallel_train_workflow_rl.py")
+    },
+}
+WORKER = """
+import multiprocessing
+from workflow_rl.collection.worker_pool import ensure_fork_server
+
+ensure_fork_server("workflow_rl.collection.worker_preload")
+worker = multiprocessing.get_context("forkserver").Process(target=exec, args=({report!r},))
+worker.start()
+worker.join()
+"""
+
+
+def run(code: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: v for name, v in os.environ.items() if name not in {*PINS, NATIVE}}
+    return subprocess.run(
+        [sys.executable, *options, "-c", code],
+        cwd=ROOT,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def report(code: str, *options: str, **variables: str) -> str:
+    done = run(code, *options, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_every_entry_point_is_held(entry_point: str) -> None:
+    code = f"""
+import runpy, sys
+sys.argv[1:] = ["--help"]
+try:
+    runpy.{ENTRY_POINTS[entry_point]}
+except SystemExit:
+    pass
+"""
+    assert report(code + REPORT) == HELD
+
+
+def test_so_are_whoever_imports_the_package_and_workers() -> None:
+    assert report("import workflow_rl\nimport numpy" + REPORT) == HELD
+    assert report(WORKER.format(report=REPORT)) == HELD
+
+
+def test_numpy_knows_all_it_is_told_to_leave_out() -> None:
+    """It would go on with a warning that nobody sees."""
+    assert report("import workflow_rl" + REPORT, "-W", "error::ImportWarning") == HELD
+    wrong = run("import workflow_rl", "-W", "error::ImportWarning", NPY_DISABLE_CPU_FEATURES="V9")
+    assert "cannot disable CPU features" in wrong.stderr
+
+
+def test_what_the_user_has_set_stays_and_is_named() -> None:
+    assert "MKL_CBWR is 'AVX2', not 'COMPATIBLE'" in report(
+        "import numpy" + REPORT, MKL_CBWR="AVX2"
+    )
+
+
+def test_a_library_that_was_loaded_before_is_named() -> None:
+    assert "numpy was imported before workflow_rl" in report("import numpy" + REPORT)
+
+
+def test_native_results_can_be_had() -> None:
+    code = "import os, workflow_rl\nprint(*os.environ)"
+    assert not set(PINS) & set(report(code, **{NATIVE: "1"}).split())
+    assert set(PINS) <= set(report(code).split())
+
+
+def test_a_processor_without_avx2_is_refused_in_one_line(tmp_path: Path) -> None:
+    code = f"""
+from workflow_rl.cli import main
+main(["train-async", "--total-episodes", "1", "--run-dir", {str(tmp_path / "run")!r}])
+"""
+    too_old = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"}
+    done = run(code, **too_old)
+    assert done.returncode == 2
+    assert "this processor lacks AVX2 with FMA" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+    # torch would not survive being told to use them.
+    assert "ATEN_CPU_CAPABILITY" not in report(
+        "import os, workflow_rl\nprint(*os.environ)", **too_old
+    )

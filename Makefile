@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long soak parity transfer mutants
+.PHONY: setup test lint bench long soak parity transfer mutants processors
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -31,3 +31,6 @@ mutants:
 
 transfer: setup
 	.venv/bin/python scripts/check_transfer.py
+
+processors: setup
+	.venv/bin/python scripts/check_processors.py

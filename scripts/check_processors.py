@@ -21,13 +21,13 @@ from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workflow_rl.portable import NATIVE
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.run_record import weights_digest
 
+ROOT = Path(__file__).resolve().parent.parent
 QEMU = "qemu-x86_64"
 EMULATED = ("Haswell", "Skylake-Server", "EPYC", "EPYC-Rome")
 TOO_OLD = "IvyBridge"
@@ -93,7 +93,7 @@ def emulator(folder: Path, cpu: str) -> tuple[str, ...]:
     "--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg", show_default=True
 )
 @click.option("--cpu", multiple=True, default=EMULATED, show_default=True, metavar="NAME",
-              help=f"To emulate, one that `{QEMU} -cpu help` lists; may be given again.")  # fmt: skip
+              help=f"One of `{QEMU} -cpu help` to emulate; may be given again.")  # fmt: skip
 def main(
     native_episodes: int, episodes: int, max_steps: int, simulator: str, cpu: tuple[str, ...]
 ) -> None:

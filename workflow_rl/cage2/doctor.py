@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.3
 """Of each simulator's measurement."""
 LEAST_MEMORY = 2**30
-# Measured: 15 and more, 1,000 and more. Anything near 1 is a fast path that is none.
+# Measured: 24 and 9,000. Anything near 1 is a fast path that is none.
 LEAST_SPEEDUPS = {"cyborg": 3.0, "compiled": 50.0}
 INSTALL = "pip install -r requirements.txt, or of the package itself"
 

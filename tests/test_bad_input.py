@@ -141,6 +141,8 @@ NEEDED = {
     "compare-modes": ["--env", "no_such_module:Env", "--target-return", "1"],
     "parity": ["--checkpoint", "nowhere.pt", "--blue", "checkpoint"],
     "plot": ["nowhere"],
+    "verify": ["nowhere"],
+    "doctor": [],
 }
 
 
@@ -199,7 +201,8 @@ def test_options(data: st.DataObject, run: Path) -> None:
         Path("loop").symlink_to("loop")
         os.mkfifo("pipe")
     name = data.draw(st.sampled_from(list(MODULES)))
-    option = data.draw(st.sampled_from(options_of(name)))
+    options = options_of(name) or [click.Option(["--any"])]
+    option = data.draw(st.sampled_from(options))
     value = bad_value(data.draw, option)
     spelled = option.opts[0]
     if value is None:
@@ -259,6 +262,32 @@ def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
     else:
         os.truncate(path, 2**34)
     assert_refused(["train-champion", "--run-dir", "run"], "config.json", "--run-dir")
+
+
+@cases(30)
+@given(data=st.data())
+def test_records(data: st.DataObject, run: Path, finished: Path) -> None:
+    path = restored(finished, run) / "machine.json"
+    record = json.loads(path.read_text())
+    kind = data.draw(st.sampled_from(["bytes", "json", "field", "long", "short", "deep", "vast"]))
+    if kind == "bytes":
+        path.write_bytes(data.draw(st.binary()))
+    elif kind == "json":
+        path.write_text(json.dumps(data.draw(junk)))
+    elif kind == "field":
+        record[data.draw(st.sampled_from(sorted(record)))] = data.draw(junk)
+        path.write_text(json.dumps(record))
+    elif kind in ("long", "short"):
+        record["weights"] *= 100
+        if kind == "short":
+            record["weights"] = record["weights"][:4]
+            record["config"]["total_episodes"] = 4
+        path.write_text(json.dumps(record))
+    elif kind == "deep":
+        path.write_text(DEEP)
+    else:
+        os.truncate(path, 2**34)
+    assert_refused(["verify", "run"], "run cannot be verified")
 
 
 METRICS = ["update", "episodes", "wall_seconds", "return_mean"]

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import read_text, write_text
 
 RECORD_FILE = "machine.json"
 N_UPDATES = 3
 """Updates after which the weights are recorded."""
+MOST_BYTES = 2**20
+"""A larger file is not one of ours."""
 
 
 @dataclass
@@ -38,15 +40,19 @@ class RunRecord:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Raises OSError, ValueError."""
+    """Raises OSError, ValueError naming the file."""
     try:
-        record = RunRecord(**json.loads(path.read_text()))
-        well_formed = all(isinstance(part, dict) for part in [*record.machines, record.config])
-        if record.machines and well_formed and all(isinstance(d, str) for d in record.weights):
+        record = RunRecord(**json.loads(read_text(path, MOST_BYTES)))
+        well_formed = (
+            all(isinstance(part, dict) for part in [*record.machines, record.config])
+            and isinstance(record.init_from, bool)
+            and all(isinstance(digest, str) for digest in record.weights)
+        )
+        if record.machines and well_formed and len(record.weights) <= N_UPDATES + 1:
             return record
-    except TypeError:
+    except (TypeError, RecursionError):
         pass
-    raise ValueError("it is not a record of this package")
+    raise ValueError(f"{path.name} is not a record of this package")
 
 
 def weights_digest(network: Mapping[str, Any]) -> str:

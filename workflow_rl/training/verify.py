@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.options import PATH
 from workflow_rl.training.run_record import RECORD_FILE, RunRecord, read_record
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ class CannotVerifyError(ValueError):
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=PATH)
 @click.option(
     "--init-from",
-    type=click.Path(path_type=Path, exists=True),
+    type=PATH,
     metavar="RUN",
     help="What the run began with, if that was another run's agent.",
 )
@@ -53,7 +54,9 @@ def verify(run: Path, init_from: Path | None) -> None:
             )
         begin_with = None if init_from is None else load_checkpoint(checkpoint_path(init_from))
         weights = replayed(config, len(record.weights) - 1, begin_with)
-    except FileNotFoundError:
+        if len(weights) < len(record.weights):
+            raise CannotVerifyError(f"its config ends before {RECORD_FILE} does")
+    except (FileNotFoundError, NotADirectoryError):
         raise click.UsageError(
             f"{run} has no {RECORD_FILE}: it is no run's folder, or of a run before there was one, "
             "which can only be trained again"

@@ -23,7 +23,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.portable import NATIVE
+from workflow_rl.portable import NATIVE, PINS
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.run_record import weights_digest
 
@@ -60,11 +60,13 @@ def train(run_dir: Path, options: Sequence[str], variables: Mapping[str, str], *
 
     Raises Failed.
     """
+    # Importing `portable` has pinned this process, and what it starts would inherit that.
+    inherited = {name: value for name, value in os.environ.items() if name not in PINS}
     command = [*(start or (sys.executable, "-m", "workflow_rl.cli")), "train-async", "--quiet"]
     done = subprocess.run(
         [*command, "--run-dir", str(run_dir), *options],
         cwd=ROOT,
-        env={**os.environ, **variables},
+        env={**inherited, **variables},
         capture_output=True,
         text=True,
         check=False,

@@ -115,7 +115,6 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     named = list(modules or NOTICED_BY)
     total: Counter[str] = Counter()
     noticed: Counter[str] = Counter()
-    survivors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         copy_checkout(Path(folder))
         os.chdir(folder)
@@ -127,10 +126,8 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
             total[module] += 1
             noticed[module] += result.test_outcome is not TestOutcome.SURVIVED
             if result.test_outcome is TestOutcome.SURVIVED:
-                survivors.append(result.diff or "")
+                tqdm.write(f"{result.diff}\n", file=sys.stdout)
         os.chdir(ROOT)
-    for diff in survivors:
-        click.echo(diff + "\n")
     for module in named:
         click.echo(f"{module:45} {noticed[module]:4} of {total[module]:4} noticed")
     share = noticed.total() / max(1, total.total())

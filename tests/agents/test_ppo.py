@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from agents.distributions import Categorical
 from agents.numpy_policy import NumpyPolicy
-from agents.ppo import Minibatch, PPOAgent, UpdateMetrics
+from agents.ppo import Minibatch, PPOAgent, RolloutObs, UpdateMetrics
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
@@ -573,3 +573,25 @@ def test_repeated_observations_learn_as_if_each_were_computed_by_itself(
     assert plain.update(repeated, 0.0) == pytest.approx(metrics, rel=1e-4, abs=1e-5)
     for ours, theirs in zip(agent.network.parameters(), plain.network.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_networks_see_what_repeats_once() -> None:
+    rows, index = torch.eye(3), torch.tensor([2, 0, 2])
+    seen, row = RolloutObs(rows, repeat=True).of(index)
+    assert torch.equal(seen, rows[[0, 2]])
+    assert row is not None
+    assert row.tolist() == [1, 0, 1]
+    seen, row = RolloutObs(rows, repeat=False).of(index)
+    assert torch.equal(seen, rows[index])
+    assert row is None
+
+
+@pytest.mark.parametrize("moment", ["exp_avg", "exp_avg_sq"])
+@pytest.mark.parametrize("shape", [(1,), (999, 999)])
+def test_an_optimizer_of_another_network_is_refused(moment: str, shape: tuple[int, ...]) -> None:
+    agent = example_agent()
+    agent.update(TRAJECTORIES, 0.0)
+    state = agent.state_dict()
+    state["optimizer"]["state"][0][moment] = torch.zeros(shape)
+    with pytest.raises(ValueError, match="another network"):
+        example_agent().load_state_dict(state)

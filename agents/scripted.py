@@ -52,8 +52,8 @@ class ReactAgent:
 
     The 52 bits do not suffice: they show a host as exploited both when a process was caught and
     when SSH passwords were guessed, and CybORG's agents react to the former only. The env's
-    `info["suspicious_hosts"]` tells. As in CybORG, User0 is left to Red, and what is seen while a
-    host is being treated is missed.
+    `info["suspicious_hosts"]`, a mask of hosts `[13]`, tells. As in CybORG, User0 is left to Red,
+    and what is seen while a host is being treated is missed.
 
     Args:
         first_treatment: index of the action that treats host 0.
@@ -70,11 +70,9 @@ class ReactAgent:
 
     def act(self, obs: NDArray[np.uint8], info: Mapping[str, Any] | None = None) -> int:
         if info is None or "suspicious_hosts" not in info:
-            raise ValueError(
-                "a react agent needs info['suspicious_hosts'], as CyborgEnv returns it"
-            )
+            raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
         if self._monitored:
-            for host in info["suspicious_hosts"]:
+            for host in np.flatnonzero(info["suspicious_hosts"]).tolist():
                 if host != USER0 and host not in self._queue:
                     self._queue.append(host)
         self._monitored = not self._queue

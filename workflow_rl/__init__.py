@@ -1,8 +1,8 @@
 """Train agents synchronously or asynchronously, on CAGE Challenge 2 or any Gymnasium environment.
 
 Importing the package registers its environment with Gymnasium: see `cage2.registration`. What it
-offers besides, `train`, `load_agent` and `evaluate`, is `interface`'s, and imported when asked for:
-workers must not import torch.
+offers besides, `Cage2Env`, and of `interface` `train`, `load_agent` and `evaluate`, is imported
+when asked for: workers must not import torch.
 """
 
 from typing import Any
@@ -19,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from workflow_rl import interface
 
         return getattr(interface, name)
+    if name == "Cage2Env":
+        from workflow_rl.cage2.cage2_env import Cage2Env
+
+        return Cage2Env
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

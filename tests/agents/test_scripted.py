@@ -17,7 +17,7 @@ from agents.scripted import (
     SCRIPTED_AGENTS,
     make_scripted_agent,
 )
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.private_cyborg import no_stable_baselines3
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
 
@@ -66,15 +66,21 @@ def test_the_random_agent_draws_all_actions_evenly_and_by_its_seed() -> None:
     assert [agent.act(OBS) for _ in range(50)] != drawn[:50]
 
 
+def mask(*hosts: int) -> Any:
+    suspicious = np.zeros(13, np.bool_)
+    suspicious[list(hosts)] = True
+    return suspicious
+
+
 def test_a_react_agent_treats_what_it_saw_while_monitoring_in_order_and_spares_user0() -> None:
     agent = make_scripted_agent("react-restore")
     agent.reset(0)
     # Nothing has been monitored at first; what is seen during a treatment is missed.
-    seen = [(3,), (8,), (), (5, 2), (7,), (), (2,), ()]
-    acts = [agent.act(OBS, {"suspicious_hosts": hosts}) for hosts in seen]
-    assert acts == [1, 1, 1, 132 + 5, 132 + 2, 1, 132 + 2, 1]
+    seen = [(3,), (8,), (), (2, 5), (7,), (), (2,), ()]
+    acts = [agent.act(OBS, {"suspicious_hosts": mask(*hosts)}) for hosts in seen]
+    assert acts == [1, 1, 1, 132 + 2, 132 + 5, 1, 132 + 2, 1]
     agent.reset(0)
-    assert agent.act(OBS, {"suspicious_hosts": (5,)}) == MONITOR
+    assert agent.act(OBS, {"suspicious_hosts": mask(5)}) == MONITOR
 
 
 def test_a_react_agent_says_what_it_needs() -> None:
@@ -106,7 +112,7 @@ def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[l
 
 
 def rewards_on_the_env(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
-    env, agent = CyborgEnv(red_agent), make_scripted_agent(agent_name)
+    env, agent = Cage2Env(red_agent), make_scripted_agent(agent_name)
     episodes = []
     for seed in seeds:
         obs, info = env.reset(seed=seed)
@@ -129,14 +135,14 @@ def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: st
 
 
 def test_the_observation_alone_does_not_tell_what_the_react_agents_act_on() -> None:
-    env = CyborgEnv("RedMeanderAgent")
+    env = Cage2Env("RedMeanderAgent")
     found = set()
     for seed in range(10):
         env.reset(seed=seed)
         for _ in range(100):
             obs, *_, info = env.step(MONITOR)
             for host, bits in enumerate(obs.reshape(13, 4)):
-                found.add((tuple(bits[:2].tolist()), host in info["suspicious_hosts"]))
+                found.add((tuple(bits[:2].tolist()), bool(info["suspicious_hosts"][host])))
     assert {((1, 1), True), ((1, 1), False)} <= found
     # Caught processes always show as exploits.
     assert not any(suspicious and bits != (1, 1) for bits, suspicious in found)

@@ -141,6 +141,50 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     return fixed, following, after
 
 
+def decoys_after(actions: Sequence[int]) -> Indices:
+    """Masks of the decoys that Blue has set up on each host, `[13]`, after these actions."""
+    from workflow_rl.cage2.compiled.tables import ACTION_HOST
+
+    _, _, after = _decoy_tables()
+    decoys = np.zeros(len(HOSTS), np.int64)
+    for action in actions:
+        host = ACTION_HOST[action]
+        decoys[host] = after[action, decoys[host]]
+    return decoys
+
+
+def after_actions(decoys: Indices, actions: Indices, chosen: NDArray[np.bool_]) -> None:
+    """Bring the masks of N envs, `[N, 13]`, up to date with an action of the chosen ones."""
+    from workflow_rl.cage2.compiled.tables import ACTION_HOST
+
+    _, _, after = _decoy_tables()
+    envs = np.flatnonzero(chosen)
+    hosts = ACTION_HOST[actions[envs]]
+    decoys[envs, hosts] = after[actions[envs], decoys[envs, hosts]]
+
+
+def masks_of(decoys: Indices) -> NDArray[np.bool_]:
+    """Which of the 145 actions can do any good, `[N, 145]`, beside these decoys `[N, 13]`."""
+    from workflow_rl.cage2.compiled.tables import ACTION_HOST
+
+    useful = _useful_beside()
+    beside: NDArray[np.bool_] = useful[np.arange(len(ACTION_NAMES)), decoys[:, ACTION_HOST]]
+    return beside
+
+
+@functools.cache
+def _useful_beside() -> NDArray[np.bool_]:
+    """By action and mask of the decoys on its host, `[145, 256]`: another decoy has to be new."""
+    from workflow_rl.cage2.compiled.tables import ACTION_KIND, FIRST_DECOY, LAST_DECOY, N_DECOYS
+
+    _, _, after = _decoy_tables()
+    masks = np.arange(1 << N_DECOYS)
+    is_decoy = (ACTION_KIND >= FIRST_DECOY) & (ACTION_KIND <= LAST_DECOY)
+    is_useful = np.isin(np.arange(len(ACTION_NAMES)), useful_actions())
+    useful: NDArray[np.bool_] = is_useful[:, None] & (~is_decoy[:, None] | (after != masks))
+    return useful
+
+
 def make_action_set(name: str) -> ActionSet:
     """That of ACTION_SETS."""
     if name == "by-host":

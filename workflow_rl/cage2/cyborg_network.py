@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import HOSTS
 
 
-def cyborg_network(env: CyborgEnv) -> dict[str, Any]:
+def cyborg_network(env: Cage2Env) -> dict[str, Any]:
     """What `compiled_network` describes, read from CybORG's true state, not from observations.
 
     Of the sessions of all agents by host: PID, and whether the user is root or SYSTEM.
@@ -87,7 +87,7 @@ def cyborg_network(env: CyborgEnv) -> dict[str, Any]:
     return network
 
 
-def _parts(env: CyborgEnv) -> tuple[Any, dict[str, Any], int]:
+def _parts(env: Cage2Env) -> tuple[Any, dict[str, Any], int]:
     """CybORG's state, what Red knows, and the position of the generator."""
     from workflow_rl.cage2.cyborg_speedups import CYBORG, SpedUpSimulator
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 
 for _simulator in ("cyborg", "cyborg-stock"):
-    CyborgEnv(simulator=_simulator).reset(seed=0)
+    Cage2Env(simulator=_simulator).reset(seed=0)
 
 gc.collect()

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.private_cyborg import PrivateCyborg
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, scenario2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
+from workflow_rl.cage2.simulators import red_action_index, red_target_index
 
 WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
 # All possible subnets of CybORG's private network, which it lists anew for every episode.
@@ -136,11 +137,28 @@ class SpedUpSimulator:
         if not self._is_valid_for_red(red):
             red = self._invalid_action(red)
         self._show_red(red.sim_execute(state))
-        self.blue_action, self.red_action = ACTION_NAMES[action], str(red)
-        self.blue_success = blue_obs["success"].name
-        self.red_success = self._red_obs["success"].name
+        self.blue_text, self.red_text = ACTION_NAMES[action], str(red)
+        self.red_action = red_action_index(self.red_text)
+        self.red_target = red_target_index(red, state)
+        self.blue_success = SUCCESSES.index(blue_obs["success"].name)
+        self.red_success = SUCCESSES.index(self._red_obs["success"].name)
         reward = round(self._reward() + blue.cost, 1)
         return self._observe(action, blue_obs), reward
+
+    def save(self) -> bytes:
+        """See `simulators.Simulator`."""
+        CYBORG.let_play(self)
+        self.random_state = CYBORG.random.getstate()
+        return CYBORG.dumps(vars(self))
+
+    def load(self, snapshot: bytes) -> None:
+        """See `simulators.Simulator`."""
+        vars(self).update(CYBORG.loads(snapshot))
+        CYBORG.take_turn_again(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The classes of the private copy are found by no name.
+        return _copied, (self.save(),)
 
     def _is_valid_for_red(self, action: Any) -> bool:
         """`test_valid_action`: one of Red's actions, on nothing but what Red knows."""
@@ -234,7 +252,8 @@ class SpedUpSimulator:
             events["NetworkConnections"] = []
         if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
             compromise[HOSTS.index(target), 2:] = PRIVILEGED
-        self.suspicious_hosts = tuple(suspicious)
+        self.suspicious_hosts = np.zeros(len(HOSTS), np.bool_)
+        self.suspicious_hosts[suspicious] = True
         obs = compromise.copy()
         for index, activity in activities:
             obs[index, :2] = activity
@@ -383,3 +402,9 @@ def _start_session(
 @cache
 def _addresses_in(cidr: IPv4Network) -> list[IPv4Address]:
     return list(cidr.hosts())
+
+
+def _copied(snapshot: bytes) -> SpedUpSimulator:
+    simulator = object.__new__(SpedUpSimulator)
+    vars(simulator).update(CYBORG.loads(snapshot))
+    return simulator

@@ -134,7 +134,7 @@ def simulators() -> Iterator[Finding]:
     """Their steps a second, one env of CybORG and 100 of the compiled one, on one core."""
     import numba
 
-    from workflow_rl.cage2.cyborg_env import CyborgEnv
+    from workflow_rl.cage2.cage2_env import Cage2Env
     from workflow_rl.cage2.simulator_speed import (
         CYBORGS,
         MAX_STEPS,
@@ -147,7 +147,7 @@ def simulators() -> Iterator[Finding]:
 
     rates = {
         name: play_cyborg(
-            CyborgEnv("B_lineAgent", MAX_STEPS, simulator), random_actions(1, 0), SECONDS
+            Cage2Env("B_lineAgent", MAX_STEPS, simulator), random_actions(1, 0), SECONDS
         )
         for name, simulator in CYBORGS.items()
     }

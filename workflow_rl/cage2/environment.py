@@ -13,7 +13,9 @@ import numpy as np
 from agents.distributions import Categorical
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.arguments import MIXTURES, RED_AGENT_CHOICES
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.simulators import SIMULATORS
 from workflow_rl.cage2.viewed_envs import ViewedEnvs, view_size
 from workflow_rl.cage2.views import OBSERVATIONS, ViewingActor
 from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
@@ -24,15 +26,7 @@ from workflow_rl.collection.environment import (
 )
 from workflow_rl.collection.episode import EpisodeSpec
 
-MIXTURES = {
-    "mixed": RED_AGENTS,
-    "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
-}
-"""What every episode draws its red agent from. Little is to be learned from one that sleeps."""
-
-RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
 MOST_STEPS = 1_000_000
-SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class Cage2:
     """CAGE Challenge 2 against a red agent. Raises InvalidEnvironmentError, naming the argument.
 
     red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
-    which an episode is truncated. simulator: of SIMULATORS, see `cyborg_env.CyborgEnv`.
+    which an episode is truncated. simulator: of SIMULATORS, see `cage2_env.Cage2Env`.
     observation, actions: what Blue's policy sees and chooses from, see `views` and `action_sets`.
     opening: of ACTION_NAMES, what Blue begins every episode with before its policy chooses.
     """
@@ -134,10 +128,10 @@ class Cage2:
         Compiles the compiled one, so that the workers find it on disk. All are deterministic.
         """
         if self.simulator in ("cyborg-upstream", "compiled"):
-            from workflow_rl.cage2.cyborg_env import CyborgEnv
+            from workflow_rl.cage2.cage2_env import Cage2Env
 
             try:
-                env = CyborgEnv(max_steps=self.max_steps, simulator=self.simulator)
+                env = Cage2Env(max_steps=self.max_steps, simulator=self.simulator)
                 env.reset(seed=0)
                 env.step(0)
             except (ImportError, RuntimeError) as error:
@@ -180,9 +174,11 @@ class Cage2:
             from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 
             return CompiledEnvs(self.max_steps, n_envs)
-        from workflow_rl.cage2.cyborg_env import CyborgEnv
+        from workflow_rl.cage2.cage2_env import Cage2Env
 
-        make_env = functools.partial(CyborgEnv, max_steps=self.max_steps, simulator=self.simulator)
+        make_env = functools.partial(
+            Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
+        )
         return SerialEnvs(make_env, n_envs, variant_option="red_agent")
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from agents.numpy_policy import Actor
 from agents.scripted import ScriptedAgent, make_scripted_agent
 from agents.trajectory import Trajectory
-from workflow_rl.cage2.cyborg_env import OBS_SIZE, CyborgEnv
+from workflow_rl.cage2.arguments import OBS_SIZE
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import HOSTS
 
 ACTION_CHARACTERS = 64
@@ -32,30 +33,31 @@ RECORD = np.dtype(
 
 
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """CyborgEnv with records as observations: what the last step, if any, did and showed."""
+    """Cage2Env with records as observations: what the last step, if any, did and showed."""
 
     def __init__(self, max_steps: int, simulator: str) -> None:
-        super().__init__(CyborgEnv(max_steps=max_steps, simulator=simulator))
+        super().__init__(Cage2Env(max_steps=max_steps, simulator=simulator, obs_dtype="uint8"))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode; its first record has empty actions."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return _record(obs, info), info
+        return _record(obs, info, {}), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return _record(obs, info), float(reward), terminated, truncated, info
+        described = self.unwrapped.describe()  # type: ignore[attr-defined]
+        return _record(obs, info, described), float(reward), terminated, truncated, info
 
 
-def _record(obs: NDArray[np.uint8], info: dict[str, Any]) -> Any:
+def _record(obs: NDArray[np.uint8], info: dict[str, Any], described: dict[str, Any]) -> Any:
     record = np.zeros((), RECORD)
     record["obs"] = obs
-    record["suspicious"][list(info["suspicious_hosts"])] = True
+    record["suspicious"] = info["suspicious_hosts"]
     for name in ("blue_action", "red_action"):
-        text = info.get(name, "").encode()
+        text = described.get(name, "").encode()
         assert len(text) <= ACTION_CHARACTERS, text
         record[name] = text
     return record
@@ -101,7 +103,7 @@ class ScriptedBlue:
         actions = [
             self._agents[env].act(
                 record["obs"],
-                {"suspicious_hosts": tuple(np.flatnonzero(record["suspicious"]).tolist())},
+                {"suspicious_hosts": record["suspicious"]},
             )
             for env, record in zip(envs, obs, strict=True)
         ]

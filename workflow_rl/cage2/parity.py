@@ -16,11 +16,12 @@ import numpy as np
 from tqdm import tqdm
 
 from agents.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.options import STEPS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.simulators import Simulator
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SEED
 
@@ -117,7 +118,7 @@ class LockStep:
     """Plays episodes in CybORG and in the compiled simulator at once.
 
     Args:
-        simulator: which CybORG, one of `cyborg_env.SIMULATORS`.
+        simulator: which CybORG, one of `simulators.SIMULATORS`.
         max_steps: length of an episode.
         networks: also compare the two networks, and how many random words were drawn, at every
             step. Differences that do not show yet are found too, at a tenth of the speed. May be
@@ -131,7 +132,7 @@ class LockStep:
         from workflow_rl.cage2.compiled.network import compiled_network
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
-        self._env = CyborgEnv(simulator=simulator, max_steps=max_steps)
+        self._env = Cage2Env(simulator=simulator, max_steps=max_steps, obs_dtype="uint8")
         self._compiled = CompiledSimulator(max_steps)
         self._compiled_network = compiled_network
         self.networks = networks
@@ -142,9 +143,9 @@ class LockStep:
         """The first difference in one episode, if any. The blue agent acts on CybORG's side."""
         env, compiled = self._env, self._compiled
         obs, info = env.reset(seed=seed, options={"red_agent": red_agent})
-        shown = {"observation": obs.tolist(), "suspicious_hosts": info["suspicious_hosts"]}
+        shown = {"observation": obs.tolist()}
         same = compiled.reset(seed, red_agent)
-        same_shown = {"observation": same.tolist(), "suspicious_hosts": compiled.suspicious_hosts}
+        same_shown = {"observation": same.tolist()}
         blue_agent.reset(seed)
         for step in itertools.count():
             if self.networks:
@@ -170,18 +171,26 @@ class LockStep:
             shown = {
                 "observation": obs.tolist(),
                 "reward": reward,
-                "blue_action": info["blue_action"],
-                "blue_success": info["blue_success"],
-                "red_action": info["red_action"],
-                "red_success": info["red_success"],
-                "suspicious_hosts": info["suspicious_hosts"],
+                **_facts(env._simulator),
             }
             same_shown = {
                 "observation": same.tolist(),
                 "reward": same_reward,
-                **{name: getattr(compiled, name) for name in list(shown)[2:]},
+                **_facts(compiled),
             }
         raise AssertionError("an episode ends")
+
+
+def _facts(simulator: Simulator) -> dict[str, Any]:
+    return {
+        "blue_action": simulator.blue_text,
+        "blue_success": simulator.blue_success,
+        "red_action": simulator.red_text,
+        "red_kind": simulator.red_action,
+        "red_target": simulator.red_target,
+        "red_success": simulator.red_success,
+        "suspicious_hosts": np.flatnonzero(simulator.suspicious_hosts).tolist(),
+    }
 
 
 # --- The report ----------------------------------------------------------------------------------

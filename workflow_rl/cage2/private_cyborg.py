@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol
 
+from workflow_rl.cage2.cyborg_pickle import dumps, loads
+
 PACKAGE = "csle_cyborg"
 GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
 
@@ -69,6 +71,14 @@ class PrivateCyborg:
     def __getitem__(self, name: str) -> Any:
         return self.modules[f"{PACKAGE}.{name}"]
 
+    def dumps(self, value: Any) -> bytes:
+        """Pickle what is made of the copy's classes."""
+        return dumps(value, self.modules, self.random)
+
+    def loads(self, pickled: bytes) -> Any:
+        """What `dumps` was given, in any process."""
+        return loads(pickled, self.modules, self.random)
+
     def let_play(self, player: Player) -> None:
         """Go on where this player's draws stopped; costs nothing while it plays alone."""
         if self._playing is player:
@@ -77,6 +87,11 @@ class PrivateCyborg:
             self._playing.random_state = self.random.getstate()
         self.random.setstate(player.random_state)
         self._playing = player
+
+    def take_turn_again(self, player: Player) -> None:
+        """After its state has been replaced from outside."""
+        if self._playing is player:
+            self.random.setstate(player.random_state)
 
 
 def _take_modules() -> dict[str, ModuleType]:

@@ -1,7 +1,7 @@
 """Registers the environment: with Gymnasium, whose plugins are modules that do so when imported,
 and as the guest that this package's trainers train on unless told otherwise.
 
-After `import workflow_rl`, `gymnasium.make("workflow_rl/CAGE2-v0")` makes a `CyborgEnv`, and
+After `import workflow_rl`, `gymnasium.make("workflow_rl/CAGE2-v0")` makes a `Cage2Env`, and
 `gymnasium.make_vec` a `CompiledVectorEnv`. Without it, and in every process that has not imported
 it, `"workflow_rl:workflow_rl/CAGE2-v0"` names both the module and the environment. No simulator is
 imported before an environment is made.
@@ -26,7 +26,7 @@ def register_envs() -> None:
     if ENV_ID not in gymnasium.registry:
         gymnasium.register(
             ENV_ID,
-            entry_point="workflow_rl.cage2.cyborg_env:CyborgEnv",
+            entry_point="workflow_rl.cage2.cage2_env:Cage2Env",
             vector_entry_point="workflow_rl.cage2.compiled.vector_env:CompiledVectorEnv",
         )
     register(

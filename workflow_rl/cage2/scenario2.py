@@ -14,6 +14,19 @@ from typing import Any
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
 
+RED_ACTIONS = (
+    "Sleep",
+    "DiscoverRemoteSystems",
+    "DiscoverNetworkServices",
+    "ExploitRemoteService",
+    "PrivilegeEscalate",
+    "Impact",
+)
+"""What the three red agents do, named as CybORG prints it."""
+
+SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
+"""Whether an action succeeded, as CybORG tells."""
+
 # One row a host: its image, its confidentiality and availability value (None: not stated, which
 # CybORG reads as Low), and the host whose IP address Red finds by exploring this one. Exploring a
 # host shows its own interfaces as well, except where `explorable` is False.
@@ -42,6 +55,9 @@ _SUBNETS: dict[str, tuple[str, ...]] = {
     "User": ("User0", "User1", "User2", "User3", "User4"),
 }
 _ALLOWED_SUBNETS = ("User", "Enterprise", "Operational")
+
+RED_TARGETS = (*HOSTS, *_SUBNETS)
+"""What an action of Red's is made on: a host, be it named by its address, or a subnet."""
 
 _BLUE_ACTIONS_WITHOUT_HOST = ("Sleep", "Monitor")
 _BLUE_ACTIONS_ON_A_HOST = (

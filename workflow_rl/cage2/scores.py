@@ -143,7 +143,7 @@ def official_text(evaluation: Evaluation, author: str, team: str, technique: str
     lines = [
         f"CybORG {simulator.name} {simulator.version}, Scenario2, Commit Hash: {simulator.commit}",
         f"author: {author}, team: {team}, technique: {technique}",
-        "wrappers: CyborgEnv, with the observation and the actions of ChallengeWrapper",
+        "wrappers: Cage2Env, with the observation and the actions of ChallengeWrapper",
     ]
     for cell in evaluation.cells:
         lines.append(

@@ -25,8 +25,9 @@ from tqdm import tqdm
 
 from agents.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
 from agents.ppo_config import PPOConfig
+from workflow_rl.cage2.arguments import OBS_SIZE
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.compiled.simulator import Simulator
-from workflow_rl.cage2.cyborg_env import OBS_SIZE, CyborgEnv
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.machine import environment, package_version
@@ -129,7 +130,7 @@ def _play(variant: Variant, n_envs: int, seconds: float, seed: int) -> float:
 def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
     """What a worker keeps from turn to turn: envs in their episodes, and who acts in them."""
     if variant.simulator != COMPILED:
-        env = CyborgEnv(variant.red_agent, MAX_STEPS, CYBORGS[variant.simulator])
+        env = Cage2Env(variant.red_agent, MAX_STEPS, CYBORGS[variant.simulator])
         return functools.partial(play_cyborg, env, random_actions(1, seed))
     envs = _make_envs(variant.red_agent, n_envs, seed)
     if variant.policy == "random":
@@ -144,7 +145,7 @@ def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
     return play_with_network
 
 
-def play_cyborg(env: CyborgEnv, actions: Iterator[NDArray[np.int64]], seconds: float) -> float:
+def play_cyborg(env: Cage2Env, actions: Iterator[NDArray[np.int64]], seconds: float) -> float:
     """`Play` whole episodes of one env."""
     n_steps = 0
     start = time.perf_counter()

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow_rl.cage2.cyborg_env import UPSTREAM_COMMIT
+from workflow_rl.cage2.simulators import UPSTREAM_COMMIT
 from workflow_rl.training.machine import package_version
 
 
@@ -26,7 +26,7 @@ class SimulatorVersion(NamedTuple):
 
 
 def simulator_version(simulator: str) -> SimulatorVersion:
-    """The package behind one of `cyborg_env.SIMULATORS`; "unknown" where it does not say."""
+    """The package behind one of `simulators.SIMULATORS`; "unknown" where it does not say."""
     if simulator != "cyborg-upstream":
         return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), UPSTREAM_COMMIT)
     spec = importlib.util.find_spec("CybORG")

@@ -20,7 +20,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent, PPOConfig
 from agents.scripted import make_scripted_agent
 from agents.trajectory import Trajectory
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.evaluation import (
     cell_spec,
     evaluate,
@@ -64,7 +64,7 @@ def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 
 
 def play(max_steps: int, red_agent: str, number: int, choose, reset, seed: int) -> float:
     """The sum of an episode's rewards, played without any of the package's collection."""
-    env = CyborgEnv(red_agent, max_steps)
+    env = Cage2Env(red_agent, max_steps)
     spec = cell_spec(seed, max_steps, red_agent, number)
     obs, info = env.reset(seed=spec.env_seed)
     reset(spec.action_seed)

@@ -18,8 +18,9 @@ from gymnasium.utils.env_match import check_environments_match
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from workflow_rl.cage2 import registration
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 REPOSITORY = Path(__file__).parents[3]
 ENV_ID = registration.ENV_ID
@@ -35,7 +36,7 @@ import sys, gymnasium
 assert "workflow_rl/CAGE2-v0" not in gymnasium.registry
 import workflow_rl
 assert "workflow_rl/CAGE2-v0" in gymnasium.registry
-heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.cyborg_env"}
+heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.cage2_env"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """)
 
@@ -68,9 +69,9 @@ def test_make_passes_the_arguments_on_and_gymnasium_finds_no_fault(simulator: st
         env.reset(seed=1)
         steps = [env.step(action) for action in range(12)]
         check_env(env.unwrapped)
-    assert isinstance(env.unwrapped, CyborgEnv)
+    assert isinstance(env.unwrapped, Cage2Env)
     assert [step[3] for step in steps] == [False] * 11 + [True]
-    assert steps[0][4]["red_agent"] == "RedMeanderAgent"
+    assert RED_AGENTS[steps[0][4]["red_agent"]] == "RedMeanderAgent"
 
 
 def test_gymnasium_sees_no_difference_between_the_simulators() -> None:
@@ -125,4 +126,4 @@ def test_the_vector_env_says_how_to_get_another_simulator() -> None:
     envs = gymnasium.make_vec(ENV_ID, num_envs=2, simulator="cyborg", vectorization_mode="sync")
     obs, infos = envs.reset(seed=np.array([3, 4]).tolist())
     assert obs.shape == (2, 52)
-    assert infos["red_agent"].tolist() == ["B_lineAgent"] * 2
+    assert infos["red_agent"].tolist() == [RED_AGENTS.index("B_lineAgent")] * 2

@@ -89,8 +89,8 @@ def test_the_network_prefers_no_action():
     assert 0 < logits.std() < 0.05
 
 
-def test_bytes_of_an_env_are_its_state_observation_reward_and_mask():
-    assert bytes_per_env(Simulator(3)) == STATE.itemsize + 52 + 8 + 1
+def test_bytes_of_an_env_are_all_that_is_kept_for_it():
+    assert bytes_per_env(Simulator(3)) == STATE.itemsize + 52 + 8 + 5 + 1
 
 
 def test_rows_have_medians_and_ratios_within_each_round():

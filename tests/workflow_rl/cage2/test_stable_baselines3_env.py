@@ -18,6 +18,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecMonitor
 
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.stable_baselines3_env import CompiledVecEnv
 
 REPOSITORY = Path(__file__).parents[3]
@@ -122,9 +123,53 @@ def test_what_the_batch_cannot_do_is_said() -> None:
         envs.set_attr("render_mode", "human")
     with pytest.raises(NotImplementedError, match="render"):
         envs.env_method("render")
-    envs.set_options({"red_agent": "SleepAgent"})
-    with pytest.raises(ValueError, match=r"SleepAgent.*takes none"):
+    envs.set_options({"red_agnet": "SleepAgent"})
+    with pytest.raises(ValueError, match=r"red_agnet.*reset knows red_agent"):
         envs.reset()
+
+
+def test_red_agents_are_set_as_in_single_envs() -> None:
+    """By options for one episode, and by the attribute for all that follow."""
+    single: Any = single_envs(2, max_steps=3)
+    batched = batched_envs(2, max_steps=3)
+
+    def both_play() -> None:
+        assert np.array_equal(single.reset(), batched.reset())
+        for action in range(7):
+            (_, of_single, *_), (_, of_batched, *_) = (
+                envs.step(np.array([132 + action] * 2)) for envs in (single, batched)
+            )
+            assert np.array_equal(of_single, of_batched)
+
+    for envs in (single, batched):
+        envs.set_options([{"red_agent": "RedMeanderAgent"}, {}])
+    both_play()
+    batched.set_attr("red_agent", "SleepAgent", [1])
+    # SB3 sets the attribute of the wrapper.
+    single.envs[1].unwrapped.red_agent = "SleepAgent"
+    for envs in (single, batched):
+        assert envs.get_attr("red_agent") == ["B_lineAgent", "SleepAgent"]
+        envs.seed(7)
+    both_play()
+    with pytest.raises(ValueError, match="red_agent='Red'"):
+        batched.set_attr("red_agent", "Red")
+
+
+def test_action_masks_are_found_as_sb3_contrib_looks_for_them() -> None:
+    single, batched = single_envs(2, max_steps=30), batched_envs(2, max_steps=30)
+    decoy = ACTION_NAMES.index("DecoyApache Enterprise0")
+    for envs in (single, batched):
+        assert envs.has_attr("action_masks")
+        envs.reset()
+        envs.step(np.array([decoy, 0]))
+    of_single, of_batched = (
+        np.stack(envs.env_method("action_masks")) for envs in (single, batched)
+    )
+    assert of_single.dtype == of_batched.dtype == np.bool_
+    assert np.array_equal(of_single, of_batched)
+    assert of_batched[:, decoy].tolist() == [False, True]
+    assert np.array_equal(batched.env_method("action_masks", indices=1)[0], of_batched[1])
+    assert np.array_equal(batched.get_attr("action_masks")[0](), of_batched[0])
 
 
 @pytest.mark.parametrize("simulator", ["cyborg", "compiled"])
@@ -147,11 +192,11 @@ def test_processes_that_sb3_starts_find_the_environment() -> None:
 PLAY = """
 import random, sys
 from workflow_rl.collection import worker
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 def play(simulator):
-    env = CyborgEnv("RedMeanderAgent", simulator=simulator)
+    env = Cage2Env("RedMeanderAgent", simulator=simulator)
     env.reset(seed=0)
-    return [(obs.tobytes(), *rest) for obs, *rest in (env.step(i) for i in range(100))]
+    return [(*map(repr, env.step(i)), env.describe()) for i in range(100)]
 state = random.getstate()
 played = [play(simulator) for simulator in ("cyborg", "cyborg-stock", "compiled")]
 assert played[0] == played[1] == played[2]

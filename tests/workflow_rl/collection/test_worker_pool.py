@@ -185,7 +185,7 @@ ENDLESS_RUN = """
     import psutil
     from workflow_rl.collection.worker_pool import WorkerPool
     from workflow_rl.collection.worker import Command, FreeRun
-    from workflow_rl.cage2.cyborg_env import CyborgEnv
+    from workflow_rl.cage2.cage2_env import Cage2Env
     from workflow_rl.collection.episode import episode_spec
     from workflow_rl.collection.env_batch import SerialEnvs
     from functools import partial
@@ -204,7 +204,7 @@ ENDLESS_RUN = """
 @pytest.mark.parametrize(
     ("make_env", "work"),
     [
-        ("CyborgEnv", "pass"),
+        ("Cage2Env", "pass"),
         (
             "lambda: SleepyEnv(step_seconds=1000.0)",
             "[pool.send(index, *request) for index in range(3) for request in ("
@@ -232,10 +232,10 @@ def test_workers_import_no_torch_and_share_their_memory():
         from functools import partial
         from workflow_rl.collection.worker_pool import WorkerPool
         from workflow_rl.collection.env_batch import SerialEnvs
-        from workflow_rl.cage2.cyborg_env import CyborgEnv
+        from workflow_rl.cage2.cage2_env import Cage2Env
 
         preload = "workflow_rl.cage2.cyborg_preload"
-        with WorkerPool(partial(SerialEnvs, CyborgEnv), 4, preload=preload) as pool:
+        with WorkerPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)
                 maps = {part.path for part in process.memory_maps()}

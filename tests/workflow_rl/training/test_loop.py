@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from agents.ppo import PPOConfig
-from workflow_rl.cage2.cyborg_env import CyborgEnv
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.worker_pool import WorkerPool
@@ -171,7 +171,7 @@ def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(reference, tmp
         def make_env() -> FaultyEnv:
             tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
             return FaultyEnv(
-                lambda: CyborgEnv("SleepAgent", max_steps=8), "exception", "step", 60, tickets
+                lambda: Cage2Env("SleepAgent", max_steps=8), "exception", "step", 60, tickets
             )
 
         return SerialEnvs(make_env, n_envs, variant_option="red_agent")

@@ -38,10 +38,9 @@ from workflow_rl.cage2.compiled.tables import (
     N_DECOYS,
     N_HOSTS,
     RED_HOST,
-    RED_KINDS,
     RESTORE,
 )
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
 
 N_HYPOTHESES = 16
 LEAST_PROBABILITY = 1e-4
@@ -79,7 +78,7 @@ N_SHOWN = (
     4 * N_HOSTS
     + 2 * len(WORTH_A_DECOY)
     + N_MASKS_SHOWN * N_HOSTS
-    + len(RED_KINDS)
+    + len(RED_ACTIONS)
     + len(THRESHOLDS) * N_PROBABILITIES
 )
 
@@ -209,9 +208,9 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
         for host in range(N_HOSTS):
             shown[n + host] = hosts >> host & 1
         n += N_HOSTS
-    for i in range(len(RED_KINDS)):
+    for i in range(len(RED_ACTIONS)):
         shown[n + i] = kind == i
-    n += len(RED_KINDS)
+    n += len(RED_ACTIONS)
     sum_up(b, hypotheses, probabilities)
     for i in range(N_PROBABILITIES):
         for threshold in THRESHOLDS:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workflow_rl.cage2.arguments import SEED_LIMIT
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.hosts import draw_pid
 from workflow_rl.cage2.compiled.jit import compiled, entry_point, is_on_disk, prefetch
@@ -45,18 +46,20 @@ from workflow_rl.cage2.compiled.tables import (
     N_SUBNETS,
     NETWORK,
     RED_HOST,
-    RED_KINDS,
     RED_SLEEP,
     STARTING_HOSTS,
     STARTING_SLOTS,
     SUBNET,
     SUBNET_HOSTS,
-    SUCCESSES,
     UNKNOWN,
 )
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS, RED_AGENTS
 
 logger = logging.getLogger(__name__)
+
+FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
+"""What is told of a step besides: see `Simulator.facts`."""
+NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
 # Red's actions that name a host; the others name an address, or nothing.
 HOST_KINDS = (ESCALATE, IMPACT)
@@ -163,18 +166,35 @@ def step_env(s: Any, action: int, obs: Any) -> float:
     return reward(s, kind)
 
 
+@compiled
+def tell(s: Any, facts: Any) -> None:
+    """Write FACTS, int8 `[5]`, of the last step."""
+    facts[0] = s.blue_success
+    facts[1] = s.red_kind
+    facts[2] = s.red_target
+    if s.red_kind == RED_SLEEP:
+        facts[2] = -1
+    elif s.red_kind == DISCOVER_SYSTEMS:
+        facts[2] = N_HOSTS + s.red_target
+    facts[3] = s.red_success
+    facts[4] = -1 if s.caught_host == NONE else s.caught_host
+
+
 @entry_point
-def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any) -> None:
-    """Start an episode in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]`."""
+def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any) -> None:
+    """Start an episode in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts
+    int8 `[N, 5]`."""
     for i in range(len(states)):
         if chosen[i]:
             reset_env(states[i], seeds[i], red_agents[i])
             obs[i, :] = 0
+            facts[i, :] = NO_FACTS
 
 
 @entry_point
-def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any) -> int:
-    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]`.
+def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, facts: Any) -> int:
+    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts int8
+    `[N, 5]`.
 
     Returns the index of an env that cannot go on, or -1.
     """
@@ -190,9 +210,17 @@ def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any) ->
         if chosen[i]:
             if states[i].error == NO_ERROR:
                 rewards[i] = step_env(states[i], actions[i], obs[i])
+                tell(states[i], facts[i])
             if states[i].error != NO_ERROR:
                 failed = i
     return failed
+
+
+@entry_point
+def reseed_envs(states: Any, seeds: Any) -> None:
+    """Have the draws follow that come after `random.seed(seeds[i])`."""
+    for i in range(len(states)):
+        seed(states[i], seeds[i])
 
 
 @compiled
@@ -205,8 +233,12 @@ def prefetch_words(states: Any, i: int) -> None:
         prefetch(states, i, FIRST_WORD + 4 * word + LINE)
 
 
+Snapshot: TypeAlias = tuple[NDArray[Any], ...]
+"""Of `Simulator.save`: arrays of the envs' bytes, of what is seen, rewards and facts."""
+
+
 class Simulator:
-    """N networks that play in step.
+    """N networks that play in step. Copies and pickles of it go on as it would.
 
     Args:
         n_envs: N.
@@ -216,6 +248,9 @@ class Simulator:
         states: record array `[N]` of `state.STATE`: the envs themselves.
         obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
+        facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
+            indices into `SUCCESSES`, Red's action and its target into `RED_ACTIONS` and
+            `RED_TARGETS`, and the host on which monitoring caught a process into `HOSTS`; -1: none.
     """
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
@@ -223,9 +258,45 @@ class Simulator:
         if not all(is_on_disk(function, self.states) for function in (reset_envs, step_envs)):
             logger.warning("Compiling the simulator: about 20 seconds, only this once.")
         self.rewards = np.zeros(n_envs)
+        self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
-        self.obs = self._words.view(np.uint8)
         self._all = np.ones(n_envs, np.bool_)
+        self._view()
+
+    def _view(self) -> None:
+        self.obs = self._words.view(np.uint8)
+        # As bytes, records are copied many times as fast.
+        self._rows = self.states.view(np.uint8).reshape(len(self.states), -1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of a view would be an array of its own.
+        return {name: value for name, value in vars(self).items() if name not in ("obs", "_rows")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._view()
+
+    @property
+    def _kept(self) -> tuple[NDArray[Any], ...]:
+        return self._rows, self._words, self.rewards, self.facts
+
+    def save(self) -> Snapshot:
+        """All that the next steps follow from."""
+        return tuple(array.copy() for array in self._kept)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Go on from there. Raises ValueError if it is of other envs, and changes nothing."""
+        if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
+            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
+        for array, saved in zip(self._kept, snapshot, strict=True):
+            array[:] = saved
+
+    def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
+        """Each of the snapshot's envs several times, one after the other, and with these seeds
+        `[N]` for what is drawn from now on."""
+        for array, saved in zip(self._kept, snapshot, strict=True):
+            array[:] = np.repeat(saved, len(array) // len(saved), axis=0)
+        reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
 
     def reset(
         self, seeds: ArrayLike, red_agents: ArrayLike, chosen: ArrayLike | None = None
@@ -238,9 +309,10 @@ class Simulator:
         Raises:
             ValueError: a seed or a red agent is out of range.
         """
-        seeds = self._checked("seeds", seeds, 2**63)
+        seeds = self._checked("seeds", seeds, SEED_LIMIT)
         red_agents = self._checked("red_agents", red_agents, len(RED_AGENTS))
-        reset_envs(self.states, self._mask(chosen), seeds, red_agents, self._words)
+        chosen = self._mask(chosen)
+        reset_envs(self.states, chosen, seeds, red_agents, self._words, self.facts)
         return self.obs
 
     def step(
@@ -257,7 +329,7 @@ class Simulator:
         """
         actions = self._checked("actions", actions, N_ACTIONS)
         chosen = self._mask(chosen)
-        failed = step_envs(self.states, chosen, actions, self._words, self.rewards)
+        failed = step_envs(self.states, chosen, actions, self._words, self.rewards, self.facts)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
         return self.obs, self.rewards
@@ -280,43 +352,77 @@ class Simulator:
 
 
 class CompiledSimulator:
-    """One network behind the interface of `cyborg_env.Simulator`, for episodes of `max_steps`."""
+    """One network behind the interface of `simulators.Simulator`, for episodes of `max_steps`."""
 
     def __init__(self, max_steps: int = SIZES[0]) -> None:
         self._simulator = Simulator(1, max_steps)
-        self.state = self._simulator.states[0]
-        self._blue_action = ""
+        self._chosen = np.ones(1, np.bool_)
+        self._action = np.zeros(1, np.int64)
+        self._tell()
+
+    @property
+    def state(self) -> Any:
+        """The network itself, a record of `state.STATE`."""
+        return self._simulator.states[0]
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        return self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0].copy()
+        obs = self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0]
+        self._tell()
+        return obs
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step: observation (52 bits) and reward."""
-        obs, rewards = self._simulator.step(action)
-        self._blue_action = ACTION_NAMES[action]
-        return obs[0].copy(), float(rewards[0])
+        """Play one step, 0 <= action < 145: observation (52 bits, overwritten by the next call) and
+        reward."""
+        # What `Simulator.step` makes sure of takes ten times as long as the step.
+        simulator = self._simulator
+        self._action[0] = action
+        failed = step_envs(
+            simulator.states,
+            self._chosen,
+            self._action,
+            simulator._words,
+            simulator.rewards,
+            simulator.facts,
+        )
+        if failed >= 0:
+            raise RuntimeError(f"env 0: {error_of(self.state)}")
+        self._tell()
+        return simulator.obs[0], simulator.rewards.item()
+
+    def _tell(self) -> None:
+        (
+            self.blue_success,
+            self.red_action,
+            self.red_target,
+            self.red_success,
+            self._caught_host,
+        ) = self._simulator.facts[0].tolist()
 
     @property
-    def blue_action(self) -> str:
-        return self._blue_action
+    def suspicious_hosts(self) -> NDArray[np.bool_]:
+        return CAUGHT[self._caught_host].copy()
 
     @property
-    def blue_success(self) -> str:
-        return SUCCESSES[self.state["blue_success"]]
+    def blue_text(self) -> str:
+        return ACTION_NAMES[self._action[0]]
 
     @property
-    def red_success(self) -> str:
-        return SUCCESSES[self.state["red_success"]]
-
-    @property
-    def red_action(self) -> str:
+    def red_text(self) -> str:
         return red_action_of(self.state)
 
-    @property
-    def suspicious_hosts(self) -> tuple[int, ...]:
-        host = int(self.state["caught_host"])
-        return () if host == NONE else (host,)
+    def save(self) -> Snapshot:
+        """See Simulator."""
+        return self._simulator.save()
+
+    def load(self, snapshot: Snapshot) -> None:
+        """See Simulator."""
+        self._simulator.load(snapshot)
+        self._tell()
+
+
+CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)
+"""By the host on which a process was caught, or -1: a mask of hosts `[13]`."""
 
 
 def red_action_of(state: Any) -> str:
@@ -329,21 +435,10 @@ def red_action_of(state: Any) -> str:
     return _red_action(kind, 16 * int(state["subnet_index"][subnet]) + host_part)
 
 
-def red_actions_of(states: NDArray[Any]) -> list[str]:
-    """`red_action_of` each of N states, many times as fast as one by one."""
-    kinds, targets = states["red_kind"], states["red_target"].astype(np.int64)
-    on_subnet = kinds == DISCOVER_SYSTEMS
-    envs = np.arange(len(states))
-    addresses = 16 * states["subnet_index"][envs, np.where(on_subnet, targets, SUBNET[targets])]
-    addresses += np.where(on_subnet, 0, states["address_index"][envs, targets])
-    at = np.where(np.isin(kinds, HOST_KINDS), targets, addresses)
-    return list(map(_red_action, kinds.tolist(), at.tolist()))
-
-
 @functools.lru_cache(maxsize=1 << 16)
 def _red_action(kind: int, at: int) -> str:
     """`at` is an index into `HOSTS`, or an address's distance from the network's first."""
-    name = RED_KINDS[kind]
+    name = RED_ACTIONS[kind]
     if kind == RED_SLEEP:
         return name
     if kind in HOST_KINDS:

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
+from workflow_rl.cage2.scenario2 import (
+    ACTION_NAMES,
+    HOSTS,
+    RED_ACTIONS,
+    SUCCESSES,
+    scenario2,
+)
 
 N_HOSTS = len(HOSTS)
 SCENARIO = scenario2()
@@ -283,14 +289,5 @@ assert all(len(set(SERVICE[runs])) == runs.sum() for runs in DECOY_RUNS_ON.T)
 
 # --- Red's actions -------------------------------------------------------------------------------
 
-RED_KINDS = (
-    "Sleep",
-    "DiscoverRemoteSystems",
-    "DiscoverNetworkServices",
-    "ExploitRemoteService",
-    "PrivilegeEscalate",
-    "Impact",
-)
-RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(len(RED_KINDS))
-SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
-FALSE, TRUE, UNKNOWN = range(3)
+RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(len(RED_ACTIONS))
+FALSE, TRUE, UNKNOWN = range(len(SUCCESSES))

@@ -15,10 +15,9 @@ from workflow_rl.cage2.compiled.tables import (
     N_EXPLOITS,
     N_HOSTS,
     N_SUBNETS,
-    RED_KINDS,
     TRUE,
 )
-from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS
 
 N_MASKS_OF_HOSTS, N_HOSTS_POINTED_AT, N_FLAGS = 9, 4, 4
 N_B_LINE_ACTIONS = LAST + 1
@@ -29,7 +28,7 @@ N_SHOWN = (
     + 2 * N_SUBNETS
     + len(RED_AGENTS)
     + N_B_LINE_ACTIONS
-    + len(RED_KINDS)
+    + len(RED_ACTIONS)
     + 1
 )
 
@@ -84,7 +83,7 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
         shown[n + s.b_line_action] = 1
     n += N_B_LINE_ACTIONS
     shown[n + s.red_kind] = 1
-    n += len(RED_KINDS)
+    n += len(RED_ACTIONS)
     shown[n] = s.red_success == TRUE
 
 

@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.compiled.simulator import Simulator, red_actions_of
-from workflow_rl.cage2.compiled.state import NONE
-from workflow_rl.cage2.compiled.tables import N_HOSTS, SUCCESSES
-from workflow_rl.cage2.cyborg_env import OBS_SIZE
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.action_sets import after_actions, masks_of
+from workflow_rl.cage2.arguments import (
+    check_options,
+    check_red_agent,
+    check_render_mode,
+    checked_seed,
+    checked_steps,
+    observation_space,
+    red_agent_of,
+    with_length,
+)
+from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, Simulator, red_action_of
+from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
+
+N_ACTIONS = len(ACTION_NAMES)
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    """An array of the values themselves, be they tuples or arrays."""
-    array = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
+class Snapshot(NamedTuple):
+    """Of `CompiledVectorEnv.save_state`: for `load_state`, not to be looked into."""
 
-
-RED_AGENT_NAMES = _objects(RED_AGENTS)
-BLUE_ACTIONS = _objects(ACTION_NAMES)
-SUCCESS_NAMES = _objects(SUCCESSES)
-# By index of the host in which a process was caught, or NONE.
-SUSPICIOUS_HOSTS = _objects([(host,) if host < N_HOSTS else () for host in range(NONE + 1)])
-NOBODY_SUSPICIOUS = SUSPICIOUS_HOSTS[[NONE]]
+    networks: Networks
+    episodes: tuple[NDArray[Any], ...]
+    seeds: tuple[int | None, ...]
+    generators: tuple[Mapping[str, Any] | None, ...]
 
 
 class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
-    """N envs that play in step, each the episodes that `CyborgEnv` plays with the same seeds.
+    """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
-    Observations are uint8 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
-    terminate: they are truncated after `max_steps` steps.
+    Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
+    terminate: they are truncated after `max_steps` steps. Copies and pickles go on as it would.
 
     Autoreset: with `NEXT_STEP` (Gymnasium's default) the step after a truncation ignores the
     action, resets the env and returns reward 0; with `SAME_STEP` the step that truncates returns
     the first observation of the next episode, and `infos["final_obs"]` the last of this one, of
     which to bootstrap; with `DISABLED` truncated envs have to be reset, all or by
     `reset(options={"reset_mask": booleans [N]})`. Seeds of further episodes are drawn from each
-    env's own generator, as `CyborgEnv` does.
+    env's own generator, as `Cage2Env` does.
 
     Args:
         num_envs: N.
-        red_agent: one of `RED_AGENTS` for all envs, or one for each.
-        max_steps: length of an episode in steps.
+        red_agent: what `Cage2Env` takes, for all envs, or one for each.
+        max_steps: length of an episode in steps, 100 unless given.
         autoreset_mode: see above.
-        describe_steps: give in `infos` what `CyborgEnv` gives, arranged as Gymnasium's vector envs
-            do: a dict of arrays `[N]`. It takes twice as long as the steps themselves; without,
-            `infos` holds at most `final_obs` and an empty `final_info`.
-        simulator: "compiled". The same arguments as `CyborgEnv` takes will do, but another
-            simulator has to be asked of `gymnasium.make_vec` with `vectorization_mode="sync"`.
+        describe_steps: give in `infos` what `Cage2Env` gives, arranged as Gymnasium's vector envs
+            do: a dict of arrays `[N]`, `suspicious_hosts` `[N, 13]`. Without, `infos` holds at most
+            `final_obs` and an empty `final_info`.
+        simulator: "compiled". The same arguments as `Cage2Env` takes will do, but another simulator
+            has to be asked of `gymnasium.make_vec` with `vectorization_mode="sync"`.
+        obs_dtype: "float32" or "uint8".
+        render_mode: None: there are no pictures.
+        max_episode_steps: Gymnasium's name for `max_steps`; of both, the shorter counts.
 
     Raises:
         ValueError: an argument is out of range.
@@ -69,10 +77,13 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self,
         num_envs: int = 1,
         red_agent: str | Sequence[str] = "B_lineAgent",
-        max_steps: int = 100,
+        max_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         describe_steps: bool = True,
         simulator: str = "compiled",
+        obs_dtype: str = "float32",
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
     ) -> None:
         if simulator != "compiled":
             raise ValueError(
@@ -81,99 +92,242 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             )
         if num_envs < 1:
             raise ValueError(f"num_envs={num_envs}: at least 1 is needed")
-        if max_steps < 1:
-            raise ValueError(f"max_steps={max_steps}: an episode has at least 1 step")
+        check_render_mode(render_mode)
+        lengths = [checked_steps(n) for n in (max_steps, max_episode_steps) if n is not None]
         self.num_envs = num_envs
-        self.max_steps = max_steps
+        self.max_steps = min(lengths) if lengths else checked_steps(None)
         self.describe_steps = describe_steps
-        self.metadata = {**self.metadata, "autoreset_mode": AutoresetMode(autoreset_mode)}
-        self.single_observation_space = gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.uint8)
-        self.single_action_space = gymnasium.spaces.Discrete(len(ACTION_NAMES))
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space(obs_dtype)
+        self.single_action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._simulator = Simulator(num_envs, max_steps)
-        self._red_agents = _red_agent_indices(red_agent, num_envs)
-        self._episode_red_agents = self._red_agents.copy()
+        self.red_agents = _one_for_each(red_agent, num_envs)
+        self._dtype = self.single_observation_space.dtype
+        self._simulator = Simulator(num_envs, self.max_steps)
+        self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
         self._started = np.zeros(num_envs, np.bool_)
+        # A mask of the decoys that Blue has on each host.
+        self._decoys = np.zeros((num_envs, len(HOSTS)), np.int64)
+        self._blue_actions = np.full(num_envs, -1, np.int64)
         # What further seeds of each env are drawn from, and the seed it was or will be made with.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What Gymnasium's `make_vec` made it from, with the length of an episode."""
+        return with_length(self._spec, self.max_steps)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = spec
 
     def reset(
         self,
         *,
-        seed: int | Sequence[int | None] | None = None,
+        seed: int | Sequence[int | None] | NDArray[np.integer[Any]] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Start episodes: with a number as seed, env i's is seed + i.
 
         `options={"reset_mask": booleans [N]}` resets only these; `options={"red_agent": name or N
         names}` chooses other red agents for these episodes.
+
+        Raises:
+            ValueError: a seed or an option is wrong; no env has been reset then.
         """
+        check_options(options, ("red_agent", "reset_mask"))
         options = options or {}
         mask = options.get("reset_mask")
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_ or not chosen.any():
             raise ValueError(f"reset_mask: {self.num_envs} booleans are needed, one of them True")
-        red_agents = self._red_agents
+        red_agents = self.red_agents
         if "red_agent" in options:
-            red_agents = _red_agent_indices(options["red_agent"], self.num_envs)
-        if seed is None or isinstance(seed, (int, np.integer)):
-            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
-        else:
-            seeds = list(seed)
-            if len(seeds) != self.num_envs:
-                raise ValueError(f"{len(seeds)} seeds for {self.num_envs} envs")
-        self._start_episodes(chosen, seeds, red_agents)
-        infos = self._describe_start(chosen) if self.describe_steps else {}
-        return self._simulator.obs.copy(), infos
+            red_agents = _one_for_each(options["red_agent"], self.num_envs)
+        self._start_episodes(chosen, self._checked_seeds(seed), red_agents)
+        infos = self._describe(chosen) if self.describe_steps else {}
+        return self._observed(), infos
 
     def step(
-        self, actions: NDArray[np.int64]
+        self, actions: NDArray[np.int64] | Sequence[int]
     ) -> tuple[
-        NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+        NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
     ]:
         """Play one step; see the class for what happens at the end of an episode.
 
         Raises:
-            ValueError: an action is out of range.
+            ValueError: there are not N actions, or one is out of range; no env has advanced then.
             RuntimeError: see `Simulator.step`.
             gymnasium.error.ResetNeeded: an env was never reset, or is truncated and not reset by
                 itself.
         """
-        mode = self.metadata["autoreset_mode"]
+        actions = self._checked_actions(actions)
         playing = self._steps_left > 0
         waiting = ~playing
-        if (~self._started).any() or (waiting.any() and mode != AutoresetMode.NEXT_STEP):
+        is_next_step = self.autoreset_mode == AutoresetMode.NEXT_STEP
+        if not self._started.all() or (waiting.any() and not is_next_step):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         simulator = self._simulator
         simulator.step(actions, playing)
+        self._blue_actions = np.where(playing, actions, self._blue_actions)
+        after_actions(self._decoys, actions, playing)
         rewards = np.where(playing, simulator.rewards, 0.0)
         self._steps_left -= playing
         truncated = playing & (self._steps_left == 0)
         infos: dict[str, Any] = {}
-        ending = truncated if mode == AutoresetMode.SAME_STEP else np.zeros_like(truncated)
-        if self.describe_steps:
-            infos = self._describe_step(np.asarray(actions), playing & ~ending)
+        is_same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
+        ending = truncated if is_same_step else np.zeros_like(truncated)
         if ending.any():
-            infos |= _named("final_obs", _objects(list(simulator.obs.copy())), ending)
-            final_info = (
-                self._describe_step(np.asarray(actions), ending) if self.describe_steps else {}
-            )
+            infos |= {"final_obs": _objects(list(self._observed()), ending), "_final_obs": ending}
+            final_info = self._describe(ending) if self.describe_steps else {}
             infos |= {"final_info": final_info, "_final_info": ending.copy()}
         beginning = waiting | ending
         if beginning.any():
-            self._start_episodes(beginning, [None] * self.num_envs, self._red_agents)
-            if self.describe_steps:
-                _merge(infos, self._describe_start(beginning))
-        return simulator.obs.copy(), rewards, np.zeros_like(truncated), truncated, infos
+            self._start_episodes(beginning, [None] * self.num_envs, self.red_agents)
+        if self.describe_steps:
+            infos |= self._describe(np.ones_like(playing))
+        return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
+
+    def describe(self, env: int) -> dict[str, Any]:
+        """The last step of one env in CybORG's words: see `Cage2Env.describe`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there has been no step in its episode.
+        """
+        if self._blue_actions[env] < 0:
+            raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
+        facts = dict(zip(FACTS, self._simulator.facts[env].tolist(), strict=True))
+        caught = facts["caught_host"]
+        return {
+            "red_agent": RED_AGENTS[self._episode_red_agents[env]],
+            "blue_action": ACTION_NAMES[self._blue_actions[env]],
+            "blue_success": SUCCESSES[facts["blue_success"]],
+            "red_action": red_action_of(self._simulator.states[env]),
+            "red_success": SUCCESSES[facts["red_success"]],
+            "suspicious_hosts": () if caught < 0 else (HOSTS[caught],),
+        }
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
+        return masks_of(self._decoys)
+
+    def save_state(self) -> Snapshot:
+        """Everything that further steps follow from."""
+        return Snapshot(
+            self._simulator.save(),
+            tuple(array.copy() for array in self._episodes),
+            tuple(self._generator_seeds),
+            tuple(None if one is None else one.bit_generator.state for one in self._generators),
+        )
+
+    def load_state(self, snapshot: Snapshot) -> None:
+        """Go on from where envs like these were.
+
+        Raises:
+            ValueError: they were not as many, or had longer episodes; nothing has changed then.
+        """
+        self._simulator.load(snapshot.networks)
+        for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
+            array[:] = saved
+        self._generator_seeds = list(snapshot.seeds)
+        self._generators = [
+            None if state is None else _generator_of(state) for state in snapshot.generators
+        ]
+
+    def fork(
+        self,
+        n: int,
+        seed: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
+    ) -> CompiledVectorEnv:
+        """N * n envs that go on from here, n of each env one after the other, each with other luck.
+
+        They are not to be reset first: env i draws what comes now with the seed + i. Without a
+        seed, another one is drawn every time. These envs stay where they are.
+
+        Raises:
+            ValueError: an argument is out of range.
+            gymnasium.error.ResetNeeded: an env has no episode in progress.
+        """
+        if n < 1:
+            raise ValueError(f"n={n}: at least 1 is needed")
+        if not self._steps_left.all():
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        n_envs = self.num_envs * n
+        if seed is None:
+            first = int(np.random.SeedSequence().generate_state(1)[0])
+        else:
+            first = checked_seed(seed)
+            checked_seed(first + n_envs - 1)
+        red_agents = [name for name in self.red_agents for _ in range(n)]
+        envs = CompiledVectorEnv(
+            n_envs,
+            red_agents,
+            self.max_steps,
+            autoreset_mode,
+            self.describe_steps,
+            obs_dtype=str(self._dtype),
+        )
+        envs._go_on(
+            self._simulator.save(),
+            [np.repeat(array, n, axis=0) for array in self._episodes],
+            np.arange(first, first + n_envs),
+        )
+        return envs
+
+    def _go_on(
+        self, networks: Networks, episodes: Sequence[NDArray[Any]], seeds: NDArray[np.int64]
+    ) -> None:
+        self._simulator.load_repeated(networks, seeds)
+        for array, other in zip(self._episodes, episodes, strict=True):
+            array[:] = other
+        self._generator_seeds = seeds.tolist()
+
+    @property
+    def _episodes(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self._episode_red_agents,
+            self._steps_left,
+            self._started,
+            self._decoys,
+            self._blue_actions,
+        )
+
+    def _checked_seeds(self, seed: Any) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if np.ndim(seed) == 0:
+            first = checked_seed(seed)
+            checked_seed(first + self.num_envs - 1)
+            return list(range(first, first + self.num_envs))
+        seeds = [None if one is None else checked_seed(one) for one in seed]
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
+        return seeds
+
+    def _checked_actions(self, actions: Any) -> NDArray[np.int64]:
+        array = np.asarray(actions)
+        if array.shape != (self.num_envs,):
+            raise ValueError(
+                f"actions: {self.num_envs} are needed, one an env, not an array of {array.shape}"
+            )
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"actions: whole numbers are needed, not {array.dtype}")
+        if not 0 <= array.min() <= array.max() < N_ACTIONS:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise ValueError(f"action={wrong}: choose an index from 0 to {N_ACTIONS - 1}")
+        return array.astype(np.int64)
+
+    def _observed(self) -> NDArray[Any]:
+        return self._simulator.obs.astype(self._dtype)
 
     def _start_episodes(
-        self,
-        chosen: NDArray[np.bool_],
-        seeds: Sequence[int | None],
-        red_agents: NDArray[np.int64],
+        self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[str]
     ) -> None:
         """With a seed an env also gets a new generator, and without, a seed from its generator."""
         episode_seeds = np.zeros(self.num_envs, np.int64)
@@ -188,55 +342,51 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                     self._generators[i] = generator
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
-        self._simulator.reset(episode_seeds, red_agents, chosen)
-        self._episode_red_agents[chosen] = red_agents[chosen]
+            self._episode_red_agents[i] = _INDEX[red_agent_of(red_agents[i], seed)]
+        self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
+        self._decoys[chosen] = 0
+        self._blue_actions[chosen] = -1
 
-    def _describe_start(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        return _named("red_agent", RED_AGENT_NAMES[self._episode_red_agents], chosen) | _named(
-            "suspicious_hosts", NOBODY_SUSPICIOUS.repeat(self.num_envs), chosen
-        )
-
-    def _describe_step(
-        self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]
-    ) -> dict[str, Any]:
-        """What `CyborgEnv` says of the last step, as Gymnasium's vector envs arrange it."""
-        states = self._simulator.states
-        return {
-            **_named("red_agent", RED_AGENT_NAMES[self._episode_red_agents], chosen),
-            **_named("blue_action", BLUE_ACTIONS[actions], chosen),
-            **_named("blue_success", SUCCESS_NAMES[states["blue_success"]], chosen),
-            **_named("red_action", np.array(red_actions_of(states), object), chosen),
-            **_named("red_success", SUCCESS_NAMES[states["red_success"]], chosen),
-            **_named("suspicious_hosts", SUSPICIOUS_HOSTS[states["caught_host"]], chosen),
+    def _describe(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        """What `Cage2Env` says of the last step, as Gymnasium's vector envs arrange it: zeros for
+        those not chosen, and a mask of those that are."""
+        facts = self._simulator.facts.astype(np.int64)
+        values = {
+            "red_agent": self._episode_red_agents.copy(),
+            "blue_action": self._blue_actions.copy(),
+            **{name: facts[:, i].copy() for i, name in enumerate(FACTS[:-1])},
+            "suspicious_hosts": CAUGHT[facts[:, -1]],
         }
+        infos: dict[str, Any] = {}
+        for name, value in values.items():
+            value[~chosen] = 0
+            infos |= {name: value, f"_{name}": chosen.copy()}
+        return infos
 
 
-def _red_agent_indices(red_agent: str | Sequence[str], num_envs: int) -> NDArray[np.int64]:
+_INDEX = {name: i for i, name in enumerate(RED_AGENTS)}
+
+
+def _one_for_each(red_agent: str | Sequence[str], num_envs: int) -> list[str]:
     names = [red_agent] * num_envs if isinstance(red_agent, str) else list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
-    for name in names:
-        if name not in RED_AGENTS:
-            raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENTS)}")
-    return np.array([RED_AGENTS.index(name) for name in names])
+    for name in set(names):
+        check_red_agent(name)
+    return names
 
 
-def _named(name: str, values: NDArray[Any], chosen: NDArray[np.bool_]) -> dict[str, Any]:
-    """One entry of `infos` and its mask, if it is about any env; None for those not chosen."""
-    if not chosen.any():
-        return {}
-    entries = np.full(len(chosen), None, object)
-    entries[chosen] = values[chosen]
-    return {name: entries, f"_{name}": chosen.copy()}
+def _objects(values: Sequence[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """The values of the chosen, None for the others."""
+    array = np.full(len(values), None, object)
+    for i in np.flatnonzero(chosen).tolist():
+        array[i] = values[i]
+    return array
 
 
-def _merge(infos: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add entries about other envs."""
-    for name, values in more.items():
-        if name.startswith("_"):
-            infos[name] = infos.get(name, False) | values
-        else:
-            mask = more[f"_{name}"]
-            infos[name] = np.where(mask, values, infos[name]) if name in infos else values
+def _generator_of(state: Mapping[str, Any]) -> np.random.Generator:
+    generator = seeding.np_random(0)[0]
+    generator.bit_generator.state = state
+    return generator

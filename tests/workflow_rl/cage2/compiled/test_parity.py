@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from agents.distributions import Categorical
 from agents.ppo import PPOAgent
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
-from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.parity import (
     BLUE_AGENTS,
@@ -55,7 +55,7 @@ def test_episodes_of_cyborg_as_published_are_identical() -> None:
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
     """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
-    env = CyborgEnv(red_agent, simulator="cyborg-stock")
+    env = Cage2Env(red_agent, simulator="cyborg-stock")
     controller = env._simulator._controller
     agent = make_blue_agent("decoys")
     agent.reset(0)

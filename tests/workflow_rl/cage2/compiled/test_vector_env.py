@@ -19,8 +19,8 @@ from gymnasium.wrappers.vector import (
     RecordEpisodeStatistics,
 )
 
+from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.cyborg_env import CyborgEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 N_ENVS = len(RED_AGENTS)
@@ -45,7 +45,7 @@ def test_the_vector_env_is_n_single_envs(mode: AutoresetMode, simulator: str) ->
     """Across the ends of episodes, with the seeds that the single envs draw for further ones."""
     single = SyncVectorEnv(
         [
-            lambda name=name: CyborgEnv(name, max_steps=20, simulator=simulator)
+            lambda name=name: Cage2Env(name, max_steps=20, simulator=simulator)
             for name in RED_AGENTS
         ],
         autoreset_mode=mode,
@@ -103,7 +103,7 @@ def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:
 
 def sync_envs(mode: AutoresetMode, max_steps: int) -> SyncVectorEnv:
     return SyncVectorEnv(
-        [lambda name=name: CyborgEnv(name, max_steps, simulator="compiled") for name in RED_AGENTS],
+        [lambda name=name: Cage2Env(name, max_steps, simulator="compiled") for name in RED_AGENTS],
         autoreset_mode=mode,
     )
 
@@ -192,7 +192,7 @@ def test_nothing_returned_is_returned_again(mode: AutoresetMode) -> None:
 def test_steps_are_described_unless_not_wanted() -> None:
     envs = CompiledVectorEnv(2)
     keys = {"red_agent", "blue_action", "blue_success"}
-    keys |= {"red_action", "red_success", "suspicious_hosts"}
+    keys |= {"red_action", "red_target", "red_success", "suspicious_hosts"}
     envs.reset(seed=0)
     *_, infos = envs.step(np.zeros(2, np.int64))
     assert set(infos) == keys | {f"_{key}" for key in keys}
@@ -204,7 +204,7 @@ def test_steps_are_described_unless_not_wanted() -> None:
 
 
 def single_env_step() -> Any:
-    env = CyborgEnv(simulator="cyborg")
+    env = Cage2Env(simulator="cyborg")
     env.reset(seed=0)
     return env.step(0)
 

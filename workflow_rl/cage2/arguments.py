@@ -1,0 +1,92 @@
+"""What `Cage2Env` and `CompiledVectorEnv` take, checked alike. Every function raises ValueError,
+naming the argument."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
+
+MIXTURES = {
+    "mixed": RED_AGENTS,
+    "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
+}
+"""What every episode draws its red agent from. Little is to be learned from one that sleeps."""
+
+RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
+OBS_SIZE = 4 * len(HOSTS)
+OBS_DTYPES = ("float32", "uint8")
+DEFAULT_STEPS = 100
+SEED_LIMIT = 2**63
+"""The compiled simulator's seeds lie below it."""
+
+
+def check_red_agent(name: Any) -> None:
+    """One of RED_AGENT_CHOICES."""
+    if not isinstance(name, str) or name not in RED_AGENT_CHOICES:
+        raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENT_CHOICES)}")
+
+
+def red_agent_of(choice: str, episode_seed: int) -> str:
+    """The red agent of an episode: of a mixture, the seed draws one."""
+    if choice not in MIXTURES:
+        return choice
+    # Another stream than that of the env's further seeds.
+    (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
+    names = MIXTURES[choice]
+    return names[int(word) % len(names)]
+
+
+def checked_seed(seed: Any) -> int:
+    """A whole number from 0 to SEED_LIMIT - 1."""
+    if isinstance(seed, bool | np.bool_) or not hasattr(seed, "__index__"):
+        raise ValueError(f"seed={seed!r}: a whole number is needed")
+    number = operator.index(seed)
+    if not 0 <= number < SEED_LIMIT:
+        raise ValueError(f"seed={number}: it is not from 0 to 2**63 - 1")
+    return number
+
+
+def checked_steps(max_steps: Any) -> int:
+    """The length of an episode; DEFAULT_STEPS for None."""
+    if max_steps is None:
+        return DEFAULT_STEPS
+    if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__"):
+        raise ValueError(f"max_steps={max_steps!r}: a whole number is needed")
+    if max_steps < 1:
+        raise ValueError(f"max_steps={max_steps}: an episode has at least 1 step")
+    return operator.index(max_steps)
+
+
+def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
+    """Those of `reset`."""
+    for name in options or ():
+        if name not in known:
+            raise ValueError(f"options={{{name!r}: ...}}: reset knows {', '.join(known)}")
+
+
+def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
+    """52 zeros and ones, of one of OBS_DTYPES."""
+    if obs_dtype not in OBS_DTYPES:
+        raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
+    return gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
+
+
+def check_render_mode(render_mode: Any) -> None:
+    """None: there are no pictures. Raises TypeError, as an env that knows of none does."""
+    if render_mode is not None:
+        raise TypeError(f"render_mode={render_mode!r}: the environment draws no pictures")
+
+
+def with_length(spec: EnvSpec | None, max_steps: int) -> EnvSpec | None:
+    """What Gymnasium's wrappers read the length of an episode from."""
+    if spec is None or spec.max_episode_steps is not None:
+        return spec
+    return dataclasses.replace(spec, max_episode_steps=max_steps)

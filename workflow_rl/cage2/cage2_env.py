@@ -1,0 +1,278 @@
+"""The Gymnasium environment of CAGE Challenge 2: one interface to all its simulators."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.action_sets import decoys_after, masks_of
+from workflow_rl.cage2.arguments import (
+    check_options,
+    check_red_agent,
+    check_render_mode,
+    checked_seed,
+    checked_steps,
+    observation_space,
+    red_agent_of,
+    with_length,
+)
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
+from workflow_rl.cage2.simulators import make_simulator
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
+
+N_ACTIONS = len(ACTION_NAMES)
+UNKNOWN = SUCCESSES.index("UNKNOWN")
+NOBODY = -1
+
+
+class Snapshot(NamedTuple):
+    """Of `Cage2Env.save_state`: for `load_state`, not to be looked into."""
+
+    simulator: str
+    max_steps: int
+    network: Any
+    episode: tuple[Any, ...]
+    generator: Mapping[str, Any] | None
+
+
+class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
+    """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
+
+    An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
+    two bits of activity (00 none, 10 scan, 11 exploit) and two of compromise (00 no, 10 unknown, 01
+    user, 11 privileged). An action is an index into the 145 `scenario2.ACTION_NAMES`. The reward is
+    CybORG's, never positive.
+
+    Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
+    The seed given to `reset` determines the whole episode, and no env touches Python's global
+    `random`, from which CybORG draws. In every simulator `info` holds the same numbers, after a
+    step and after a reset:
+
+    - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode,
+    - `blue_action`: index into `ACTION_NAMES` (-1 after a reset, as for Red's),
+    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `RED_TARGETS` (-1: none),
+    - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
+    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
+      CybORG's own react agents act on it; the observation does not hold it, for it also shows the
+      guessing of SSH passwords as exploit.
+
+    `describe()` says the same in CybORG's words. A copy or pickle of an env goes on exactly as the
+    env would; `save_state` and `load_state` do the same within one, in microseconds with the
+    compiled simulator.
+
+    Args:
+        red_agent: one of `scenario2.RED_AGENTS`, or of `arguments.MIXTURES`, of which every
+            episode's seed draws one; `reset(options={"red_agent": name})` chooses another for one
+            episode.
+        max_steps: length of an episode in steps, 100 unless given.
+        simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
+            "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
+            `CybORG` package, which has to be installed separately; "compiled" is this package's
+            own, which plays the same episodes without CybORG.
+        obs_dtype: "float32", or "uint8" for a quarter of the memory.
+        render_mode: None: there are no pictures.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        red_agent: str = "B_lineAgent",
+        max_steps: int | None = None,
+        simulator: str = "cyborg",
+        obs_dtype: str = "float32",
+        render_mode: str | None = None,
+    ) -> None:
+        check_red_agent(red_agent)
+        check_render_mode(render_mode)
+        self.max_steps = checked_steps(max_steps)
+        self.observation_space = observation_space(obs_dtype)
+        self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self.red_agent = red_agent
+        self.simulator = simulator
+        self._dtype = self.observation_space.dtype
+        self._simulator = make_simulator(simulator, self.max_steps)
+        self._actions: list[int] = []
+        self._episode_red_agent = NOBODY
+        self._steps_left = 0
+        self._spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What Gymnasium's `make` made it from, with the length of an episode."""
+        return with_length(self._spec, self.max_steps)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = spec
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Start an episode. Without a seed, the next one is drawn from `np_random`.
+
+        Raises:
+            ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
+        """
+        check_options(options, ("red_agent",))
+        choice = (options or {}).get("red_agent", self.red_agent)
+        check_red_agent(choice)
+        if seed is not None:
+            seed = checked_seed(seed)
+        super().reset(seed=seed)
+        episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
+        red_agent = red_agent_of(choice, episode_seed)
+        self._episode_red_agent = RED_AGENTS.index(red_agent)
+        self._steps_left = self.max_steps
+        self._actions = []
+        obs = self._simulator.reset(episode_seed, red_agent)
+        return obs.astype(self._dtype), {
+            "red_agent": self._episode_red_agent,
+            "blue_action": -1,
+            "blue_success": UNKNOWN,
+            "red_action": -1,
+            "red_target": -1,
+            "red_success": UNKNOWN,
+            "suspicious_hosts": np.zeros(len(HOSTS), np.bool_),
+        }
+
+    def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
+
+        Raises:
+            ValueError: the action is no index into `ACTION_NAMES`.
+            gymnasium.error.ResetNeeded: the episode has been truncated or never started.
+        """
+        try:
+            index = operator.index(action)
+        except TypeError:
+            raise ValueError(f"action={action!r}: a whole number is needed") from None
+        if not 0 <= index < N_ACTIONS:
+            raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
+        if self._steps_left == 0:
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        simulator = self._simulator
+        obs, reward = simulator.step(index)
+        self._steps_left -= 1
+        self._actions.append(index)
+        info = {
+            "red_agent": self._episode_red_agent,
+            "blue_action": index,
+            "blue_success": simulator.blue_success,
+            "red_action": simulator.red_action,
+            "red_target": simulator.red_target,
+            "red_success": simulator.red_success,
+            "suspicious_hosts": simulator.suspicious_hosts,
+        }
+        return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
+
+    def describe(self) -> dict[str, Any]:
+        """The last step in CybORG's words: who attacks, what both sides did and whether it
+        succeeded, and the hosts on which a process was caught.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there has been no step in this episode.
+        """
+        if not self._actions:
+            raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
+        simulator = self._simulator
+        return {
+            "red_agent": RED_AGENTS[self._episode_red_agent],
+            "blue_action": simulator.blue_text,
+            "blue_success": SUCCESSES[simulator.blue_success],
+            "red_action": simulator.red_text,
+            "red_success": SUCCESSES[simulator.red_success],
+            "suspicious_hosts": tuple(HOSTS[i] for i in np.flatnonzero(simulator.suspicious_hosts)),
+        }
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
+        `action_sets.useful_actions`, without decoys that could not be set up beside those that
+        Blue has on a host."""
+        masks: NDArray[np.bool_] = masks_of(decoys_after(self._actions)[None])[0]
+        return masks
+
+    def save_state(self) -> Snapshot:
+        """Everything that the rest of the episode follows from, and the seeds of further ones."""
+        return Snapshot(
+            self.simulator,
+            self.max_steps,
+            self._simulator.save(),
+            (self._episode_red_agent, self._steps_left, tuple(self._actions), self._np_random_seed),
+            None if self._np_random is None else self._np_random.bit_generator.state,
+        )
+
+    def load_state(self, snapshot: Snapshot) -> None:
+        """Go on from where an env like this one was.
+
+        Raises:
+            ValueError: that env had another simulator, or episodes of another length.
+        """
+        if (snapshot.simulator, snapshot.max_steps) != (self.simulator, self.max_steps):
+            raise ValueError(
+                f"the snapshot is of simulator={snapshot.simulator!r} and "
+                f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
+            )
+        self._simulator.load(snapshot.network)
+        self._episode_red_agent, self._steps_left, actions, seed = snapshot.episode
+        self._actions = list(actions)
+        if snapshot.generator is None:
+            self._np_random = None
+        else:
+            # Made, if there is none.
+            self.np_random.bit_generator.state = snapshot.generator
+        self._np_random_seed = seed
+
+    def fork(
+        self,
+        n: int,
+        seed: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
+    ) -> CompiledVectorEnv:
+        """So many envs that go on from this state, each with other luck.
+
+        They are one vector env, which is not to be reset first: env i draws what comes now with the
+        seed + i. Without a seed, another one is drawn every time. This env stays where it is.
+
+        Raises:
+            ValueError: the simulator is not the compiled one, or an argument is out of range.
+            gymnasium.error.ResetNeeded: no episode is in progress.
+        """
+        if self.simulator != "compiled":
+            raise ValueError(
+                f"simulator={self.simulator!r}: only envs of 'compiled' fork; this one can be "
+                "copied with copy.deepcopy"
+            )
+        if self._steps_left == 0:
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
+        from workflow_rl.cage2.compiled.vector_env import Snapshot as VectorSnapshot
+
+        here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
+        here.load_state(
+            VectorSnapshot(
+                self._simulator.save(),
+                (
+                    np.array([self._episode_red_agent]),
+                    np.array([self._steps_left]),
+                    np.array([True]),
+                    decoys_after(self._actions)[None],
+                    np.array([self._actions[-1] if self._actions else -1]),
+                ),
+                (None,),
+                (None,),
+            )
+        )
+        return here.fork(n, seed, autoreset_mode)

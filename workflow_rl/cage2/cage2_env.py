@@ -219,7 +219,10 @@ class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
 
         Raises:
             ValueError: that env had another simulator, or episodes of another length.
+            TypeError: it is no snapshot of such an env.
         """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError("a snapshot made by Cage2Env.save_state is needed")
         if (snapshot.simulator, snapshot.max_steps) != (self.simulator, self.max_steps):
             raise ValueError(
                 f"the snapshot is of simulator={snapshot.simulator!r} and "

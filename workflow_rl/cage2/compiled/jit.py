@@ -45,13 +45,9 @@ def entry_point(function: Function) -> Function:
 def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> bool:
     """Whether an entry point has been compiled before for such records, its first argument, so that
     its first call takes no time."""
+    cache_file = cast(Any, function)._cache._cache_file
     of_them = numba.typeof(records)
-    dispatcher = cast(Any, function)
-    if any(signature[0] == of_them for signature in dispatcher.signatures):
-        return True
-    return any(
-        signature[0] == of_them for signature, *_ in dispatcher._cache._cache_file._load_index()
-    )
+    return any(signature[0] == of_them for signature, *_ in cache_file._load_index())
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:

@@ -255,8 +255,7 @@ class Simulator:
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
         self.states = np.zeros(n_envs, state_for(max_steps))
-        if not all(is_on_disk(function, self.states) for function in (reset_envs, step_envs)):
-            logger.warning("Compiling the simulator: about 20 seconds, only this once.")
+        _announce_compiling(self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
@@ -419,6 +418,14 @@ class CompiledSimulator:
         """See Simulator."""
         self._simulator.load(snapshot)
         self._tell()
+
+
+@functools.cache
+def _announce_compiling(records: np.dtype[Any]) -> None:
+    """Once a process and kind of records: finding out takes longer than a thousand steps."""
+    one = np.zeros(1, records)
+    if not all(is_on_disk(function, one) for function in (reset_envs, step_envs)):
+        logger.warning("Compiling the simulator: about 20 seconds, only this once.")
 
 
 CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)

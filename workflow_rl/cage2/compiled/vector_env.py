@@ -230,7 +230,10 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
         Raises:
             ValueError: they were not as many, or had longer episodes; nothing has changed then.
+            TypeError: it is no snapshot of such envs.
         """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError("a snapshot made by CompiledVectorEnv.save_state is needed")
         self._simulator.load(snapshot.networks)
         for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
             array[:] = saved

@@ -152,8 +152,9 @@ class NumpyPolicy:
         self._randoms[env] = np.random.Generator(bits)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Actions and log-probabilities in these envs: see Actor."""
-        return self.act_batch(obs, [self._randoms[env] for env in envs])
+        """Actions and log-probabilities in these envs: see Actor. An observation [D] is one of
+        one."""
+        return self.act_batch(np.atleast_2d(obs), [self._randoms[env] for env in envs])
 
 
 class _Memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -39,13 +40,13 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
     np.savez(file, settings=np.array(json.dumps(settings)), **arrays)
 
 
-def load_policy(path: Path) -> tuple[PolicyParameters, dict[str, Any]]:
+def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
     """The policy and what was kept with it. Runs nothing of the file.
 
     Raises OSError, and ValueError, saying what is wrong, if it is no such file.
     """
     try:
-        with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")

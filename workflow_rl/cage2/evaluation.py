@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -98,13 +99,13 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
 
 
-def load_policy(path: Path, greedy: bool = True) -> Actor:
-    """The actor of a checkpoint or policy file on the 52 bits. Raises CheckpointError, also if it
-    is not for CAGE-2."""
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
+    """The actor of a run folder, checkpoint or policy file on the 52 bits. Raises CheckpointError,
+    also if it is not for CAGE-2."""
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.saved_agent import load_saved
 
-    policy, environment = load_saved(path, greedy=greedy)
+    policy, environment = load_saved(Path(path), greedy=greedy)
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
     if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):

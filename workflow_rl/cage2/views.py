@@ -139,6 +139,7 @@ class ViewingActor:
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
         """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor. What belongs to the
         opening has probability 1."""
+        obs = np.atleast_2d(obs)
         for env in envs:
             if env not in self._made:
                 self.reset(0, env)

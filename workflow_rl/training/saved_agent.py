@@ -36,9 +36,10 @@ from workflow_rl.training.checkpoint import (
 from workflow_rl.training.config import TrainConfig
 
 
-def load_policy(path: Path, greedy: bool = True) -> NumpyPolicy:
-    """A checkpoint's actor. Raises CheckpointError."""
-    return policy_of(load_checkpoint(path), path, greedy)
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
+    """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
+    file = checkpoint_path(Path(path))
+    return policy_of(load_checkpoint(file), file, greedy)
 
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:

@@ -39,6 +39,8 @@ from workflow_rl.training.checkpoint import (
     save_checkpoint,
 )
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.saved_agent import load_agent
+from workflow_rl.training.saved_agent import load_policy as load_saved_policy
 
 
 def run(*arguments: str | Path) -> Result:
@@ -281,6 +283,19 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
     with torch.no_grad():
         logits = agent.network(torch.from_numpy(obs))[0].numpy()
     np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("load", [load_policy, load_saved_policy, load_agent])
+def test_agents_are_loaded_by_any_path_and_act_on_one_observation(tmp_path, load):
+    save_agent(tmp_path / "checkpoint.pt")
+    obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)
+    expected = load_policy(tmp_path / "checkpoint.pt").act(obs, [0] * 20)[0].tolist()
+    for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.pt")):
+        agent = load(path)
+        acts = [agent.act(one.astype(np.float32)) for one in obs]
+        if load is not load_agent:
+            acts = [actions.item() for actions, _ in acts]
+        assert acts == expected
 
 
 def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -372,11 +372,14 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 _INDEX = {name: i for i, name in enumerate(RED_AGENTS)}
 
 
-def _one_for_each(red_agent: str | Sequence[str], num_envs: int) -> list[str]:
-    names = [red_agent] * num_envs if isinstance(red_agent, str) else list(red_agent)
+def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
+    if isinstance(red_agent, str) or not isinstance(red_agent, Iterable):
+        check_red_agent(red_agent)
+        return [red_agent] * num_envs
+    names = list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
-    for name in set(names):
+    for name in names:
         check_red_agent(name)
     return names
 

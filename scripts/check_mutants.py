@@ -118,8 +118,14 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     with tempfile.TemporaryDirectory() as folder:
         copy_checkout(Path(folder))
         os.chdir(folder)
+        # The tests' workers would all do so at once, and be late.
+        compile_simulator = "from workflow_rl.cage2.environment import Cage2 as C"
+        compile_simulator += "; C(simulator='compiled').check()"
+        subprocess.run([sys.executable, "-c", compile_simulator], check=True)
         for command in sorted({command_of(module) for module in named}):
-            subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
+            unbroken = subprocess.run(command.split(), capture_output=True, text=True)
+            if unbroken.returncode:
+                raise click.ClickException(f"unbroken, {command} fails:\n{unbroken.stdout[-3000:]}")
         for module, result in outcomes(named, sample, seed, timeout):
             if result.test_outcome is None:
                 continue  # Nothing to change there after all.

@@ -153,14 +153,13 @@ def decoys_after(actions: Sequence[int]) -> Indices:
     return decoys
 
 
-def after_actions(decoys: Indices, actions: Indices, chosen: NDArray[np.bool_]) -> None:
-    """Bring the masks of N envs, `[N, 13]`, up to date with an action of the chosen ones."""
+def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
+    """Bring masks of decoys `[N, 13]` up to date with the actions `[M]` of some envs `[M]`."""
     from workflow_rl.cage2.compiled.tables import ACTION_HOST
 
     _, _, after = _decoy_tables()
-    envs = np.flatnonzero(chosen)
-    hosts = ACTION_HOST[actions[envs]]
-    decoys[envs, hosts] = after[actions[envs], decoys[envs, hosts]]
+    hosts = ACTION_HOST[actions]
+    decoys[envs, hosts] = after[actions, decoys[envs, hosts]]
 
 
 def masks_of(decoys: Indices) -> NDArray[np.bool_]:

@@ -106,6 +106,7 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.red_agents = _one_for_each(red_agent, num_envs)
         self._dtype = self.single_observation_space.dtype
         self._simulator = Simulator(num_envs, self.max_steps)
+        self._envs = np.arange(num_envs)
         self._episode_red_agents = np.zeros(num_envs, np.int64)
         self._steps_left = np.zeros(num_envs, np.int64)
         self._started = np.zeros(num_envs, np.bool_)
@@ -167,30 +168,33 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 itself.
         """
         actions = self._checked_actions(actions)
+        mode, simulator = self.autoreset_mode, self._simulator
         playing = self._steps_left > 0
-        waiting = ~playing
-        is_next_step = self.autoreset_mode == AutoresetMode.NEXT_STEP
-        if not self._started.all() or (waiting.any() and not is_next_step):
+        all_play = bool(playing.all())
+        if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        simulator = self._simulator
-        simulator.step(actions, playing)
-        self._blue_actions = np.where(playing, actions, self._blue_actions)
-        after_actions(self._decoys, actions, playing)
-        rewards = np.where(playing, simulator.rewards, 0.0)
+        simulator.play(actions, playing)
+        envs = self._envs if all_play else np.flatnonzero(playing)
+        after_actions(self._decoys, envs, actions[envs])
+        self._blue_actions[envs] = actions[envs]
         self._steps_left -= playing
         truncated = playing & (self._steps_left == 0)
+        rewards = np.where(playing, simulator.rewards, 0.0)
         infos: dict[str, Any] = {}
-        is_same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
-        ending = truncated if is_same_step else np.zeros_like(truncated)
-        if ending.any():
-            infos |= {"final_obs": _objects(list(self._observed()), ending), "_final_obs": ending}
-            final_info = self._describe(ending) if self.describe_steps else {}
-            infos |= {"final_info": final_info, "_final_info": ending.copy()}
-        beginning = waiting | ending
+        beginning = ~playing
+        if mode == AutoresetMode.SAME_STEP and truncated.any():
+            final_info = self._describe(truncated) if self.describe_steps else {}
+            infos = {
+                "final_obs": _objects(list(self._observed()), truncated),
+                "_final_obs": truncated.copy(),
+                "final_info": final_info,
+                "_final_info": truncated.copy(),
+            }
+            beginning = truncated
         if beginning.any():
             self._start_episodes(beginning, [None] * self.num_envs, self.red_agents)
         if self.describe_steps:
-            infos |= self._describe(np.ones_like(playing))
+            infos |= self._describe(None)
         return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
 
     def describe(self, env: int) -> dict[str, Any]:
@@ -352,21 +356,22 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._decoys[chosen] = 0
         self._blue_actions[chosen] = -1
 
-    def _describe(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+    def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
         """What `Cage2Env` says of the last step, as Gymnasium's vector envs arrange it: zeros for
-        those not chosen, and a mask of those that are."""
-        facts = self._simulator.facts.astype(np.int64)
+        those not chosen, and a mask of those that are. None: all."""
+        facts = np.array(self._simulator.facts.T, np.int64)
         values = {
             "red_agent": self._episode_red_agents.copy(),
             "blue_action": self._blue_actions.copy(),
-            **{name: facts[:, i].copy() for i, name in enumerate(FACTS[:-1])},
-            "suspicious_hosts": CAUGHT[facts[:, -1]],
+            **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
+            "suspicious_hosts": CAUGHT[facts[-1]],
         }
-        infos: dict[str, Any] = {}
-        for name, value in values.items():
-            value[~chosen] = 0
-            infos |= {name: value, f"_{name}": chosen.copy()}
-        return infos
+        masks = np.ones((len(values), self.num_envs), np.bool_)
+        if chosen is not None:
+            masks[:] = chosen
+            for value in values.values():
+                value[~chosen] = 0
+        return values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
 
 
 _INDEX = {name: i for i, name in enumerate(RED_AGENTS)}

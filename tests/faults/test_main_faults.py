@@ -28,7 +28,7 @@ from tests.tiny_runs import Learned, recorded_updates, same_weights
 from tests.tiny_runs import run as train
 from workflow_rl.collection.workers import StopRequested
 
-UPDATES = 15
+UPDATES = 30
 KINDS: dict[str, Strike] = {
     "SIGKILL": signalled(signal.SIGKILL),
     "full": file_size_limited,

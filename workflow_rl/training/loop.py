@@ -170,25 +170,21 @@ def train(
         save = functools.partial(_save, run, config, agent, state, schedule)
         save("checkpoint.pt")
         run.record_weights(_weights(agent), init_from is not None)
-        try:
-            with (
-                watch(pool),
-                pool,
-                schedule,
-                _progress_bar(config, state, quiet) as bar,
-            ):
-                _loop(config, agent, state, schedule, pool, run, bar, save, last_update)
-        except (StopRequested, TooManyFailuresError, NotFiniteError):
+        with watch(pool):
+            try:
+                with pool, schedule, _progress_bar(config, state, quiet) as bar:
+                    _loop(config, agent, state, schedule, pool, run, bar, save, last_update)
+            except (StopRequested, TooManyFailuresError, NotFiniteError):
+                save("checkpoint.pt")
+                _plot(run)
+                raise
             save("checkpoint.pt")
+            if not (run_path / "best.pt").exists():
+                save("best.pt")
             _plot(run)
-            raise
-        save("checkpoint.pt")
-        if not (run_path / "best.pt").exists():
-            save("best.pt")
-        _plot(run)
-        summary = summarise(config, state)
-        run.write_summary(summary)
-        return summary
+            summary = summarise(config, state)
+            run.write_summary(summary)
+            return summary
 
 
 def _loop(

@@ -245,7 +245,8 @@ class RunDir:
         if self._record is not None and len(self._record.weights) <= N_UPDATES:
             self._record.init_from |= init_from
             self._record.weights.append(digest)
-            self._record.write(self.path / RECORD_FILE)
+            with self.writing(RECORD_FILE) as path:
+                self._record.write(path)
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
         """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run."""

@@ -102,6 +102,8 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_p
                 run.save("checkpoint.pt", dataclasses.replace(after(2), agent={"a": "x" * 5000}))
             with pytest.raises(NotWrittenError, match=r"summary\.json cannot be written"):
                 run.write_summary({"text": "x" * 5000})
+            with pytest.raises(NotWrittenError, match=r"machine\.json cannot be written"):
+                run.record_weights("x" * 5000)
             run.close()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 N_ACTIONS = len(ACTION_NAMES)
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = -1
+NUMBERS = [*np.arange(N_ACTIONS), np.int64(-1)]
+"""By themselves: TorchRL takes none but NumPy's, and making one takes longer than looking it up."""
 
 
 class Snapshot(NamedTuple):
@@ -54,8 +56,8 @@ class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
 
     Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
     The seed given to `reset` determines the whole episode, and no env touches Python's global
-    `random`, from which CybORG draws. In every simulator `info` holds the same numbers, after a
-    step and after a reset:
+    `random`, from which CybORG draws. After a step and after a reset, in every simulator, `info`
+    holds the same numbers, int64:
 
     - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode,
     - `blue_action`: index into `ACTION_NAMES` (-1 after a reset, as for Red's),
@@ -139,12 +141,12 @@ class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
         self._actions = []
         obs = self._simulator.reset(episode_seed, red_agent)
         return obs.astype(self._dtype), {
-            "red_agent": self._episode_red_agent,
-            "blue_action": -1,
-            "blue_success": UNKNOWN,
-            "red_action": -1,
-            "red_target": -1,
-            "red_success": UNKNOWN,
+            "red_agent": NUMBERS[self._episode_red_agent],
+            "blue_action": NUMBERS[-1],
+            "blue_success": NUMBERS[UNKNOWN],
+            "red_action": NUMBERS[-1],
+            "red_target": NUMBERS[-1],
+            "red_success": NUMBERS[UNKNOWN],
             "suspicious_hosts": np.zeros(len(HOSTS), np.bool_),
         }
 
@@ -168,12 +170,12 @@ class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
         self._steps_left -= 1
         self._actions.append(index)
         info = {
-            "red_agent": self._episode_red_agent,
-            "blue_action": index,
-            "blue_success": simulator.blue_success,
-            "red_action": simulator.red_action,
-            "red_target": simulator.red_target,
-            "red_success": simulator.red_success,
+            "red_agent": NUMBERS[self._episode_red_agent],
+            "blue_action": NUMBERS[index],
+            "blue_success": NUMBERS[simulator.blue_success],
+            "red_action": NUMBERS[simulator.red_action],
+            "red_target": NUMBERS[simulator.red_target],
+            "red_success": NUMBERS[simulator.red_success],
             "suspicious_hosts": simulator.suspicious_hosts,
         }
         return obs.astype(self._dtype), reward, False, self._steps_left == 0, info

@@ -62,14 +62,15 @@ class FaultPlan:
 class ObedientEnvs:
     """Envs that raise in a method ("create", "reset", "step") once its name is a file in `orders`.
 
-    The process that can remove the file does so.
+    The process that can remove the file does so. delay: of every step, in seconds.
     """
 
-    def __init__(self, make_envs: EnvBatchFactory, orders: Path, n_envs: int) -> None:
+    def __init__(self, make_envs: EnvBatchFactory, orders: Path, delay: float, n_envs: int) -> None:
         self._orders = {method: str(orders / method) for method in RAISES}
         self._obey("create")
         self.n_envs = n_envs
         self._envs = make_envs(n_envs)
+        self._delay = delay
         self.close = self._envs.close
 
     def _obey(self, method: str) -> None:
@@ -86,6 +87,7 @@ class ObedientEnvs:
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         self._obey("step")
+        time.sleep(self._delay)
         return self._envs.step(envs, actions)
 
 

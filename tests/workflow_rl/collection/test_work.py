@@ -55,13 +55,13 @@ def finish(work: EpisodeWork, worker: int) -> None:
         work.answered(worker, [blank._replace(episode=number)])
 
 
-def work_with_a_slow_worker(clock: list[float], n_specs: int) -> EpisodeWork:
-    """Three workers have played an episode each: worker 0 in 10 s, the others in 1 s."""
+def work_with_a_slow_worker(clock: list[float], n_specs: int, fast: float = 1.0) -> EpisodeWork:
+    """Three workers have played an episode each: worker 0 in 10 s, the others in `fast`."""
     specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
     work = EpisodeWork(specs, n_specs, n_workers=3)
     for worker in range(3):
         assert work.request(worker) is not None
-    for now, worker in ((1.0, 1), (1.0, 2), (10.0, 0)):
+    for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
         clock[0] = now
         finish(work, worker)
     return work
@@ -80,6 +80,14 @@ def test_a_slow_worker_is_used_while_there_is_much_to_do(clock):
     work = work_with_a_slow_worker(clock, 30)
     # 27 wait: the fast ones need 13.5 s.
     assert work.request(0) is not None
+
+
+def test_workers_of_less_than_an_episode_a_second_are_judged_alike(clock):
+    # 7 wait: the fast ones need 7 s and the rest of an episode.
+    assert work_with_a_slow_worker(clock, 10, fast=2.0).request(0) is None
+    clock[0] = 0.0
+    # 11 wait.
+    assert work_with_a_slow_worker(clock, 14, fast=2.0).request(0) is not None
 
 
 def test_whoever_is_fastest_always_takes_what_waits(clock):

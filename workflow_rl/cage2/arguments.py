@@ -85,8 +85,20 @@ def check_render_mode(render_mode: Any) -> None:
         raise TypeError(f"render_mode={render_mode!r}: the environment draws no pictures")
 
 
-def with_length(spec: EnvSpec | None, max_steps: int) -> EnvSpec | None:
-    """What Gymnasium's wrappers read the length of an episode from."""
-    if spec is None or spec.max_episode_steps is not None:
-        return spec
-    return dataclasses.replace(spec, max_episode_steps=max_steps)
+class TellsItsLength:
+    """An env whose `spec` holds the length of an episode, from which Gymnasium's wrappers read it:
+    the env, and no wrapper, truncates."""
+
+    max_steps: int
+    _spec: EnvSpec | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """What Gymnasium made the env from."""
+        if self._spec is None or self._spec.max_episode_steps is not None:
+            return self._spec
+        return dataclasses.replace(self._spec, max_episode_steps=self.max_steps)
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = spec

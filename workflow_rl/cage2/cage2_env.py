@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.action_sets import decoys_after, masks_of
 from workflow_rl.cage2.arguments import (
+    TellsItsLength,
     check_options,
     check_red_agent,
     check_render_mode,
@@ -21,7 +21,6 @@ from workflow_rl.cage2.arguments import (
     checked_steps,
     observation_space,
     red_agent_of,
-    with_length,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 from workflow_rl.cage2.simulators import make_simulator
@@ -46,7 +45,7 @@ class Snapshot(NamedTuple):
     generator: Mapping[str, Any] | None
 
 
-class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
+class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
 
     An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
@@ -109,16 +108,6 @@ class Cage2Env(gymnasium.Env[NDArray[Any], np.int64]):
         self._actions: list[int] = []
         self._episode_red_agent = NOBODY
         self._steps_left = 0
-        self._spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """What Gymnasium's `make` made it from, with the length of an episode."""
-        return with_length(self._spec, self.max_steps)
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = spec
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

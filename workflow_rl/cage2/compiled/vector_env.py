@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.action_sets import after_actions, masks_of
 from workflow_rl.cage2.arguments import (
+    TellsItsLength,
     check_options,
     check_red_agent,
     check_render_mode,
@@ -22,7 +22,6 @@ from workflow_rl.cage2.arguments import (
     checked_steps,
     observation_space,
     red_agent_of,
-    with_length,
 )
 from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, Simulator, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
@@ -40,7 +39,7 @@ class Snapshot(NamedTuple):
     generators: tuple[Mapping[str, Any] | None, ...]
 
 
-class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
     """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
@@ -116,16 +115,6 @@ class CompiledVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         # What further seeds of each env are drawn from, and the seed it was or will be made with.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
-        self._spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """What Gymnasium's `make_vec` made it from, with the length of an episode."""
-        return with_length(self._spec, self.max_steps)
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        self._spec = spec
 
     def reset(
         self,

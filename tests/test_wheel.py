@@ -56,6 +56,7 @@ def test_one_package_is_installed(wheel: Path) -> None:
             top_level.split("/")[0],
         }
         assert "workflow_rl/agents/ppo.py" in names
+        assert "workflow_rl/requirements.txt" in names
         assert "workflow_rl/cage2/released/champion.npz" in names
         for name in names:
             if name.endswith(".py"):
@@ -126,8 +127,9 @@ def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_an_empty_environment() -> None:
-    subprocess.run(["bash", str(ROOT / "scripts" / "check_install.sh")], check=True)
+@pytest.mark.parametrize("script", ["check_install.sh", "check_lowest.sh"])
+def test_an_empty_environment(script: str) -> None:
+    subprocess.run(["bash", str(ROOT / "scripts" / script)], check=True)
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev"])

@@ -90,6 +90,19 @@ def test_it_trains_and_scores(name: str, tmp_path: Path) -> None:
     assert -1100 < float(found[3]) < -50
 
 
+def test_looking_ahead_pays() -> None:
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "lookahead.py"), "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    alone, ahead = map(float, re.findall(r": (-\d+\.\d) over 2 episodes", shown.stdout))
+    assert ahead > alone / 2
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CLIENTS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +13,15 @@ import click
 REFERENCE = Path(__file__).parent / "released" / "reference_run.json"
 """A short run's record, made with `train-async` and these options: --simulator compiled --n-envs 24
 --red-agent mixed --total-episodes 72. CybORG plays the same episodes, so one serves both."""
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 0.3
 """Of each simulator's measurement."""
 LEAST_MEMORY = 2**30
 # Measured: 24 and 9,000. Anything near 1 is a fast path that is none.
 LEAST_SPEEDUPS = {"cyborg": 3.0, "compiled": 50.0}
-INSTALL = "pip install -r requirements.txt, or of the package itself"
+_PLACES = [folder / "requirements.txt" for folder in Path(__file__).resolve().parents[1:3]]
+REQUIREMENTS = _PLACES[0] if _PLACES[0].exists() else _PLACES[1]
+"""Within the package where it is installed, see setup.py; beside it in a checkout."""
+INSTALL = f"pip install -r {REQUIREMENTS}"
 
 
 class Finding(NamedTuple):
@@ -90,14 +91,8 @@ def versions() -> Iterator[Finding]:
 
 
 def pinned_versions() -> dict[str, str]:
-    """What the package asks for, by its metadata or, in a checkout, its requirements.txt."""
-    try:
-        lines = (ROOT / "requirements.txt").read_text().splitlines()
-    except OSError:
-        try:
-            lines = [line for line in requires("workflow-rl") or [] if ";" not in line]
-        except PackageNotFoundError:
-            lines = []
+    """Those that give the stored weights: the package's metadata allow others too."""
+    lines = REQUIREMENTS.read_text().splitlines()
     matches = (re.match(r"([\w.-]+)==([\w.]+)", line) for line in lines)
     return {match[1]: match[2] for match in matches if match}
 

@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long soak parity transfer mutants processors
+.PHONY: setup test lint bench long soak parity transfer mutants processors clients
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -34,3 +34,6 @@ transfer: setup
 
 processors: setup
 	.venv/bin/python scripts/check_processors.py
+
+clients: setup
+	.venv/bin/python scripts/check_clients.py

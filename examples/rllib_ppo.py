@@ -49,9 +49,9 @@ while steps < STEPS:
 seconds = time.perf_counter() - start
 module = algorithm.get_module()
 envs = gymnasium.make_vec(ENV, num_envs=100, red_agent="B_lineAgent")
-total, (obs, _) = 0.0, envs.reset(seed=10**6)
+mean, (obs, _) = 0.0, envs.reset(seed=10**6)
 for _ in range(100):
     logits = module.forward_inference({Columns.OBS: torch.from_numpy(obs)})
     obs, rewards, *_ = envs.step(logits[Columns.ACTION_DIST_INPUTS].argmax(-1).numpy())
-    total += rewards.mean()
-print(f"{steps} steps in {seconds:.0f} s; return {total:.1f}")
+    mean += rewards.mean()
+print(f"{steps} steps in {seconds:.0f} s; return {mean:.1f}")

@@ -19,23 +19,16 @@ from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 from torch.distributions import Categorical
 
 STEPS, SEED = int(os.environ.get("STEPS", 300_000)), int(os.environ.get("SEED", 0))
-N_ENVS = 100
-
-
-def make_env() -> gymnasium.Env:
-    return gymnasium.make("workflow_rl:workflow_rl/CAGE2-v0", simulator="compiled")
-
+N_ENVS, ENV = 100, "workflow_rl:workflow_rl/CAGE2-v0"
 
 torch.set_num_threads(1)  # Networks of this size gain nothing from more.
 torch.manual_seed(SEED)
-envs, further_envs = (DummyVectorEnv([make_env] * N_ENVS) for _ in range(2))
+envs = DummyVectorEnv([lambda: gymnasium.make(ENV, simulator="compiled")] * N_ENVS)
 envs.seed(SEED)
-further_envs.seed(10**6)
-space, actions = envs.observation_space[0].shape, envs.action_space[0]
-nets = [
-    Net(state_shape=space, hidden_sizes=[64, 64], activation=torch.nn.Tanh) for _ in range(2)
-]
-actor = DiscreteActor(preprocess_net=nets[0], action_shape=actions.n, softmax_output=False)
+actions = envs.action_space[0]
+net = {"state_shape": (52,), "hidden_sizes": [64, 64], "activation": torch.nn.Tanh}
+actor = DiscreteActor(preprocess_net=Net(**net), action_shape=actions.n, softmax_output=False)
+critic = DiscreteCritic(preprocess_net=Net(**net))
 policy = ProbabilisticActorPolicy(
     actor=actor,
     dist_fn=lambda logits: Categorical(logits=logits),
@@ -43,13 +36,8 @@ policy = ProbabilisticActorPolicy(
     action_scaling=False,
     deterministic_eval=True,
 )
-algorithm = PPO(
-    policy=policy,
-    critic=DiscreteCritic(preprocess_net=nets[1]),
-    optim=AdamOptimizerFactory(lr=1e-3),
-    ent_coef=0.0,
-    max_grad_norm=0.5,
-)
+adam = AdamOptimizerFactory(lr=1e-3)
+algorithm = PPO(policy=policy, critic=critic, optim=adam, ent_coef=0.0, max_grad_norm=0.5)
 collector = Collector[CollectStats](algorithm, envs, VectorReplayBuffer(2000, N_ENVS))
 start = time.perf_counter()
 algorithm.run_training(
@@ -65,7 +53,6 @@ algorithm.run_training(
     )
 )
 seconds = time.perf_counter() - start
-test = Collector[CollectStats](algorithm, further_envs)
-test.reset()
-stats = test.collect(n_episode=100)
+envs.seed(10**6)
+stats = Collector[CollectStats](algorithm, envs).collect(n_episode=100, reset_before_collect=True)
 print(f"{collector.collect_step} steps in {seconds:.0f} s; return {stats.returns.mean():.1f}")

@@ -13,22 +13,18 @@ from tensordict.nn import TensorDictModule
 from torch.distributions import Categorical
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
-from torchrl.envs import GymWrapper, RewardSum, TransformedEnv
+from torchrl.envs import GymWrapper
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 STEPS, SEED = int(os.environ.get("STEPS", 300_000)), int(os.environ.get("SEED", 0))
-
+ENV = "workflow_rl:workflow_rl/CAGE2-v0"
 torch.set_num_threads(1)  # Networks of this size gain nothing from more.
 torch.manual_seed(SEED)
-envs = GymWrapper(
-    gymnasium.make_vec(
-        "workflow_rl:workflow_rl/CAGE2-v0", num_envs=100, autoreset_mode=AutoresetMode.DISABLED
-    ),
-    categorical_action_encoding=True,
-)
+vector_env = gymnasium.make_vec(ENV, num_envs=100, autoreset_mode=AutoresetMode.DISABLED)
+envs = GymWrapper(vector_env, categorical_action_encoding=True)
 envs.set_seed(SEED)
 network = {"num_cells": [64, 64], "activation_class": torch.nn.Tanh}
 logits = MLP(in_features=52, out_features=145, **network)
@@ -54,7 +50,7 @@ for rollout in Collector(envs, actor, frames_per_batch=2000, total_frames=STEPS)
         for batch in buffer:
             losses = loss(batch)
             optimizer.zero_grad()
-            sum(losses[name] for name in ("loss_objective", "loss_critic")).backward()
+            (losses["loss_objective"] + losses["loss_critic"]).backward()
             torch.nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
             optimizer.step()
 seconds = time.perf_counter() - start

@@ -56,6 +56,7 @@ def test_one_package_is_installed(wheel: Path) -> None:
             top_level.split("/")[0],
         }
         assert "workflow_rl/agents/ppo.py" in names
+        assert "workflow_rl/requirements.txt" in names
         assert "workflow_rl/cage2/released/champion.npz" in names
         for name in names:
             if name.endswith(".py"):

@@ -1,0 +1,99 @@
+"""The examples: short, of the versions that are named, and they run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from scripts.check_clients import CLIENTS, RESULT
+
+ROOT = Path(__file__).resolve().parents[1]
+# What these need is in requirements-dev.txt; the others are tried among the long checks.
+HERE = ("sb3_ppo", "cleanrl_ppo")
+
+
+def requirements(path: Path) -> list[Requirement]:
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return [Requirement(line) for line in lines if line and not line.startswith(("#", "-r"))]
+
+
+def version(requirement: Requirement) -> str:
+    """The one that is pinned."""
+    (specifier,) = requirement.specifier
+    assert specifier.operator == "==", requirement
+    return specifier.version
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_an_example_is_short_and_says_how_it_is_run(name: str) -> None:
+    text = (ROOT / "examples" / f"{name}.py").read_text()
+    assert len(text.splitlines()) <= 60
+    usage = rf"^Usage: \[STEPS=\d+\] \[SEED=0\] python examples/{name}\.py$"
+    assert re.search(usage, text, re.MULTILINE)
+
+
+def test_all_that_have_versions_are_checked() -> None:
+    named = {path.stem for path in (ROOT / "examples" / "requirements").glob("*.txt")}
+    assert named == set(CLIENTS)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_versions_of_the_client_are_named(name: str) -> None:
+    named = requirements(ROOT / "examples" / "requirements" / f"{name}.txt")
+    assert {CLIENTS[name], "gymnasium"} <= {r.name for r in named if version(r)}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ROOT / "requirements.txt",
+        ROOT / "requirements-dev.txt",
+        *sorted((ROOT / "examples" / "requirements").glob("*.txt")),
+    ],
+    ids=lambda path: path.stem,
+)
+def test_what_is_pinned_lies_in_the_ranges(path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
+    ranges = {r.name: r.specifier for r in map(Requirement, asked)}
+    pinned = {r.name: version(r) for r in requirements(path) if r.name in ranges}
+    assert pinned
+    for name, chosen in pinned.items():
+        assert chosen in ranges[name], f"{name} {chosen}"
+    if path.stem == "requirements":
+        assert pinned.keys() == {Requirement(line).name for line in project["dependencies"]}
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_it_trains_and_scores(name: str, tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / f"{name}.py")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "STEPS": "2000", "SEED": "3"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert shown.returncode == 0, shown.stderr
+    found = RESULT.search(shown.stdout)
+    assert found, shown.stdout
+    assert int(found[1]) == 2000
+    assert -1100 < float(found[3]) < -50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_it_runs_in_an_environment_of_its_own(name: str) -> None:
+    script = ROOT / "scripts" / "check_clients.py"
+    command = [sys.executable, str(script), "--client", name, "--steps", "2000"]
+    subprocess.run(command, check=True)

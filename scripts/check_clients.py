@@ -3,8 +3,8 @@
 For every file of `examples/` an environment of its own, `.clients/NAME`, with the package by its
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
 runs in full, once a seed. Rows go to docs/clients.json as examples end, replacing those of the same
-example, and the table of all of them to docs/clients.md. Exits with 1 if an example fails, or with
-some seed stays below -60, the mean return of 100 further episodes.
+example, and the table of all of them to docs/clients.md. One that fails has no row. Exits with 1 if
+one fails, or stays below -60 with some seed: the mean return of 100 further episodes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RESULT = re.compile(r"^(\d+) steps in (\d+) s; return (-?\d+\.\d)$", re.MULTILIN
 TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 
-class ExampleError(click.ClickException):
+class ExampleError(Exception):
     """An example that did not end with its result."""
 
 
@@ -104,6 +104,16 @@ def run_example(python: Path, name: str, seed: int, steps: int | None) -> dict[s
     }
 
 
+def check(name: str, wheel: Path, seeds: int, steps: int | None) -> dict[str, Any]:
+    """The row of an example: versions and runs. Raises ExampleError, CalledProcessError."""
+    python = install(name, wheel)
+    return {
+        "version": installed_version(python, CLIENTS[name]),
+        "gymnasium": installed_version(python, "gymnasium"),
+        "runs": [run_example(python, name, seed, steps) for seed in range(seeds)],
+    }
+
+
 def learnt(row: dict[str, Any]) -> bool:
     return all(run["return"] >= TARGET for run in row["runs"])
 
@@ -144,16 +154,18 @@ def main(names: tuple[str, ...], seeds: int, steps: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
         for name in names:
-            python = install(name, wheel)
-            rows[name] = {
-                "version": installed_version(python, CLIENTS[name]),
-                "gymnasium": installed_version(python, "gymnasium"),
-                "runs": [run_example(python, name, seed, steps) for seed in range(seeds)],
-            }
-            click.echo(f"{name}: {rows[name]}")
+            rows.pop(name, None)
+            try:
+                rows[name] = check(name, wheel, seeds, steps)
+                click.echo(f"{name}: {rows[name]}")
+            except (ExampleError, subprocess.CalledProcessError) as error:
+                click.echo(error, err=True)
             if steps is None:
                 write_text(ROWS, json.dumps(rows, indent=1) + "\n")
                 write_text(PAGE, TABLE.sub(lambda _: table(rows), PAGE.read_text()))
+    failed = [name for name in names if name not in rows]
+    if failed:
+        raise click.ClickException(f"failed: {', '.join(failed)}")
     if steps is None and not all(learnt(rows[name]) for name in names):
         raise click.ClickException(f"not all examples reached {TARGET:g}")
 

@@ -143,26 +143,33 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_row(name: str, row: dict[str, Any] | None) -> None:
+    """None: the example has failed."""
+    # Read again, for another call may have written meanwhile.
+    rows = json.loads(ROWS.read_text()) if ROWS.exists() else {}
+    rows = {**rows, name: row} if row else {other: rows[other] for other in rows if other != name}
+    write_text(ROWS, json.dumps(rows, indent=1) + "\n")
+    write_text(PAGE, TABLE.sub(lambda _: table(rows), PAGE.read_text()))
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--client", "names", type=click.Choice(list(CLIENTS)), multiple=True, help="Not all.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs of each.")
 @click.option("--steps", type=click.IntRange(1), help="Fewer, to try it: nothing is written.")
 def main(names: tuple[str, ...], seeds: int, steps: int | None) -> None:
     """Run the examples, each in an environment of its own, and write docs/clients.md."""
-    rows: dict[str, dict[str, Any]] = json.loads(ROWS.read_text()) if ROWS.exists() else {}
     names = names or tuple(CLIENTS)
+    rows = {}
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
         for name in names:
-            rows.pop(name, None)
             try:
                 rows[name] = check(name, wheel, seeds, steps)
                 click.echo(f"{name}: {rows[name]}")
             except (ExampleError, subprocess.CalledProcessError) as error:
                 click.echo(error, err=True)
             if steps is None:
-                write_text(ROWS, json.dumps(rows, indent=1) + "\n")
-                write_text(PAGE, TABLE.sub(lambda _: table(rows), PAGE.read_text()))
+                write_row(name, rows.get(name))
     failed = [name for name in names if name not in rows]
     if failed:
         raise click.ClickException(f"failed: {', '.join(failed)}")

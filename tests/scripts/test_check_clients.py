@@ -68,3 +68,20 @@ def test_what_an_example_is_told_and_what_is_read(
     monkeypatch.setattr(check_clients, "ROOT", tmp_path)
     run = check_clients.run_example(Path(sys.executable), "sb3_ppo", 4, 70)
     assert run == {"seed": 4, "steps": 70, "seconds": 3, "return": -4.5}
+
+
+def test_rows_replace_those_of_the_same_example_and_go_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, rows = tmp_path / "clients.md", tmp_path / "clients.json"
+    page.write_text("before\n<!-- table -->\nnothing yet\n<!-- end -->\nafter\n")
+    monkeypatch.setattr(check_clients, "PAGE", page)
+    monkeypatch.setattr(check_clients, "ROWS", rows)
+    for row_of_it in (row(-61), row(-50)):
+        check_clients.write_row("torchrl_ppo", row_of_it)
+    check_clients.write_row("sb3_ppo", row(-20))
+    both = {"torchrl_ppo": row(-50), "sb3_ppo": row(-20)}
+    assert json.loads(rows.read_text()) == both
+    assert page.read_text() == f"before\n<!-- table -->\n{table(both)}<!-- end -->\nafter\n"
+    check_clients.write_row("sb3_ppo", None)
+    assert json.loads(rows.read_text()).keys() == {"torchrl_ppo"}

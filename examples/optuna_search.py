@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
+# Before NumPy, which it holds to kernels that all processors have.
+from workflow_rl import TrainConfig, evaluate, train  # isort: skip
 import optuna
-
-from workflow_rl import TrainConfig, evaluate, train
 
 STEPS, SEED = int(os.environ.get("STEPS", 600_000)), int(os.environ.get("SEED", 0))
 N_TRIALS = 6

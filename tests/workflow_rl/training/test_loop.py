@@ -171,7 +171,11 @@ def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(reference, tmp
         def make_env() -> FaultyEnv:
             tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
             return FaultyEnv(
-                lambda: Cage2Env("SleepAgent", max_steps=8), "exception", "step", 60, tickets
+                lambda: Cage2Env("SleepAgent", 8, obs_dtype="uint8"),
+                "exception",
+                "step",
+                60,
+                tickets,
             )
 
         return SerialEnvs(make_env, n_envs, variant_option="red_agent")

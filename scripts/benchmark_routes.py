@@ -1,4 +1,5 @@
-"""How fast the compiled simulator steps by each route that others' code takes to it, on one core.
+"""How fast the compiled simulator steps by each route that others' code takes to it, on one core,
+and how fast it is copied.
 
 Routes take turns, so that a busy machine is busy for all of them, and stay on one core, the
 processes of SubprocVecEnv too. Prints a table of Markdown.
@@ -103,6 +104,33 @@ ROUTES: dict[str, Callable[[], Play]] = {
 }
 
 
+def _seconds(call: Callable[[], Any], times: int) -> float:
+    """The median of one call."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def copy_times() -> dict[str, str]:
+    """What it takes to go back to a state, and to fork it, halfway through an episode."""
+    env: Any = _make().unwrapped
+    envs: Any = gymnasium.make_vec(ENV_ID, 1000).unwrapped
+    for one, action in ((env, 7), (envs, np.full(1000, 7))):
+        one.reset(seed=0)
+        for _ in range(50):
+            one.step(action)
+    one_env = _seconds(lambda: env.load_state(env.save_state()), 1000)
+    of_1000 = _seconds(lambda: envs.load_state(envs.save_state()), 50)
+    return {
+        "`save_state` and `load_state`": f"{1e6 * one_env:.1f} us",
+        "of a vector env of 1,000, each": f"{1e3 * of_1000:.1f} us",
+        "`fork(1000)`": f"{1e3 * _seconds(lambda: env.fork(1000, seed=0), 50):.1f} ms",
+    }
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--rounds", type=click.IntRange(1), default=5)
 @click.option("--seconds", type=click.FloatRange(0.01), default=1.0, help="Of each turn.")
@@ -122,6 +150,9 @@ def main(rounds: int, seconds: float) -> None:
     for name, found in rates.items():
         low, middle, high = min(found), statistics.median(found), max(found)
         click.echo(f"| {name} | {middle:,.0f} | {low:,.0f} to {high:,.0f} |")
+    click.echo("\n| copies | median |\n| --- | --- |")
+    for name, taken in copy_times().items():
+        click.echo(f"| {name} | {taken} |")
 
 
 if __name__ == "__main__":

@@ -294,7 +294,8 @@ class Simulator:
         """Each of the snapshot's envs several times, one after the other, and with these seeds
         `[N]` for what is drawn from now on."""
         for array, saved in zip(self._kept, snapshot, strict=True):
-            array[:] = np.repeat(saved, len(array) // len(saved), axis=0)
+            each = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
+            each[:] = saved[:, None]
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
 
     def reset(

@@ -1,5 +1,5 @@
-"""What `Cage2Env` and `CompiledVectorEnv` take, checked alike. Every function raises ValueError,
-naming the argument."""
+"""What `Cage2Env` and `CompiledVectorEnv` take, checked alike. The functions raise ValueError,
+naming the argument, but where they say otherwise."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
 OBS_SIZE = 4 * len(HOSTS)
 OBS_DTYPES = ("float32", "uint8")
 DEFAULT_STEPS = 100
+MOST = 1_000_000
+"""Steps of an episode, or envs."""
 SEED_LIMIT = 2**63
 """The compiled simulator's seeds lie below it."""
 
@@ -44,29 +46,36 @@ def red_agent_of(choice: str, episode_seed: int) -> str:
     return names[int(word) % len(names)]
 
 
+def checked_whole(name: str, value: Any) -> int:
+    """A whole number, of Python's or NumPy's."""
+    try:
+        if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r}: a whole number is needed") from None
+
+
+def checked_count(name: str, value: Any) -> int:
+    """A whole number from 1 on, of at most MOST."""
+    number = checked_whole(name, value)
+    if not 1 <= number <= MOST:
+        raise ValueError(f"{name}={number}: it is not from 1 to {MOST:,}")
+    return number
+
+
 def checked_seed(seed: Any) -> int:
     """A whole number from 0 to SEED_LIMIT - 1."""
-    if isinstance(seed, bool | np.bool_) or not hasattr(seed, "__index__"):
-        raise ValueError(f"seed={seed!r}: a whole number is needed")
-    number = operator.index(seed)
+    number = checked_whole("seed", seed)
     if not 0 <= number < SEED_LIMIT:
         raise ValueError(f"seed={number}: it is not from 0 to 2**63 - 1")
     return number
 
 
-def checked_steps(max_steps: Any) -> int:
-    """The length of an episode; DEFAULT_STEPS for None."""
-    if max_steps is None:
-        return DEFAULT_STEPS
-    if isinstance(max_steps, bool) or not hasattr(max_steps, "__index__"):
-        raise ValueError(f"max_steps={max_steps!r}: a whole number is needed")
-    if max_steps < 1:
-        raise ValueError(f"max_steps={max_steps}: an episode has at least 1 step")
-    return operator.index(max_steps)
-
-
 def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
     """Those of `reset`."""
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"options={options!r}: a dict is needed")
     for name in options or ():
         if name not in known:
             raise ValueError(f"options={{{name!r}: ...}}: reset knows {', '.join(known)}")
@@ -86,8 +95,7 @@ def check_render_mode(render_mode: Any) -> None:
 
 
 class TellsItsLength:
-    """An env whose `spec` holds the length of an episode, from which Gymnasium's wrappers read it:
-    the env, and no wrapper, truncates."""
+    """An env whose `spec` holds the length of an episode: Gymnasium's wrappers read it there."""
 
     max_steps: int
     _spec: EnvSpec | None = None
@@ -95,8 +103,8 @@ class TellsItsLength:
     @property
     def spec(self) -> EnvSpec | None:
         """What Gymnasium made the env from."""
-        if self._spec is None or self._spec.max_episode_steps is not None:
-            return self._spec
+        if self._spec is None:
+            return None
         return dataclasses.replace(self._spec, max_episode_steps=self.max_steps)
 
     @spec.setter

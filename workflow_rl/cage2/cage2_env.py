@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
@@ -11,14 +10,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.action_sets import decoys_after, masks_of
+from workflow_rl.cage2.action_sets import HOST_OF, decoys_after, masks_of
 from workflow_rl.cage2.arguments import (
+    DEFAULT_STEPS,
     TellsItsLength,
     check_options,
     check_red_agent,
     check_render_mode,
+    checked_count,
     checked_seed,
-    checked_steps,
+    checked_whole,
     observation_space,
     red_agent_of,
 )
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 N_ACTIONS = len(ACTION_NAMES)
 UNKNOWN = SUCCESSES.index("UNKNOWN")
-NOBODY = -1
+NOBODY = NOTHING = -1
 NUMBERS = [*np.arange(N_ACTIONS), np.int64(-1)]
 """By themselves: TorchRL takes none but NumPy's, and making one takes longer than looking it up."""
 
@@ -42,6 +43,7 @@ class Snapshot(NamedTuple):
     max_steps: int
     network: Any
     episode: tuple[Any, ...]
+    decoys: tuple[int, ...]
     generator: Mapping[str, Any] | None
 
 
@@ -84,6 +86,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     Raises:
         ValueError: an argument is out of range.
+        TypeError: it is `render_mode`, as of an env that knows of none.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -98,15 +101,19 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     ) -> None:
         check_red_agent(red_agent)
         check_render_mode(render_mode)
-        self.max_steps = checked_steps(max_steps)
+        self.max_steps = DEFAULT_STEPS
+        if max_steps is not None:
+            self.max_steps = checked_count("max_steps", max_steps)
         self.observation_space = observation_space(obs_dtype)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
         self._simulator = make_simulator(simulator, self.max_steps)
-        self._actions: list[int] = []
         self._episode_red_agent = NOBODY
+        self._last_action = NOTHING
+        # A mask of the decoys that Blue has on each host.
+        self._decoys = [0] * len(HOSTS)
         self._steps_left = 0
 
     def reset(
@@ -127,7 +134,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         red_agent = red_agent_of(choice, episode_seed)
         self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
-        self._actions = []
+        self._last_action = NOTHING
+        self._decoys = [0] * len(HOSTS)
         obs = self._simulator.reset(episode_seed, red_agent)
         return obs.astype(self._dtype), {
             "red_agent": NUMBERS[self._episode_red_agent],
@@ -146,10 +154,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the action is no index into `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        try:
-            index = operator.index(action)
-        except TypeError:
-            raise ValueError(f"action={action!r}: a whole number is needed") from None
+        index = action if type(action) is int else checked_whole("action", action)
         if not 0 <= index < N_ACTIONS:
             raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
         if self._steps_left == 0:
@@ -157,7 +162,9 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         simulator = self._simulator
         obs, reward = simulator.step(index)
         self._steps_left -= 1
-        self._actions.append(index)
+        self._last_action = index
+        host = HOST_OF[index]
+        self._decoys[host] = decoys_after(index, self._decoys[host])
         info = {
             "red_agent": NUMBERS[self._episode_red_agent],
             "blue_action": NUMBERS[index],
@@ -176,12 +183,12 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
         """
-        if not self._actions:
+        if self._last_action == NOTHING:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         simulator = self._simulator
         return {
             "red_agent": RED_AGENTS[self._episode_red_agent],
-            "blue_action": simulator.blue_text,
+            "blue_action": ACTION_NAMES[self._last_action],
             "blue_success": SUCCESSES[simulator.blue_success],
             "red_action": simulator.red_text,
             "red_success": SUCCESSES[simulator.red_success],
@@ -191,8 +198,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     def action_masks(self) -> NDArray[np.bool_]:
         """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
         `action_sets.useful_actions`, without decoys that could not be set up beside those that
-        Blue has on a host."""
-        masks: NDArray[np.bool_] = masks_of(decoys_after(self._actions)[None])[0]
+        Blue has on a host, or would add nothing to them."""
+        masks: NDArray[np.bool_] = masks_of(np.array([self._decoys]))[0]
         return masks
 
     def save_state(self) -> Snapshot:
@@ -201,7 +208,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self.simulator,
             self.max_steps,
             self._simulator.save(),
-            (self._episode_red_agent, self._steps_left, tuple(self._actions), self._np_random_seed),
+            (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
+            tuple(self._decoys),
             None if self._np_random is None else self._np_random.bit_generator.state,
         )
 
@@ -220,8 +228,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
             )
         self._simulator.load(snapshot.network)
-        self._episode_red_agent, self._steps_left, actions, seed = snapshot.episode
-        self._actions = list(actions)
+        self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
+        self._decoys = list(snapshot.decoys)
         if snapshot.generator is None:
             self._np_random = None
         else:
@@ -257,13 +265,14 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
         here.load_state(
             VectorSnapshot(
+                self.max_steps,
                 self._simulator.save(),
                 (
                     np.array([self._episode_red_agent]),
                     np.array([self._steps_left]),
                     np.array([True]),
-                    decoys_after(self._actions)[None],
-                    np.array([self._actions[-1] if self._actions else -1]),
+                    np.array([self._decoys]),
+                    np.array([self._last_action]),
                 ),
                 (None,),
                 (None,),

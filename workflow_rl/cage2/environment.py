@@ -14,6 +14,7 @@ from agents.distributions import Categorical
 from agents.numpy_policy import Actor
 from workflow_rl.cage2.action_sets import ACTION_SETS, make_action_set
 from workflow_rl.cage2.arguments import MIXTURES, RED_AGENT_CHOICES
+from workflow_rl.cage2.arguments import MOST as MOST_STEPS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.simulators import SIMULATORS
 from workflow_rl.cage2.viewed_envs import ViewedEnvs, view_size
@@ -25,8 +26,6 @@ from workflow_rl.collection.environment import (
     Spaces,
 )
 from workflow_rl.collection.episode import EpisodeSpec
-
-MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)

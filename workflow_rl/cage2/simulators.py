@@ -172,7 +172,8 @@ class ChallengeSimulator:
 
     def load(self, snapshot: bytes) -> None:
         """See Simulator."""
-        vars(self).update(loads(snapshot, {}))
+        with no_stable_baselines3():  # In a new process this imports CybORG.
+            vars(self).update(loads(snapshot, {}))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copied, (self.save(),)

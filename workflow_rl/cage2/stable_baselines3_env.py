@@ -95,6 +95,8 @@ class CompiledVecEnv(VecEnv):
         chosen = list(self._get_indices(indices))
         if attr_name == "red_agent":
             return [self.envs.red_agents[i] for i in chosen]
+        if attr_name in ("observation_space", "action_space"):
+            attr_name = f"single_{attr_name}"
         if attr_name in METHODS:
             return [functools.partial(self._method_of, attr_name, i) for i in chosen]
         return [getattr(self.envs, attr_name) for _ in chosen]

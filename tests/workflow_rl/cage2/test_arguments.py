@@ -17,7 +17,7 @@ from gymnasium.wrappers import TimeAwareObservation
 from workflow_rl.cage2.arguments import MIXTURES, red_agent_of
 from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
 ENV_ID = "workflow_rl/CAGE2-v0"
 SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
@@ -46,9 +46,12 @@ def rest(env: Any) -> str:
     return "".join((*shown, repr(env.reset())))
 
 
-WRONG_SEEDS = (-1, 2**63, 2**70, 1.5, math.nan, "1", True, [1])
-WRONG_ACTIONS = (-1, 145, 2**70, 1.5, "0", None, [1], np.array([1, 2]))
-WRONG_OPTIONS = ({"red_agnet": "SleepAgent"}, {"red_agent": "Red"}, {"red_agent": 3}, {"seed": 1})
+WRONG_SEEDS = (-1, 2**63, 2**70, 1.5, math.nan, "1", True, [1], np.array([1]), np.array(True))
+WRONG_ACTIONS = (-1, 145, 2**70, 1.5, "0", None, [1], np.array([1, 2]), True, np.True_)
+WRONG_OPTIONS: tuple[Any, ...] = (
+    *({"red_agnet": "SleepAgent"}, {"red_agent": "Red"}, {"red_agent": 3}, {"seed": 1}),
+    *(["red_agent"], 5),
+)
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
@@ -62,7 +65,7 @@ def test_single_envs_refuse_what_is_wrong_before_anything_happens(simulator: str
         with pytest.raises(ValueError, match="action="):
             env.step(action)  # type: ignore[arg-type]
     for options in WRONG_OPTIONS:
-        with pytest.raises(ValueError, match=r"red_ag|seed"):
+        with pytest.raises(ValueError, match=r"red_ag|seed|options"):
             env.reset(options=options)
     assert rest(env) == rest(twin)
 
@@ -72,7 +75,8 @@ def test_vector_envs_refuse_what_is_wrong_before_anything_happens(describe_steps
     envs = vector()
     envs.describe_steps = describe_steps
     twin = copy.deepcopy(envs)
-    wrong_seeds: list[Any] = [one for one in WRONG_SEEDS if one != [1]]
+    # One for each of two is no mistake here, but these are of one.
+    wrong_seeds: list[Any] = list(WRONG_SEEDS)
     for seed in [
         *wrong_seeds,
         2**63 - 1,
@@ -90,9 +94,17 @@ def test_vector_envs_refuse_what_is_wrong_before_anything_happens(describe_steps
         with pytest.raises(ValueError, match="action"):
             envs.step(actions)  # type: ignore[arg-type]
     for options in (*WRONG_OPTIONS, {"red_agent": ["SleepAgent"]}, {"reset_mask": [True]}):
-        with pytest.raises(ValueError, match=r"red_ag|seed|reset_mask"):
+        with pytest.raises(ValueError, match=r"red_ag|seed|reset_mask|options"):
             envs.reset(options=options)
     assert rest(envs) == rest(twin)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "3", True])
+def test_numbers_of_envs_are_whole(n: Any) -> None:
+    with pytest.raises(ValueError, match="num_envs="):
+        CompiledVectorEnv(n)
+    with pytest.raises(ValueError, match="n="):
+        single("compiled").fork(n)
 
 
 def test_seeds_may_be_of_any_whole_kind() -> None:
@@ -126,6 +138,8 @@ def test_large_seeds_are_the_same_in_all_simulators(seed: int) -> None:
         ({"max_steps": 0}, ValueError, "max_steps=0"),
         ({"max_steps": 1.5}, ValueError, r"max_steps=1\.5"),
         ({"max_steps": True}, ValueError, "max_steps=True"),
+        ({"max_steps": np.array([3])}, ValueError, "max_steps=array"),
+        ({"max_steps": 2**70}, ValueError, "max_steps=1180591620717411303424: it is not from 1"),
         ({"simulator": "compield"}, ValueError, "simulator='compield'"),
         ({"obs_dtype": "float16"}, ValueError, "obs_dtype='float16': choose one of float32, uint8"),
         ({"render_mode": "human"}, TypeError, "render_mode='human'"),
@@ -234,8 +248,9 @@ def test_the_vector_env_says_how_it_resets(mode: AutoresetMode) -> None:
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-def test_masked_actions_do_nothing_and_decoys_that_are_not_masked_succeed(simulator: str) -> None:
-    """In episodes that set up decoys of all kinds, among other things."""
+def test_decoys_that_are_not_masked_succeed(simulator: str) -> None:
+    """In episodes that set up decoys of all kinds, among other things; of these none is masked
+    that could do any good."""
     env = Cage2Env("SleepAgent", max_steps=60, simulator=simulator)
     random = np.random.default_rng(1)
     n_decoys = 0
@@ -246,6 +261,11 @@ def test_masked_actions_do_nothing_and_decoys_that_are_not_masked_succeed(simula
             assert masks.dtype == np.bool_
             assert masks.shape == (145,)
             assert masks[0]
+            assert not masks[1]
+            for host in set(HOSTS) - {"User0", "Defender"}:
+                for kind in ("Analyse", "Remove", "Restore"):
+                    assert masks[ACTION_NAMES.index(f"{kind} {host}")]
+            assert not masks[[i for i, name in enumerate(ACTION_NAMES) if "User0" in name]].any()
             action = int(random.integers(28, 145))
             name = ACTION_NAMES[action]
             env.step(action)

@@ -59,10 +59,21 @@ def play(env: Any, actions: random.Random, n_steps: int) -> list[str]:
         numbers = [actions.randrange(len(ACTION_NAMES)) for _ in range(N_ENVS)]
         step = env.step(np.array(numbers) if is_vector else numbers[0])
         trace.append(repr([np.asarray(part).tolist() for part in step[:4]]) + repr(step[4]))
+        if not is_vector:
+            trace.append(str(env.describe()))
         trace.append(str(env.action_masks().tolist()))
         if not is_vector and step[3]:
             trace.append(repr(env.reset()))
     return trace
+
+
+def described(env: Any) -> list[Any]:
+    try:
+        if isinstance(env, CompiledVectorEnv):
+            return [env.describe(i) for i in range(N_ENVS)]
+        return [env.describe()]
+    except gymnasium.error.ResetNeeded:
+        return []
 
 
 def assert_copies_go_on(env: Any, way: str, seed: int) -> None:
@@ -71,6 +82,7 @@ def assert_copies_go_on(env: Any, way: str, seed: int) -> None:
     play(env, chance, chance.randrange(MAX_STEPS + 20))
     twin = WAYS[way](env)
     action_seed = chance.randrange(1000)
+    assert described(twin) == described(env), (way, seed)
     # The copy plays first: what it shared with the original would show in the original.
     of_twin = play(twin, random.Random(action_seed), 50)
     assert of_twin == play(env, random.Random(action_seed), 50), (way, seed)
@@ -119,17 +131,19 @@ def test_a_copy_of_a_made_env_and_of_a_fresh_one(simulator: str, way: Any) -> No
         way(Cage2Env(simulator=simulator)).step(0)
 
 
-def test_a_pickle_goes_on_in_another_process(tmp_path: Path) -> None:
-    """Whose private copy of CybORG is another."""
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock", "compiled"])
+def test_a_pickle_goes_on_in_another_process(simulator: str, tmp_path: Path) -> None:
+    """Whose private copy of CybORG is another, and which needs no Stable-Baselines3 for it."""
     file = tmp_path / "env.pickle"
-    env = Cage2Env("RedMeanderAgent", simulator="cyborg")
+    env = Cage2Env("RedMeanderAgent", simulator=simulator)
     env.reset(seed=5)
     play(env, random.Random(1), 20)
     file.write_bytes(pickle.dumps(env))
     program = (
         "import pickle, sys\n"
         f"env = pickle.load(open({str(file)!r}, 'rb'))\n"
-        "print([(*map(repr, env.step(3 * i)), env.describe()) for i in range(40)])"
+        "print([(*map(repr, env.step(3 * i)), env.describe()) for i in range(40)])\n"
+        "assert not {'torch', 'stable_baselines3'} & set(sys.modules)"
     )
     printed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
@@ -162,6 +176,8 @@ def test_a_snapshot_of_other_envs_is_refused_and_changes_nothing() -> None:
             env.load_state(other.save_state())
     with pytest.raises(ValueError, match="another number of envs"):
         envs.load_state(CompiledVectorEnv(3).save_state())
+    with pytest.raises(ValueError, match="max_steps=90, not of 100"):
+        envs.load_state(CompiledVectorEnv(2, max_steps=90).save_state())
     with pytest.raises(TypeError, match=r"Cage2Env\.save_state"):
         env.load_state(envs.save_state())
     with pytest.raises(TypeError, match=r"CompiledVectorEnv\.save_state"):
@@ -197,6 +213,14 @@ def test_forks_share_the_past_and_differ_in_their_luck() -> None:
     assert play(env, random.Random(0), 30) == play(twin, random.Random(0), 30)
 
 
+def test_forks_may_have_the_last_seeds() -> None:
+    env = Cage2Env(simulator="compiled")
+    env.reset(seed=2**63 - 1)
+    env.fork(2, seed=2**63 - 2).step(np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match=r"seed=9223372036854775808"):
+        env.fork(3, seed=2**63 - 2)
+
+
 def test_forks_without_a_seed_differ_every_time() -> None:
     env = Cage2Env("RedMeanderAgent", simulator="compiled")
     env.reset(seed=4)
@@ -228,7 +252,7 @@ def test_what_cannot_be_forked_is_said() -> None:
         Cage2Env(simulator="compiled").fork(2)
     env = Cage2Env(simulator="compiled")
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="n=0: at least 1"):
+    with pytest.raises(ValueError, match="n=0: it is not from 1"):
         env.fork(0)
     with pytest.raises(ValueError, match="seed=-1"):
         env.fork(2, seed=-1)

@@ -119,6 +119,9 @@ def test_the_batch_is_n_single_envs() -> None:
 def test_what_the_batch_cannot_do_is_said() -> None:
     envs = CompiledVecEnv(2)
     assert envs.get_attr("max_steps", [1]) == [100]
+    assert envs.get_attr("action_space") == [envs.action_space] * 2
+    assert envs.get_attr("observation_space") == [envs.observation_space] * 2
+    assert envs.get_attr("simulator") == ["compiled"] * 2
     with pytest.raises(NotImplementedError, match="render_mode"):
         envs.set_attr("render_mode", "human")
     with pytest.raises(NotImplementedError, match="render"):

@@ -18,7 +18,7 @@ from workflow_rl.collection.episode import EpisodeSpec
 class CompiledEnvs:
     """`n_envs` networks that step in one call of compiled code.
 
-    They play what as many `CyborgEnv` play. Episodes are truncated after `max_steps` steps.
+    They play what as many `Cage2Env` play. Episodes are truncated after `max_steps` steps.
     """
 
     def __init__(self, max_steps: int, n_envs: int) -> None:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.action_sets import after_actions, masks_of
 from workflow_rl.cage2.arguments import (
+    DEFAULT_STEPS,
     TellsItsLength,
     check_options,
     check_red_agent,
     check_render_mode,
+    checked_count,
     checked_seed,
-    checked_steps,
     observation_space,
     red_agent_of,
 )
@@ -33,6 +34,7 @@ N_ACTIONS = len(ACTION_NAMES)
 class Snapshot(NamedTuple):
     """Of `CompiledVectorEnv.save_state`: for `load_state`, not to be looked into."""
 
+    max_steps: int
     networks: Networks
     episodes: tuple[NDArray[Any], ...]
     seeds: tuple[int | None, ...]
@@ -68,6 +70,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
 
     Raises:
         ValueError: an argument is out of range.
+        TypeError: it is `render_mode`, as of an env that knows of none.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -89,13 +92,15 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
                 f"simulator={simulator!r}: this vector environment plays 'compiled' only; for "
                 'another use gymnasium.make_vec(..., vectorization_mode="sync") or "async"'
             )
-        if num_envs < 1:
-            raise ValueError(f"num_envs={num_envs}: at least 1 is needed")
         check_render_mode(render_mode)
-        lengths = [checked_steps(n) for n in (max_steps, max_episode_steps) if n is not None]
-        self.num_envs = num_envs
-        self.max_steps = min(lengths) if lengths else checked_steps(None)
+        lengths = {"max_steps": max_steps, "max_episode_steps": max_episode_steps}
+        if max_episode_steps == -1:  # Gymnasium's word for the env's own.
+            del lengths["max_episode_steps"]
+        given = [checked_count(name, n) for name, n in lengths.items() if n is not None]
+        self.num_envs = num_envs = checked_count("num_envs", num_envs)
+        self.max_steps = min(given, default=DEFAULT_STEPS)
         self.describe_steps = describe_steps
+        self.simulator = simulator
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(obs_dtype)
@@ -210,8 +215,9 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         return masks_of(self._decoys)
 
     def save_state(self) -> Snapshot:
-        """Everything that further steps follow from."""
+        """Everything that the rest of the episodes follows from, and the seeds of further ones."""
         return Snapshot(
+            self.max_steps,
             self._simulator.save(),
             tuple(array.copy() for array in self._episodes),
             tuple(self._generator_seeds),
@@ -222,18 +228,25 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         """Go on from where envs like these were.
 
         Raises:
-            ValueError: they were not as many, or had longer episodes; nothing has changed then.
+            ValueError: they were not as many, or had episodes of another length; nothing changes.
             TypeError: it is no snapshot of such envs.
         """
         if not isinstance(snapshot, Snapshot):
             raise TypeError("a snapshot made by CompiledVectorEnv.save_state is needed")
+        if snapshot.max_steps != self.max_steps:
+            raise ValueError(
+                f"the snapshot is of max_steps={snapshot.max_steps}, not of {self.max_steps}"
+            )
         self._simulator.load(snapshot.networks)
         for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
             array[:] = saved
         self._generator_seeds = list(snapshot.seeds)
-        self._generators = [
-            None if state is None else _generator_of(state) for state in snapshot.generators
-        ]
+        for i, state in enumerate(snapshot.generators):
+            generator = None
+            if state is not None:
+                generator = self._generators[i] or seeding.np_random(0)[0]
+                generator.bit_generator.state = state
+            self._generators[i] = generator
 
     def fork(
         self,
@@ -250,11 +263,10 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
             ValueError: an argument is out of range.
             gymnasium.error.ResetNeeded: an env has no episode in progress.
         """
-        if n < 1:
-            raise ValueError(f"n={n}: at least 1 is needed")
+        n = checked_count("n", n)
         if not self._steps_left.all():
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        n_envs = self.num_envs * n
+        n_envs = checked_count("n times num_envs", self.num_envs * n)
         if seed is None:
             first = int(np.random.SeedSequence().generate_state(1)[0])
         else:
@@ -272,7 +284,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         envs._go_on(
             self._simulator.save(),
             [np.repeat(array, n, axis=0) for array in self._episodes],
-            np.arange(first, first + n_envs),
+            first + np.arange(n_envs),
         )
         return envs
 
@@ -297,7 +309,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
     def _checked_seeds(self, seed: Any) -> list[int | None]:
         if seed is None:
             return [None] * self.num_envs
-        if np.ndim(seed) == 0:
+        if isinstance(seed, str) or not np.iterable(seed):
             first = checked_seed(seed)
             checked_seed(first + self.num_envs - 1)
             return list(range(first, first + self.num_envs))
@@ -384,9 +396,3 @@ def _objects(values: Sequence[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
     for i in np.flatnonzero(chosen).tolist():
         array[i] = values[i]
     return array
-
-
-def _generator_of(state: Mapping[str, Any]) -> np.random.Generator:
-    generator = seeding.np_random(0)[0]
-    generator.bit_generator.state = state
-    return generator

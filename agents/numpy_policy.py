@@ -153,8 +153,12 @@ class NumpyPolicy:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Actions and log-probabilities in these envs: see Actor. An observation [D] is one of
-        one."""
-        return self.act_batch(np.atleast_2d(obs), [self._randoms[env] for env in envs])
+        one. Raises ValueError for others."""
+        obs = np.atleast_2d(obs)
+        if obs.shape != (len(envs), len(self.parameters.weights[0])):
+            n_inputs = len(self.parameters.weights[0])
+            raise ValueError(f"observations of shape {obs.shape}, not ({len(envs)}, {n_inputs})")
+        return self.act_batch(obs, [self._randoms[env] for env in envs])
 
 
 class _Memory:

@@ -11,6 +11,8 @@ from typing import Any
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
 
+__version__ = "0.1.0"
+
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
 
 

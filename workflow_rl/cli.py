@@ -6,6 +6,7 @@ import importlib
 
 import click
 
+from workflow_rl import __version__
 from workflow_rl.training.options import ClearCommand
 
 MODULES = {
@@ -39,6 +40,7 @@ class LazyGroup(ClearCommand, click.Group):
 
 
 @click.group(cls=LazyGroup)
+@click.version_option(__version__, prog_name="workflow-rl")
 def main() -> None:
     """Train and score agents: for CybORG's CAGE Challenge 2, or any Gymnasium environment."""
 

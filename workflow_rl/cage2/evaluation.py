@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from tqdm import tqdm
 
 from agents.numpy_policy import Actor
 from agents.scripted import SCRIPTED_AGENTS
+from workflow_rl.cage2.arguments import OBS_SIZE
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.leaderboard import LEADERBOARD_NOTE
@@ -114,9 +116,23 @@ def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
             f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
         )
     try:
-        return environment.bare_actor(policy)
+        actor = environment.bare_actor(policy)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
+    if isinstance(environment, Cage2) and environment.observation == "belief":
+        _compile_beliefs(actor)
+    return actor
+
+
+def _compile_beliefs(actor: Actor) -> None:
+    """Unless they are: the workers would each do so, and nobody would know why it takes long."""
+    from workflow_rl.cage2.compiled.blue_belief import BELIEF, begin_beliefs
+    from workflow_rl.cage2.compiled.jit import announce_compiling
+
+    announce_compiling("what Blue concludes", "a minute", (begin_beliefs,), BELIEF)
+    for _ in range(2):
+        actor.act(np.zeros((1, OBS_SIZE), np.uint8))
+    actor.reset(0)
 
 
 _OPTIONS: list[click.Parameter] = [

@@ -140,6 +140,9 @@ class ViewingActor:
         """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor. What belongs to the
         opening has probability 1."""
         obs = np.atleast_2d(obs)
+        # Compiled code would read whatever lies behind others.
+        if obs.shape != (len(envs), TABLE_SIZE) or not ((obs == 0) | (obs == 1)).all():
+            raise ValueError(f"observations are zeros and ones, ({len(envs)}, {TABLE_SIZE})")
         for env in envs:
             if env not in self._made:
                 self.reset(0, env)

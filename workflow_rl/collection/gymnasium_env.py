@@ -144,9 +144,10 @@ class GymnasiumEnvironment:
             env = self.make_env()
         except Exception as error:
             local = re.search(r"__main__|<", self.env_id)
-            hint = ". Give the function that makes it as env" if local else ""
+            hint = ". From Python, give the function that makes it as env" if local else ""
+            problem = _in_one_line(error).rstrip(".")
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} cannot be made: {_in_one_line(error)}{hint}"
+                ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(
@@ -197,7 +198,7 @@ def require_harmless(environment: Environment) -> None:
         raise InvalidEnvironmentError(
             ENV,
             f"it names {env_id}, which is no environment and no function of a module in this "
-            "folder: it is not called",
+            "folder: it is not called. From Python, give the function that makes it as env",
         )
 
 

@@ -362,7 +362,7 @@ def benchmark(**options: Any) -> None:
         )
         rates = measure(variants, options["rounds"], options["seconds"], options["quiet"])
     except ConfigError as error:
-        raise click.BadParameter(str(error), param_hint=spelling(error.field_name)) from None
+        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, WorkerError) as error:

@@ -337,7 +337,7 @@ def compare_modes(**options: Any) -> None:
     except ConfigError as error:
         hint = spelling(error.field_name)
         hint = {"--n-workers": "--n-actors"}.get(hint, hint)
-        raise click.BadParameter(str(error), param_hint=hint) from None
+        raise click.BadParameter(error.message, param_hint=hint) from None
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:

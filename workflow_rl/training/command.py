@@ -82,7 +82,7 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
             watch=stopped_by_signals,
         )
     except ConfigError as error:
-        raise click.BadParameter(str(error), param_hint=spelling(error.field_name)) from None
+        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
     except InvalidEnvironmentError as error:
         raise click.UsageError(f"--resume {run_path}: {error}") from None
     except (RunDirError, CheckpointError) as error:

@@ -70,11 +70,15 @@ def usable_cores() -> int:
 
 
 class ConfigError(ValueError):
-    """A field's value makes no sense. `field_name` says which."""
+    """A field's value makes no sense. `field_name` says which, `message` why."""
 
     def __init__(self, field_name: str, message: str) -> None:
         self.field_name = field_name
-        super().__init__(message)
+        self.message = message
+        super().__init__(f"{field_name}: {message}")
+
+
+_PPO_SETTINGS = tuple(one.name for one in dataclasses.fields(PPOConfig))
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,9 @@ class TrainConfig:
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
         if not isinstance(self.ppo, PPOConfig):
+            for name in self.ppo or {}:
+                if name not in _PPO_SETTINGS:
+                    raise ConfigError("ppo", f"{name!r} is not one of {', '.join(_PPO_SETTINGS)}")
             object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
         if self.total_episodes is None and self.total_steps is None:
             for name in ("total_episodes", "total_steps"):

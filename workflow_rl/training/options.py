@@ -41,6 +41,8 @@ def one_line() -> Iterator[None]:
     """In here an error of the user is a single line, whatever they gave."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # It is the help.
     except click.UsageError as error:
         message = error.format_message()
         words = " ".join(message.split())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,6 +14,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+logger = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,6 +52,15 @@ def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> b
     cache_file = cast(Any, function)._cache._cache_file
     of_them = numba.typeof(records)
     return any(signature[0] == of_them for signature, *_ in cache_file._load_index())
+
+
+@functools.cache
+def announce_compiling(
+    what: str, seconds: str, functions: tuple[Callable[..., Any], ...], records: np.dtype[Any]
+) -> None:
+    """If it is to come. Asked once a process: finding out takes longer than a thousand steps."""
+    if not all(is_on_disk(function, np.zeros(1, records)) for function in functions):
+        logger.warning("Compiling %s: about %s, only this once.", what, seconds)
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:

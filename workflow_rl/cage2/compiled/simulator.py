@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from workflow_rl.cage2.arguments import SEED_LIMIT
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.hosts import draw_pid
-from workflow_rl.cage2.compiled.jit import compiled, entry_point, is_on_disk, prefetch
+from workflow_rl.cage2.compiled.jit import announce_compiling, compiled, entry_point, prefetch
 from workflow_rl.cage2.compiled.observe import observe
 from workflow_rl.cage2.compiled.random import M, N, randbelow, sample, seed
 from workflow_rl.cage2.compiled.red_actions import act_as_red
@@ -54,8 +53,6 @@ from workflow_rl.cage2.compiled.tables import (
     UNKNOWN,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS, RED_AGENTS
-
-logger = logging.getLogger(__name__)
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
 """What is told of a step besides: see `Simulator.facts`."""
@@ -255,7 +252,9 @@ class Simulator:
 
     def __init__(self, n_envs: int, max_steps: int = SIZES[0]) -> None:
         self.states = np.zeros(n_envs, state_for(max_steps))
-        _announce_compiling(self.states.dtype)
+        room = next((size for size in SIZES if max_steps <= size), SIZES[-1])
+        what = f"the simulator for episodes of up to {room:,} steps"
+        announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
         self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
@@ -412,14 +411,6 @@ class CompiledSimulator:
         """See Simulator."""
         self._simulator.load(snapshot)
         self._tell()
-
-
-@functools.cache
-def _announce_compiling(records: np.dtype[Any]) -> None:
-    """Once a process and kind of records: finding out takes longer than a thousand steps."""
-    one = np.zeros(1, records)
-    if not all(is_on_disk(function, one) for function in (reset_envs, step_envs)):
-        logger.warning("Compiling the simulator: about 20 seconds, only this once.")
 
 
 CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)

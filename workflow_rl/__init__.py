@@ -10,8 +10,7 @@ from typing import Any
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
-
-__version__ = "0.1.0"
+from workflow_rl.version import __version__ as __version__
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
 

@@ -6,8 +6,8 @@ import importlib
 
 import click
 
-from workflow_rl import __version__
 from workflow_rl.training.options import ClearCommand
+from workflow_rl.version import __version__
 
 MODULES = {
     "train-sync": "workflow_rl.parallel_train_workflow_rl",

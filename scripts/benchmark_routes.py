@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 # Also what gives NumPy and torch the kernels of a training run.
 import workflow_rl  # noqa: F401  # isort: skip
 import click

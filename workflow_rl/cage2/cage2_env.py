@@ -112,8 +112,9 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator = make_simulator(simulator, self.max_steps)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
-        # A mask of the decoys that Blue has on each host.
+        # A mask of the decoys that Blue has on each host, as of before these actions.
         self._decoys = [0] * len(HOSTS)
+        self._new_actions: list[int] = []
         self._steps_left = 0
 
     def reset(
@@ -135,7 +136,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
-        self._decoys = [0] * len(HOSTS)
+        self._decoys, self._new_actions = [0] * len(HOSTS), []
         obs = self._simulator.reset(episode_seed, red_agent)
         return obs.astype(self._dtype), {
             "red_agent": NUMBERS[self._episode_red_agent],
@@ -163,8 +164,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         obs, reward = simulator.step(index)
         self._steps_left -= 1
         self._last_action = index
-        host = HOST_OF[index]
-        self._decoys[host] = decoys_after(index, self._decoys[host])
+        self._new_actions.append(index)
         info = {
             "red_agent": NUMBERS[self._episode_red_agent],
             "blue_action": NUMBERS[index],
@@ -199,8 +199,16 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
         `action_sets.useful_actions`, without decoys that could not be set up beside those that
         Blue has on a host, or would add nothing to them."""
-        masks: NDArray[np.bool_] = masks_of(np.array([self._decoys]))[0]
+        masks: NDArray[np.bool_] = masks_of(np.array([self._decoys_now()]))[0]
         return masks
+
+    def _decoys_now(self) -> list[int]:
+        # Not in every step: most envs are never asked, and the tables take 0.1 s to make.
+        for action in self._new_actions:
+            host = HOST_OF[action]
+            self._decoys[host] = decoys_after(action, self._decoys[host])
+        self._new_actions.clear()
+        return self._decoys
 
     def save_state(self) -> Snapshot:
         """Everything that the rest of the episode follows from, and the seeds of further ones."""
@@ -209,7 +217,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self.max_steps,
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
-            tuple(self._decoys),
+            tuple(self._decoys_now()),
             None if self._np_random is None else self._np_random.bit_generator.state,
         )
 
@@ -229,7 +237,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             )
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
-        self._decoys = list(snapshot.decoys)
+        self._decoys, self._new_actions = list(snapshot.decoys), []
         if snapshot.generator is None:
             self._np_random = None
         else:
@@ -271,7 +279,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                     np.array([self._episode_red_agent]),
                     np.array([self._steps_left]),
                     np.array([True]),
-                    np.array([self._decoys]),
+                    np.array([self._decoys_now()]),
                     np.array([self._last_action]),
                 ),
                 (None,),

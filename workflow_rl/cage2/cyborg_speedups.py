@@ -137,13 +137,18 @@ class SpedUpSimulator:
         if not self._is_valid_for_red(red):
             red = self._invalid_action(red)
         self._show_red(red.sim_execute(state))
-        self.blue_text, self.red_text = ACTION_NAMES[action], str(red)
-        self.red_action = red_action_index(self.red_text)
+        self.blue_text, self._red_action = ACTION_NAMES[action], red
+        self.red_action = red_action_index(red)
         self.red_target = red_target_index(red, state)
         self.blue_success = SUCCESSES.index(blue_obs["success"].name)
         self.red_success = SUCCESSES.index(self._red_obs["success"].name)
         reward = round(self._reward() + blue.cost, 1)
         return self._observe(action, blue_obs), reward
+
+    @property
+    def red_text(self) -> str:
+        """See `simulators.Simulator`: seldom asked for."""
+        return str(self._red_action)
 
     def save(self) -> bytes:
         """See `simulators.Simulator`."""
@@ -253,7 +258,8 @@ class SpedUpSimulator:
         if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
             compromise[HOSTS.index(target), 2:] = PRIVILEGED
         self.suspicious_hosts = np.zeros(len(HOSTS), np.bool_)
-        self.suspicious_hosts[suspicious] = True
+        if suspicious:
+            self.suspicious_hosts[suspicious] = True
         obs = compromise.copy()
         for index, activity in activities:
             obs[index, :2] = activity

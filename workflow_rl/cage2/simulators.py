@@ -28,6 +28,8 @@ from workflow_rl.cage2.scenario2 import (
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 UPSTREAM_COMMIT = "26ce1c1"
+_RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
+_RED_TARGET_INDEX = {name: index for index, name in enumerate(RED_TARGETS)}
 
 
 class Simulator(Protocol):
@@ -71,21 +73,20 @@ class Simulator(Protocol):
         """Go on from there."""
 
 
-def red_action_index(text: str) -> int:
-    """Of what CybORG prints; -1 for what no red agent of the challenge does."""
-    kind = text.partition(" ")[0]
-    return RED_ACTIONS.index(kind) if kind in RED_ACTIONS else -1
+def red_action_index(action: Any) -> int:
+    """Of one of CybORG's actions; -1 for what no red agent of the challenge does."""
+    return _RED_ACTION_INDEX.get(type(action).__name__, -1)
 
 
 def red_target_index(action: Any, state: Any) -> int:
     """The host or the subnet that an action of CybORG's names, by its name or its address."""
     facts = vars(action)
     if "hostname" in facts:
-        return RED_TARGETS.index(facts["hostname"])
+        return _RED_TARGET_INDEX[facts["hostname"]]
     if "ip_address" in facts:
-        return RED_TARGETS.index(state.ip_addresses[facts["ip_address"]])
+        return _RED_TARGET_INDEX[state.ip_addresses[facts["ip_address"]]]
     if "subnet" in facts:
-        return RED_TARGETS.index(state.subnets[facts["subnet"]].name)
+        return _RED_TARGET_INDEX[state.subnets[facts["subnet"]].name]
     return -1
 
 
@@ -138,7 +139,7 @@ class ChallengeSimulator:
 
     @property
     def red_action(self) -> int:
-        return red_action_index(self.red_text)
+        return red_action_index(self._controller.action["Red"])
 
     @property
     def red_target(self) -> int:

@@ -141,22 +141,6 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
     return fixed, following, after
 
 
-HOST_OF = [HOSTS.index(name.partition(" ")[2]) if " " in name else 0 for name in ACTION_NAMES]
-"""The host of each action; 0 for those without."""
-
-
-def decoys_after(action: int, decoys: int) -> int:
-    """The mask of the decoys that Blue has on the action's host, after it."""
-    return _rows_after()[action][decoys]
-
-
-@functools.cache
-def _rows_after() -> list[bytes]:
-    # For single numbers many times as fast as an array.
-    _, _, after = _decoy_tables()
-    return [bytes(row) for row in after.astype(np.uint8)]
-
-
 def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
     """Bring masks of decoys `[N, 13]` up to date with the actions `[M]` of some envs `[M]`."""
     from workflow_rl.cage2.compiled.tables import ACTION_HOST

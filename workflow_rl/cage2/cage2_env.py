@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.action_sets import HOST_OF, decoys_after, masks_of
+from workflow_rl.cage2.action_sets import after_actions, masks_of
 from workflow_rl.cage2.arguments import (
     DEFAULT_STEPS,
     TellsItsLength,
@@ -43,7 +43,7 @@ class Snapshot(NamedTuple):
     max_steps: int
     network: Any
     episode: tuple[Any, ...]
-    decoys: tuple[int, ...]
+    decoys: NDArray[np.int64]
     generator: Mapping[str, Any] | None
 
 
@@ -112,8 +112,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator = make_simulator(simulator, self.max_steps)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
-        # A mask of the decoys that Blue has on each host, as of before these actions.
-        self._decoys = [0] * len(HOSTS)
+        # A mask of the decoys that Blue has on each host `[1, 13]`, as of before these actions.
+        self._decoys = np.zeros((1, len(HOSTS)), np.int64)
         self._new_actions: list[int] = []
         self._steps_left = 0
 
@@ -136,7 +136,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
-        self._decoys, self._new_actions = [0] * len(HOSTS), []
+        self._decoys[:] = 0
+        self._new_actions.clear()
         obs = self._simulator.reset(episode_seed, red_agent)
         return obs.astype(self._dtype), {
             "red_agent": NUMBERS[self._episode_red_agent],
@@ -199,14 +200,13 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
         `action_sets.useful_actions`, without decoys that could not be set up beside those that
         Blue has on a host, or would add nothing to them."""
-        masks: NDArray[np.bool_] = masks_of(np.array([self._decoys_now()]))[0]
+        masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
         return masks
 
-    def _decoys_now(self) -> list[int]:
+    def _decoys_now(self) -> NDArray[np.int64]:
         # Not in every step: most envs are never asked, and the tables take 0.1 s to make.
         for action in self._new_actions:
-            host = HOST_OF[action]
-            self._decoys[host] = decoys_after(action, self._decoys[host])
+            after_actions(self._decoys, np.array([0]), np.array([action]))
         self._new_actions.clear()
         return self._decoys
 
@@ -217,7 +217,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self.max_steps,
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
-            tuple(self._decoys_now()),
+            self._decoys_now().copy(),
             None if self._np_random is None else self._np_random.bit_generator.state,
         )
 
@@ -237,7 +237,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             )
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
-        self._decoys, self._new_actions = list(snapshot.decoys), []
+        self._decoys[:] = snapshot.decoys
+        self._new_actions.clear()
         if snapshot.generator is None:
             self._np_random = None
         else:
@@ -279,7 +280,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                     np.array([self._episode_red_agent]),
                     np.array([self._steps_left]),
                     np.array([True]),
-                    np.array([self._decoys_now()]),
+                    self._decoys_now(),
                     np.array([self._last_action]),
                 ),
                 (None,),

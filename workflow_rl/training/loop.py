@@ -35,7 +35,7 @@ from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import RunDir, kept_name
+from workflow_rl.training.run_dir import RunDir, kept_name, read_metrics
 from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
@@ -277,7 +277,7 @@ def _save(
 
 def _plot(run: RunDir) -> None:
     with run.writing("learning_curve.png") as path:
-        plot_learning_curve(run.metrics, path)
+        plot_learning_curve(read_metrics(run.path), path)
 
 
 class Seconds(NamedTuple):

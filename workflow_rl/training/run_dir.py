@@ -110,7 +110,6 @@ class RunDir:
 
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
-        self.metrics: list[dict[str, float]] = []
         if resumed is not None:
             read_metrics(path)  # A folder without any is not a run's.
         try:
@@ -130,7 +129,7 @@ class RunDir:
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
-            self._write_metrics()
+            self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
             )
@@ -188,13 +187,15 @@ class RunDir:
                     "put its own back"
                 )
             self._require_latest(resumed)
-            logged = resumed.training.logged_updates
-            self.metrics = [row for row in read_metrics(self.path) if row["update"] <= logged]
         if not run_id:
             run_id = (resumed and resumed.run_id) or uuid.uuid4().hex
             self._lock.write(run_id + "\n")
             self._lock.flush()
         return run_id
+
+    def _rows_until(self, resumed: Checkpoint) -> list[dict[str, float]]:
+        logged = resumed.training.logged_updates
+        return [row for row in read_metrics(self.path) if row["update"] <= logged]
 
     def _require_latest(self, resumed: Checkpoint) -> None:
         """Another process may have gone on with it before this one had the folder."""
@@ -217,18 +218,17 @@ class RunDir:
                 record.machines.append(here)
                 record.write(self.path / RECORD_FILE)
 
-    def _write_metrics(self) -> None:
+    def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
             # Rows of earlier versions lack some.
             rows = csv.DictWriter(file, METRICS, restval=math.nan)
             rows.writeheader()
-            rows.writerows(self.metrics)
+            rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
         self._csv = csv.DictWriter(self._metrics_file, METRICS)
 
     def log(self, row: Mapping[str, float]) -> None:
         """Add one update's metrics, one value for each of METRICS."""
-        self.metrics.append(dict(row))
         with self.writing("metrics.csv"):
             self._csv.writerow(row)
             self._metrics_file.flush()

@@ -28,7 +28,8 @@ from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training.batches import episode_specs
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import make_agent, train
+from workflow_rl.training.learner import make_agent
+from workflow_rl.training.loop import train
 
 STEP_SECONDS = 0.002
 

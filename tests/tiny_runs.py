@@ -17,7 +17,7 @@ from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.training import loop
+from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 
@@ -68,7 +68,7 @@ def on_counting_envs(make_envs: Any = make_counting_envs) -> Iterator[pytest.Mon
     with pytest.MonkeyPatch.context() as patch:
         # No method: what workers get is the function itself.
         patch.setattr(Cage2, "make_envs", staticmethod(make_envs))
-        patch.setattr(loop, "plot_learning_curve", lambda *arguments: None)
+        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
         yield patch
 
 

@@ -25,6 +25,7 @@ from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError
 from workflow_rl.training.config import TrainConfig as TrainConfig
 from workflow_rl.training.evaluation import Evaluation, evaluate_policy
+from workflow_rl.training.learner import usable_device
 from workflow_rl.training.run_dir import make_run_folder
 from workflow_rl.training.saved_agent import load_agent as load_agent
 from workflow_rl.training.saved_agent import load_saved
@@ -59,7 +60,7 @@ def train(
     """
     if env is not None:
         config = config.with_env(env)
-    config = dataclasses.replace(config, device=loop.usable_device(config.device))
+    config = dataclasses.replace(config, device=usable_device(config.device))
     begin_with = None if init_from is None else load_checkpoint(checkpoint_path(Path(init_from)))
     resumed = None
     if resume:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
-from agents.numpy_policy import NumpyPolicy
+from agents.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.collection.episode import EpisodeSpec
-from workflow_rl.collection.rollout import Collector, Rollout, joined
+from workflow_rl.collection.rollout import Collector, Following, Rollout, joined
 from workflow_rl.collection.workers import POLL_SECONDS, Workers
 
 JOIN_SECONDS = 1.0
 
-Play: TypeAlias = Callable[[], Rollout | None]
+Play: TypeAlias = Callable[[Following], Rollout | None]
+"""Has the workers play, and those for which nothing is left begin with what follows."""
 
 
 class Share(NamedTuple):
@@ -42,11 +42,11 @@ class BegunBatch(NamedTuple):
     share: Share | None
 
 
-FollowingBatch: TypeAlias = Callable[[], BegunBatch | None]
-"""The batch after this one, once it is known."""
+PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share, Following], Rollout]
+"""Collects a batch with this policy, and may begin with what follows."""
 
-PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share, FollowingBatch], Rollout]
-"""Collects a batch with this policy, and may begin with the following one."""
+SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
+"""The episodes of a batch."""
 
 NextShare: TypeAlias = Callable[[int], Share]
 """What the next batch plays, when so many episodes are in batches that the learner has not had."""
@@ -67,6 +67,9 @@ class Schedule(Protocol):
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """The next one to learn from. `policy` is the learner's present one."""
 
+    def begin(self, policy: NumpyPolicy) -> None:
+        """Let the workers have what the next call of `next_rollout` would give them."""
+
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these, beside the training."""
 
@@ -78,29 +81,50 @@ class Schedule(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-class _CollectorThread:
+class _Submitted(NamedTuple):
+    """What the collector's thread is to play. begin_early: its episodes, if they are known."""
+
+    future: Future[Rollout | None]
+    play: Play
+    begin_early: Following
+
+
+class CollectorThread:
     """The thread that alone speaks to the workers: it plays one thing after another.
 
-    Once one has failed the workers are in disarray, and all later ones fail for the same reason.
+    The schedules of several policies may share it. Once a play has failed the workers are in
+    disarray, and all later ones fail for the same reason.
     """
 
     def __init__(self, pool: Workers) -> None:
         self._pool = pool
-        self._queue: queue.SimpleQueue[tuple[Future[Rollout | None], Play] | None]
-        self._queue = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()  # Guards both below.
+        self._submitted: deque[_Submitted] = deque()
+        self._closing = False
 
-    def submit(self, play: Play) -> Future[Rollout | None]:
+    def start(self) -> None:
+        """May be called again."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+            self._thread.start()
+
+    def submit(self, play: Play, begin_early: Following = lambda: None) -> Future[Rollout | None]:
         """Have it play this after all before."""
         future: Future[Rollout | None] = Future()
-        self._queue.put((future, play))
+        with self._changed:
+            self._submitted.append(_Submitted(future, play, functools.cache(begin_early)))
+            self._changed.notify()
         return future
 
     def close(self) -> None:
-        """Have it give up whatever it does. Takes a few seconds at most."""
+        """Have it give up whatever it does. Takes a few seconds at most. May be called again."""
+        if self._thread is None:
+            return
         self._pool.cancel()
-        self._queue.put(None)
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
         self._thread.join(JOIN_SECONDS)
         if self._thread.is_alive():
             # Half-way through a message of a worker that hangs: without the worker it goes on.
@@ -109,15 +133,25 @@ class _CollectorThread:
 
     def _run(self) -> None:
         failure: BaseException | None = None
-        while (submitted := self._queue.get()) is not None:
-            future, play = submitted
+        while (submitted := self._next()) is not None:
             try:
                 if failure is not None:
                     raise failure
-                future.set_result(play())
+                submitted.future.set_result(submitted.play(self._following))
             except BaseException as error:
                 failure = error
-                future.set_exception(error)
+                submitted.future.set_exception(error)
+
+    def _next(self) -> _Submitted | None:
+        """None once it is to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._submitted or self._closing)
+            return self._submitted.popleft() if self._submitted else None
+
+    def _following(self) -> tuple[Actor, Sequence[EpisodeSpec]] | None:
+        with self._changed:
+            following = self._submitted[0] if self._submitted else None
+        return following and following.begin_early()
 
 
 def _result_of(future: Future[Rollout | None]) -> Rollout:
@@ -130,6 +164,15 @@ def _result_of(future: Future[Rollout | None]) -> Rollout:
     return rollout
 
 
+def _evaluated(
+    thread: CollectorThread,
+    collector: Collector,
+    policy: NumpyPolicy,
+    specs: Sequence[EpisodeSpec],
+) -> Rollout:
+    return _result_of(thread.submit(lambda _: collector.collect(policy, specs)))
+
+
 class ExactLag:
     """Batch `b` is collected with the weights that have seen `b - lag` updates: none at first.
 
@@ -138,64 +181,65 @@ class ExactLag:
     before, and workers for which nothing is left of a batch begin with the following one. A rollout
     depends on its share and its policy alone, so that a run is the same whichever takes longer.
 
+    specs_of: the episodes of a batch, if it can be begun before the one before it is complete.
     begun: the first batches, if the run is a resumed one.
     """
 
     def __init__(
         self,
-        pool: Workers,
+        thread: CollectorThread,
         collector: Collector,
         play_batch: PlayBatch,
         next_share: NextShare,
+        specs_of: SpecsOf | None,
         lag: int,
         begun: Sequence[BegunBatch] = (),
     ) -> None:
         self.lag = lag
-        self._pool = pool
+        self._thread = thread
         self._collector = collector
         self._play_batch = play_batch
         self._next_share = next_share
+        self._specs_of = specs_of
         self._to_begin = deque(begun)
-        self._begun: deque[tuple[int, Future[Rollout | None]]] = deque()
-        # By number. The collector's thread reads it while the learner's begins further ones.
-        self._batches: dict[int, BegunBatch] = {}
-        self._next_number = 0
+        self._begun: deque[tuple[BegunBatch, Share, Future[Rollout | None]]] = deque()
 
-    def _begin(self, policy: NumpyPolicy, share: Share | None = None) -> None:
+    def _submit(self, policy: NumpyPolicy, share: Share | None = None) -> None:
         if share is None:
-            begun = (batch.share for batch in self._batches.values())
-            share = self._next_share(sum(other.n_episodes for other in begun if other is not None))
-        number = self._next_number
-        self._next_number += 1
-        self._batches[number] = BegunBatch(policy, share)
-        play = functools.partial(
-            self._play_batch, policy, share, lambda: self._batches.get(number + 1)
-        )
-        self._begun.append((number, self._thread.submit(play)))
+            share = self._next_share(sum(other.n_episodes for _, other, _ in self._begun))
+
+        def begin_early() -> tuple[Actor, Sequence[EpisodeSpec]] | None:
+            return None if self._specs_of is None else (policy, self._specs_of(share))
+
+        play = functools.partial(self._play_batch, policy, share)
+        future = self._thread.submit(play, begin_early)
+        self._begun.append((BegunBatch(policy, share), share, future))
+
+    def begin(self, policy: NumpyPolicy) -> None:
+        """Have the batches collected that the next call of `next_rollout` would begin."""
+        while len(self._begun) <= self.lag:
+            self._submit(policy)
 
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """The rollout of `lag` updates ago, while that of `policy` begins to be collected."""
-        while len(self._begun) <= self.lag:
-            self._begin(policy)
-        rollout = _result_of(self._begun[0][1])
-        number, _ = self._begun.popleft()
-        del self._batches[number]
-        waiting = sum(future.done() for _, future in self._begun)
+        self.begin(policy)
+        rollout = _result_of(self._begun[0][2])
+        self._begun.popleft()
+        waiting = sum(future.done() for *_, future in self._begun)
         return rollout._replace(queue_length=waiting)
 
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these once the batches begun are collected."""
-        play = functools.partial(self._collector.collect, policy, specs)
-        return _result_of(self._thread.submit(play))
+        return _evaluated(self._thread, self._collector, policy, specs)
 
     def begun(self) -> list[BegunBatch]:
         """Those that the learner has not had yet, oldest first."""
-        return [*(self._batches[number] for number, _ in self._begun), *self._to_begin]
+        return [*(batch for batch, *_ in self._begun), *self._to_begin]
 
     def __enter__(self) -> Self:
-        self._thread = _CollectorThread(self._pool)
+        self._thread.start()
         while self._to_begin:
-            self._begin(*self._to_begin.popleft())
+            self._submit(*self._to_begin.popleft())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -214,14 +258,14 @@ class FreeRunning:
 
     def __init__(
         self,
-        pool: Workers,
+        thread: CollectorThread,
         collector: Collector,
         batches: Batches,
         capacity: int,
         drop: bool = False,
         take_all: bool = False,
     ) -> None:
-        self._pool = pool
+        self._thread = thread
         self._collector = collector
         self._batches = batches
         self._capacity = capacity
@@ -234,12 +278,18 @@ class FreeRunning:
         self._dropped: list[Rollout] = []
         self._policy: NumpyPolicy | None = None
 
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
-        """The batch that has waited longest, or all that wait, once there is one."""
+    def begin(self, policy: NumpyPolicy) -> None:
+        """Have the workers play with this policy from now on."""
         with self._changed:
             self._policy = policy
             if self._collecting is None:
                 self._collecting = self._thread.submit(self._collect)
+
+    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+        """The batch that has waited longest, or all that wait, once there is one."""
+        self.begin(policy)
+        with self._changed:
+            assert self._collecting is not None
             while not self._waiting and not self._collecting.done():
                 self._changed.wait(POLL_SECONDS)  # See _result_of.
             if not self._waiting:
@@ -255,16 +305,15 @@ class FreeRunning:
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these once the workers have finished what they are at, which is not lost."""
         self._pause()
-        play = functools.partial(self._collector.collect, policy, specs)
         self._collecting = None
-        return _result_of(self._thread.submit(play))
+        return _evaluated(self._thread, self._collector, policy, specs)
 
     def begun(self) -> list[BegunBatch]:
         """None: a resumed run begins its batches anew."""
         return []
 
     def __enter__(self) -> Self:
-        self._thread = _CollectorThread(self._pool)
+        self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -277,7 +326,7 @@ class FreeRunning:
             self._policy = None
             self._changed.notify_all()
 
-    def _collect(self) -> None:
+    def _collect(self, following: Following) -> None:
         self._put()
         for rollout in self._batches(lambda: self._policy):
             self._to_put.append(rollout)

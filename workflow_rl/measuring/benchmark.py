@@ -175,7 +175,8 @@ def measure(
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
     from agents.numpy_policy import NumpyPolicy
-    from workflow_rl.training.loop import make_agent, make_collector, make_pool
+    from workflow_rl.training.learner import make_agent
+    from workflow_rl.training.loop import make_collector, make_pool
 
     config = variant.config
     if variant.is_training:

@@ -14,12 +14,18 @@ from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, in_order
+from workflow_rl.collection.rollout import (
+    Collector,
+    Following,
+    NotFiniteError,
+    Rollout,
+    in_order,
+)
 from workflow_rl.collection.schedule import (
     Batches,
     BegunBatch,
+    CollectorThread,
     ExactLag,
-    FollowingBatch,
     FreeRunning,
     Newest,
     NextShare,
@@ -29,22 +35,21 @@ from workflow_rl.collection.schedule import (
 )
 from workflow_rl.collection.slots import Slot, first_slots
 from workflow_rl.collection.work import EpisodeWork, UnrollWork
-from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training.checkpoint import TrainingState
 from workflow_rl.training.config import TrainConfig
 
 
 def make_schedule(
     config: TrainConfig,
-    pool: WorkerPool,
+    thread: CollectorThread,
     collector: Collector,
     state: TrainingState,
     begun: Sequence[BegunBatch] = (),
 ) -> Schedule:
     """The schedule that a config asks for.
 
-    state: where the run stands; read again for every batch. begun: the batches that a run to be
-    resumed had begun.
+    thread: the collector's. state: where the run stands; read again for every batch. begun: the
+    batches that a run to be resumed had begun.
     """
     if config.num_steps_per_env is not None:
         collector.start_slots(_slots(config, state), config.num_steps_per_env)
@@ -52,13 +57,15 @@ def make_schedule(
     next_share = functools.partial(_next_share, config, state)
     if config.batching == "exact-lag":
         lag = config.num_batches_to_accumulate if config.async_rl else 0
+        specs_of = None
         if config.num_steps_per_env is None:
             # Those that its end left without episodes, if it goes on past that now, get some.
             begun = [
                 batch._replace(share=None) if batch.share and not batch.share.n_episodes else batch
                 for batch in begun
             ]
-        return ExactLag(pool, collector, play_batch, next_share, lag, begun)
+            specs_of = functools.partial(_specs_of, config)
+        return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
     batches: Batches
     if config.batching == "whole-batches":
         batches = _WholeBatches(play_batch, next_share, state.episodes).batches
@@ -67,7 +74,7 @@ def make_schedule(
         batches = _FirstCome(config, collector, state).batches
     drop = config.when_full == "drop"
     return FreeRunning(
-        pool, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
+        thread, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
     )
 
 
@@ -113,25 +120,18 @@ def _play_batch(
     collector: Collector,
     policy: NumpyPolicy,
     share: Share,
-    following: FollowingBatch = lambda: None,
+    following: Following = lambda: None,
 ) -> Rollout:
     """The same number of steps of every env, or the share's episodes."""
-    if config.num_steps_per_env is not None:
-        assert config.steps_per_update is not None
-        round_steps = config.n_envs * config.num_steps_per_env
-        return _finite(collector.unroll(policy, config.steps_per_update // round_steps))
+    if config.num_steps_per_env is None:
+        return _finite(collector.collect(policy, _specs_of(config, share), following))
+    assert config.steps_per_update is not None
+    round_steps = config.n_envs * config.num_steps_per_env
+    return _finite(collector.unroll(policy, config.steps_per_update // round_steps))
 
-    def specs_of(share: Share) -> list[EpisodeSpec]:
-        return episode_specs(config, range(share.first_episode, share.end))
 
-    known: list[tuple[NumpyPolicy, list[EpisodeSpec]]] = []
-
-    def following_specs() -> tuple[NumpyPolicy, list[EpisodeSpec]] | None:
-        if not known and (batch := following()) is not None and batch.share is not None:
-            known.append((batch.policy, specs_of(batch.share)))
-        return known[0] if known else None
-
-    return _finite(collector.collect(policy, specs_of(share), following_specs))
+def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
+    return episode_specs(config, range(share.first_episode, share.end))
 
 
 def _finite(rollout: Rollout) -> Rollout:

@@ -39,7 +39,8 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
-    from workflow_rl.training.loop import stopped_by_signals, train, usable_device
+    from workflow_rl.training.learner import usable_device
+    from workflow_rl.training.loop import stopped_by_signals, train
     from workflow_rl.training.run_dir import (
         DIVERGED_FILE,
         NotWrittenError,

@@ -3,95 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import math
-import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-import torch
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from agents.numpy_policy import NumpyPolicy
-from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
-from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
-from workflow_rl.collection.schedule import Schedule
-from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.collection.rollout import Collector, NotFiniteError
+from workflow_rl.collection.schedule import CollectorThread
+from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
-from workflow_rl.training.batches import episode_specs, make_schedule
-from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
-from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import RunDir, kept_name, read_metrics
-from workflow_rl.training.run_record import N_UPDATES, weights_digest
-
-BEST_WINDOW = 100
+from workflow_rl.training.checkpoint import Checkpoint
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.learner import Beginning, Learner
 
 MakeCollector: TypeAlias = Callable[[WorkerPool, TrainConfig], Collector]
+Watch: TypeAlias = Callable[[WorkerPool], AbstractContextManager[Any]]
 
 _log = logging.getLogger(__name__)
-
-
-def make_agent(config: TrainConfig) -> PPOAgent:
-    """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
-    # Nothing here reads uninitialised memory.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    device = usable_device(config.device)
-    two_threads = config.learner_threads > 1 and device == "cpu"
-    # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
-    # critic have half of them each.
-    torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
-    return PPOAgent(
-        config.ppo,
-        *config.environment.spaces(),
-        config.seed,
-        device,
-        two_threads=two_threads,
-    )
-
-
-def usable_device(device: str) -> str:
-    """The device behind "auto", or the given one. Raises ConfigError if it is missing."""
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device", "torch finds no CUDA device here: use cpu")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
-
-
-def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
-    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
-    try:
-        agent.load_state_dict(checkpoint.agent)
-    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError):
-        raise CheckpointError(
-            f"{path} does not fit its config: the networks have another shape"
-        ) from None
-
-
-def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
-    try:
-        agent.load_policy(checkpoint.agent)
-    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
-        missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
-        why = reasons.get(type(error), missing)
-        raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
 
 
 def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
@@ -132,291 +71,135 @@ def train(
     init_from: Checkpoint | None = None,
     quiet: bool = False,
     trace_path: Path | None = None,
-    watch: Callable[[WorkerPool], AbstractContextManager[Any]] = contextlib.nullcontext,
+    watch: Watch = contextlib.nullcontext,
     collector_of: MakeCollector = make_collector,
     last_update: int | None = None,
 ) -> dict[str, Any]:
-    """Run or resume a training run, and return its summary.
+    """Run or resume a training run of one policy, and return its summary. See `train_together`."""
+    learner = Learner(Beginning(config, run_path, resumed, init_from))
+    (summary,) = train_together(
+        [learner], quiet, trace_path, watch, collector_of, last_update=last_update
+    )
+    return summary
 
-    init_from: whose weights and running statistics a new run begins with. trace_path: file for a
-    record of what its workers and its learner do when. watch: entered with the pool for as long as
-    the run lasts; it may stop the run, as `stopped_by_signals` does. last_update: after which it
-    ends, however long its config has it.
 
-    Raises StopRequested, TooManyFailuresError and NotFiniteError once a checkpoint has been saved,
-    RunDirError and CheckpointError before anything has been, NotWrittenError with the last
-    checkpoint kept, and DivergedError with the batch beside it.
+class Meetings(Protocol):
+    """Where learners wait for each other, and what they do then."""
+
+    def is_due(self, learner: Learner) -> bool:
+        """Whether it has come to the next meeting, and learns nothing before."""
+
+    def meet(self, learners: Sequence[Learner]) -> None:
+        """All of them that are not finished have come to it."""
+
+
+class NoMeetings:
+    """Of learners that have nothing to do with each other."""
+
+    def is_due(self, learner: Learner) -> bool:
+        return False
+
+    def meet(self, learners: Sequence[Learner]) -> None:
+        raise AssertionError("there are none")
+
+
+def train_together(
+    learners: Sequence[Learner],
+    quiet: bool = False,
+    trace_path: Path | None = None,
+    watch: Watch = contextlib.nullcontext,
+    collector_of: MakeCollector = make_collector,
+    meetings: Meetings | None = None,
+    last_update: int | None = None,
+) -> list[dict[str, Any]]:
+    """Run or resume the runs of policies that share one pool of workers, and return their
+    summaries. The workers collect for some while others learn.
+
+    trace_path: file for a record of what the workers and the learners do when. watch: entered with
+    the pool for as long as the runs last; it may stop them, as `stopped_by_signals` does.
+    last_update: after which they end, however long their configs have them.
+
+    Raises StopRequested, TooManyFailuresError and NotFiniteError once checkpoints have been saved,
+    RunDirError before anything has been, NotWrittenError with the last checkpoints kept, and
+    DivergedError with the batch beside them.
     """
-    agent = make_agent(config)
-    state = TrainingState()
-    if resumed is not None:
-        load_agent(agent, resumed, run_path / "checkpoint.pt")
-        state = resumed.training
-    elif init_from is not None:
-        _begin_with(agent, init_from)
+    config = learners[0].config
     with (
-        RunDir(run_path, config, resumed) as run,
+        ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,
         logging_redirect_tqdm(),
     ):
+        for learner in learners:
+            stack.enter_context(learner)
         pool = make_pool(config, trace)
-        schedule = make_schedule(
-            config,
-            pool,
-            collector_of(pool, config),
-            state,
-            resumed.begun if resumed else [],
-        )
-        save = functools.partial(_save, run, config, agent, state, schedule)
-        save("checkpoint.pt")
-        run.record_weights(_weights(agent), init_from is not None)
+        thread, collector = CollectorThread(pool), collector_of(pool, config)
+        for learner in learners:
+            learner.learn_from(thread, collector, trace)
         with watch(pool):
             try:
-                with pool, schedule, _progress_bar(config, state, quiet) as bar:
-                    _loop(config, agent, state, schedule, pool, run, bar, save, last_update)
+                with pool, _all_entered(learners), _progress_bar(learners, quiet) as bar:
+                    _loop(learners, pool, bar, meetings or NoMeetings(), last_update)
             except (StopRequested, TooManyFailuresError, NotFiniteError):
-                save("checkpoint.pt")
-                _plot(run)
+                for learner in learners:
+                    learner.interrupt()
                 raise
-            save("checkpoint.pt")
-            if not (run_path / "best.pt").exists():
-                save("best.pt")
-            _plot(run)
-            summary = summarise(config, state)
-            run.write_summary(summary)
-            return summary
+            return [learner.finish() for learner in learners]
 
 
 def _loop(
-    config: TrainConfig,
-    agent: PPOAgent,
-    state: TrainingState,
-    schedule: Schedule,
+    learners: Sequence[Learner],
     pool: WorkerPool,
-    run: RunDir,
     bar: tqdm[Any],
-    save: Callable[[str], None],
+    meetings: Meetings,
     last_update: int | None,
 ) -> None:
-    clock_start = time.perf_counter() - state.wall_seconds
-
-    def passed() -> float:
-        return time.perf_counter() - clock_start - state.wall_seconds
-
-    while state.unlogged or (
-        config.progress(state.episodes, state.env_steps) < 1 and state.updates != last_update
-    ):
-        if state.unlogged is None:
-            pool.raise_if_stopped()
-            state.unlogged = _update(config, agent, state, schedule, pool, run, passed)
-        row = state.unlogged
-        if config.eval_every and agent.policy_version % config.eval_every == 0:
-            pool.trace.mark(LEARNER, Activity.EVALUATING)
-            # If that is interrupted, a resumed run does it before anything else.
-            row["eval_return_mean"] = _evaluate(config, agent, schedule)
-            _pass(state, pool.n_workers, passed())
-        pool.trace.mark(LEARNER, Activity.SAVING)
-        run.log(row)
-        state.unlogged = None
-        if state.updates <= N_UPDATES:
-            run.record_weights(_weights(agent))
-        if _is_best(config, state, row["eval_return_mean"]):
-            save("best.pt")
-        if state.updates % config.checkpoint_every == 0:
-            save("checkpoint.pt")
-        if config.keep_every and state.updates % config.keep_every == 0:
-            save(kept_name(state.updates))
-        bar.set_postfix(_postfix(config, row), refresh=False)
-        bar.update(_done(config, state) - bar.n)
+    for learner in learners:
+        learner.start_clock()
+    while going_on := [learner for learner in learners if not learner.is_finished(last_update)]:
+        pool.raise_if_stopped()
+        free = [learner for learner in going_on if not meetings.is_due(learner)]
+        if not free:
+            meetings.meet(learners)
+            continue
+        for learner in free:
+            learner.begin()
+        behind = min(free, key=lambda learner: learner.progress)
+        row = behind.learn_once(pool.n_workers)
+        bar.set_postfix(_postfix(learners, row), refresh=False)
+        bar.update(_done(learners) - bar.n)
 
 
-def _update(
-    config: TrainConfig,
-    agent: PPOAgent,
-    state: TrainingState,
-    schedule: Schedule,
-    pool: WorkerPool,
-    run: RunDir,
-    passed: Callable[[], float],
-) -> dict[str, float]:
-    """Collect and learn once. passed: seconds that `state` has not counted yet. Returns its row of
-    metrics, before any evaluation."""
-    progress = config.progress(state.episodes, state.env_steps)
-    pool.trace.mark(LEARNER, Activity.WAITING)
-    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    wait_start = time.perf_counter()
-    rollout = schedule.next_rollout(policy)
-
-    pool.trace.mark(LEARNER, Activity.LEARNING)
-    update_start = time.perf_counter()
-    try:
-        metrics = agent.update(rollout.trajectories, progress)
-    except DivergedError:
-        run.save_batch(rollout.trajectories)
-        raise
-    update_seconds = time.perf_counter() - update_start
-    seconds = Seconds(update_start - wait_start, update_seconds, passed())
-    _advance(state, rollout, seconds)
-    return _row(config, state, rollout, metrics, seconds)
+@contextlib.contextmanager
+def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
+    with ExitStack() as schedules:
+        for learner in learners:
+            schedules.enter_context(learner.schedule)
+        yield
 
 
-def _weights(agent: PPOAgent) -> str:
-    return weights_digest(agent.state_dict()["network"])
+def _done(learners: Sequence[Learner]) -> int:
+    """What the progress bar counts: episodes, or steps where runs are given in steps."""
+    return sum(_done_by(learner) for learner in learners)
 
 
-def _save(
-    run: RunDir,
-    config: TrainConfig,
-    agent: PPOAgent,
-    state: TrainingState,
-    schedule: Schedule,
-    name: str,
-) -> None:
-    run.save(name, Checkpoint(config.to_dict(), agent.state_dict(), state, schedule.begun()))
-
-
-def _plot(run: RunDir) -> None:
-    with run.writing("learning_curve.png") as path:
-        plot_learning_curve(read_metrics(run.path), path)
-
-
-class Seconds(NamedTuple):
-    """Of one update: the learner's wait for its rollout, its learning, and all in all, but for an
-    evaluation after it."""
-
-    waiting: float
-    learning: float
-    total: float
-
-
-def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
-    state.updates += 1
-    state.worker_seconds_collecting += rollout.worker_seconds
-    _pass(state, rollout.n_workers, seconds.total)
-    state.episodes += rollout.episodes
-    state.env_steps += rollout.env_steps
-    state.dropped_steps += rollout.dropped_steps
-    state.collect_seconds += rollout.collect_seconds
-    state.update_seconds += seconds.learning
-    state.learner_idle_seconds += seconds.waiting
-    state.busy_seconds += rollout.busy_seconds
-    state.workers_restarted += rollout.workers_restarted
-    state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
-    state.skipped_episodes += rollout.skipped
-    state.unfinished = list(rollout.unfinished)
-    if rollout.episode_lengths:
-        state.episode_length = float(np.mean(rollout.episode_lengths))
-    state.recent_returns.extend(rollout.returns)
-
-
-def _pass(state: TrainingState, n_workers: int, seconds: float) -> None:
-    state.wall_seconds += seconds
-    state.worker_seconds += n_workers * seconds
-
-
-def _evaluate(config: TrainConfig, agent: PPOAgent, schedule: Schedule) -> float:
-    """Mean return of the greedy policy over the run's evaluation episodes, always the same."""
-    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version, greedy=True)
-    specs = episode_specs(config, range(config.eval_episodes), SeedStream.EVALUATION)
-    return float(np.mean(schedule.evaluate(policy, specs).returns))
-
-
-def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
-    """Whether the agent after this update scores better than all before, and if so notes it.
-
-    The score is the evaluation's, if the run evaluates; otherwise the mean return of the last
-    BEST_WINDOW training episodes, which the agents of the last updates have played.
-    """
-    score = eval_return
-    if not config.eval_every and len(state.recent_returns) >= BEST_WINDOW:
-        score = float(np.mean(list(state.recent_returns)[-BEST_WINDOW:]))
-    if not score > state.best_score:
-        return False
-    state.best_score = score
-    return True
-
-
-def _row(
-    config: TrainConfig,
-    state: TrainingState,
-    rollout: Rollout,
-    metrics: UpdateMetrics,
-    seconds: Seconds,
-) -> dict[str, float]:
-    returns = rollout.returns or [float("nan")]
-    return {
-        "update": state.updates,
-        "episodes": state.episodes,
-        "env_steps": state.env_steps,
-        "wall_seconds": state.wall_seconds,
-        "collect_seconds": rollout.collect_seconds,
-        "update_seconds": seconds.learning,
-        "learner_idle_seconds": seconds.waiting,
-        "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
-        "seconds_per_update": seconds.total,
-        "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
-        "episodes_per_second": rollout.episodes / rollout.collect_seconds,
-        "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
-        "worker_utilisation": rollout.utilisation,
-        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "dropped_steps": rollout.dropped_steps,
-        "queue_length": rollout.queue_length,
-        "return_mean": float(np.mean(returns)),
-        "return_std": float(np.std(returns)),
-        "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
-        **metrics._asdict(),
-        "eval_return_mean": float("nan"),
-        "workers_restarted": rollout.workers_restarted,
-        "skipped_episodes": len(rollout.skipped),
-    }
-
-
-def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
-    """What a finished run came to. Rates and utilisation as in metrics.csv, over the whole run."""
-    return {
-        "mode": config.mode,
-        "env": config.env,
-        **config.named_env_args,
-        "seed": config.seed,
-        "n_envs": config.n_envs,
-        "n_workers": config.n_workers,
-        "envs_per_worker": config.envs_per_worker,
-        "updates": state.updates,
-        "episodes": state.episodes,
-        "env_steps": state.env_steps,
-        "wall_seconds": state.wall_seconds,
-        "collect_seconds": state.collect_seconds,
-        "update_seconds": state.update_seconds,
-        "learner_idle_seconds": state.learner_idle_seconds,
-        "seconds_per_update": state.wall_seconds / state.updates,
-        "dropped_steps": state.dropped_steps,
-        "episodes_per_second": state.episodes / state.collect_seconds,
-        "episodes_per_second_run": state.episodes / state.wall_seconds,
-        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
-        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-        "return_mean_last_300": float(np.mean(state.recent_returns))
-        if state.recent_returns
-        else None,
-        "best_score": state.best_score if np.isfinite(state.best_score) else None,
-        "workers_restarted": state.workers_restarted,
-        "skipped_episodes": state.skipped_episodes,
-    }
-
-
-def _done(config: TrainConfig, state: TrainingState) -> int:
-    """What the progress bar counts: episodes, or steps where the run is given in steps."""
+def _done_by(learner: Learner) -> int:
+    config, state = learner.config, learner.state
     if config.total_episodes is not None:
         return min(state.episodes, config.total_episodes)
     assert config.total_steps is not None
     return min(state.env_steps, config.total_steps)
 
 
-def _progress_bar(config: TrainConfig, state: TrainingState, quiet: bool) -> tqdm[Any]:
+def _progress_bar(learners: Sequence[Learner], quiet: bool) -> tqdm[Any]:
+    config = learners[0].config
     in_episodes = config.total_episodes is not None
+    each = config.total_episodes if in_episodes else config.total_steps
+    assert each is not None
+    several = f"{len(learners)} policies " if len(learners) > 1 else ""
     return tqdm(
-        total=config.total_episodes if in_episodes else config.total_steps,
-        initial=_done(config, state),
-        desc=f"{config.mode} {config.environment.label}",
+        total=len(learners) * each,
+        initial=_done(learners),
+        desc=f"{config.mode} {several}{config.environment.label}",
         unit="ep" if in_episodes else "step",
         unit_scale=not in_episodes,
         disable=quiet,
@@ -425,16 +208,18 @@ def _progress_bar(config: TrainConfig, state: TrainingState, quiet: bool) -> tqd
     )
 
 
-def _postfix(config: TrainConfig, row: dict[str, float]) -> dict[str, str]:
+def _postfix(learners: Sequence[Learner], row: dict[str, float]) -> dict[str, str]:
+    config = learners[0].config
     if config.total_episodes is not None:
-        count = {"ep/s": f"{row['episodes_per_second']:.1f}", "steps": f"{row['env_steps']:,}"}
+        steps = sum(learner.state.env_steps for learner in learners)
+        count = {"ep/s": f"{row['episodes_per_second']:.1f}", "steps": f"{steps:,}"}
     else:
-        count = {"step/s": f"{row['env_steps_per_second']:.0f}", "ep": f"{row['episodes']:,}"}
-    return {
-        "return": f"{row['return_mean']:.1f}",
-        **count,
-        "utilisation": f"{row['worker_utilisation']:.0%}",
-    }
+        episodes = sum(learner.state.episodes for learner in learners)
+        count = {"step/s": f"{row['env_steps_per_second']:.0f}", "ep": f"{episodes:,}"}
+    returns = f"{row['return_mean']:.1f}"
+    if len(learners) > 1:
+        returns = " ".join(f"{learner.return_mean:.0f}" for learner in learners)
+    return {"return": returns, **count, "utilisation": f"{row['worker_utilisation']:.0%}"}
 
 
 @contextlib.contextmanager

@@ -20,11 +20,11 @@ from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
     BegunBatch,
+    CollectorThread,
     ExactLag,
-    FollowingBatch,
     FreeRunning,
     PlayBatch,
     Share,
@@ -61,7 +61,8 @@ class Counting(ExactLag):
         begun: Sequence[BegunBatch] = (),
         given: int = 0,
     ) -> None:
-        super().__init__(workers, workers, play_batch, self._numbered, lag, begun)
+        thread = CollectorThread(workers)
+        super().__init__(thread, workers, play_batch, self._numbered, None, lag, begun)
         self._given = given
 
     def _numbered(self, begun_episodes: int) -> Share:
@@ -90,7 +91,7 @@ class Workers:
         self.closed.set()
 
     def play_batch(
-        self, policy: NumpyPolicy, share: Share, following: FollowingBatch = lambda: None
+        self, policy: NumpyPolicy, share: Share, following: Following = lambda: None
     ) -> Rollout:
         while not self.at_once and not self.allowed.acquire(timeout=0.02):
             if self.cancelled.is_set():
@@ -111,7 +112,8 @@ class Workers:
         return Counting(self, self.play_batch, lag, *resumed)
 
     def free(self, capacity: int, **options: bool) -> FreeRunning:
-        return FreeRunning(self, self, self.batches, capacity, **options)  # type: ignore[arg-type]
+        thread = CollectorThread(self)  # type: ignore[arg-type]
+        return FreeRunning(thread, self, self.batches, capacity, **options)  # type: ignore[arg-type]
 
 
 def number_and_version(rollout: Rollout) -> tuple[int, int]:
@@ -186,7 +188,7 @@ def test_resumed_with_the_batches_begun_it_goes_on_alike(lag, updates):
 def test_a_batch_that_failed_is_still_to_be_collected():
     workers = Workers()
 
-    def play_batch(policy: NumpyPolicy, share: Share, following: FollowingBatch) -> Rollout:
+    def play_batch(policy: NumpyPolicy, share: Share, following: Following) -> Rollout:
         if share.first_episode == 2:
             raise TooManyFailuresError("the workers")
         return workers.play_batch(policy, share, following)
@@ -212,7 +214,7 @@ def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
         finally:
             failed.set()
 
-    def failing_second(policy: NumpyPolicy, share: Share, following: FollowingBatch) -> Rollout:
+    def failing_second(policy: NumpyPolicy, share: Share, following: Following) -> Rollout:
         return rollout_of(0, policy) if share.first_episode == 0 else fail()
 
     def failing_batches(newest: Any) -> Any:
@@ -222,7 +224,7 @@ def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
     schedule: Any = (
         Counting(workers, failing_second, 1)
         if kind == "exact"
-        else FreeRunning(workers, workers, failing_batches, 2)  # type: ignore[arg-type]
+        else FreeRunning(CollectorThread(workers), workers, failing_batches, 2)  # type: ignore[arg-type]
     )
     with schedule:
         schedule.next_rollout(policy_of(0))
@@ -302,7 +304,7 @@ def test_joined_batches_end_where_the_last_of_them_ends():
             time.sleep(0.01)
 
     workers = Workers()
-    with FreeRunning(workers, workers, batches, 2, take_all=True) as schedule:  # type: ignore[arg-type]
+    with FreeRunning(CollectorThread(workers), workers, batches, 2, take_all=True) as schedule:  # type: ignore[arg-type]
         taken = [schedule.next_rollout(policy_of(0))]
         eventually(lambda: len(schedule._waiting) + len(taken[0].trajectories) == 3)
         while taken[-1].slots != slots[2]:
@@ -402,8 +404,14 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
         collector.start_slots(first_slots(0, RED_AGENTS, 1), 2)
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
+        thread = CollectorThread(pool)
         schedule: Any = ExactLag(
-            pool, collector, lambda policy, *_: collector.unroll(policy), lambda _: Share(0, 0), 1
+            thread,
+            collector,
+            lambda policy, *_: collector.unroll(policy),
+            lambda _: Share(0, 0),
+            None,
+            1,
         )
         if kind == "free":
             collector.unroll_work().add_rounds(1)
@@ -412,7 +420,7 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
                 for _ in collector.play(collector.unroll_work(), newest):
                     yield rollout_of(0, policy)
 
-            schedule = FreeRunning(pool, collector, batches, 1)
+            schedule = FreeRunning(thread, collector, batches, 1)
         learner = threading.Timer(0.5, partial(os.kill, os.getpid(), signal.SIGUSR1))
 
         def interrupt(*_: Any) -> None:

@@ -26,7 +26,7 @@ from tests.tiny_runs import same_weights
 from workflow_rl import interface
 from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
-from workflow_rl.training import loop
+from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.run_dir import read_config, read_metrics
@@ -97,7 +97,7 @@ def run(path: Path, config: TrainConfig, before: Before | None = None) -> dict[s
 
 @pytest.fixture(autouse=True)
 def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "plot_learning_curve", lambda *arguments: None)
+    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def stop_at(collection: int) -> Before:
 
 
 def critic_at(path: Path, obs: list[float]) -> float:
-    agent = loop.make_agent(read_config(path))
+    agent = learner.make_agent(read_config(path))
     agent.load_state_dict(load_checkpoint(path / "checkpoint.pt").agent)
     with torch.no_grad():
         return float(agent.network.critic(torch.tensor([obs])))
@@ -167,7 +167,7 @@ def test_same_weights_with_a_lag_and_with_unrolls_too(
 
 @pytest.mark.parametrize("env", ENVS)
 def test_every_setting_that_is_to_change_the_weights_does(env: str, reference: Any) -> None:
-    before = loop.make_agent(config_of(env)).network.state_dict()
+    before = learner.make_agent(config_of(env)).network.state_dict()
     after = load_checkpoint(reference(env, "episodes") / "checkpoint.pt").agent["network"]
     assert not any(torch.equal(before[name], after[name]) for name in after)
     assert not same_weights(reference(env, "episodes"), reference(env, "lagged"))
@@ -339,7 +339,7 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
 def test_a_run_begins_with_the_agent_of_another(reference: Any, tmp_path: Path) -> None:
     other = load_checkpoint(reference("Puzzle", "episodes") / "checkpoint.pt")
     config = config_of(kind="unrolls", seed=8, total_steps=60)
-    before = loop.make_agent(config)
+    before = learner.make_agent(config)
     before.load_policy(other.agent)
     loop.train(config, tmp_path / "run", init_from=other, quiet=True)
     after = load_checkpoint(tmp_path / "run" / "checkpoint.pt")

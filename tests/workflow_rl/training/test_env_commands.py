@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.tiny_runs import same_weights
 from workflow_rl.cli import main
-from workflow_rl.training import loop
+from workflow_rl.training import learner
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.run_dir import read_config
 
@@ -41,7 +41,7 @@ def refused(result: Result, *parts: str) -> None:
 @pytest.fixture(autouse=True)
 def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for `finished`, which is there before."""
-    monkeypatch.setattr(loop, "plot_learning_curve", lambda *arguments: None)
+    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")

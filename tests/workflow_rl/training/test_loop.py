@@ -26,7 +26,7 @@ from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
-from workflow_rl.training import loop
+from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.loop import make_collector, train
@@ -137,7 +137,7 @@ def test_another_seed_gives_other_weights(reference, tmp_path):
 
 
 def test_training_changes_the_weights(reference):
-    before = loop.make_agent(config_of()).network.state_dict()
+    before = learner.make_agent(config_of()).network.state_dict()
     after = weights(reference)
     assert not any(torch.equal(before[name], after[name]) for name in after)
 

@@ -37,7 +37,7 @@ from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.loop import make_agent
+from workflow_rl.training.learner import make_agent
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_dir import read_metrics
 

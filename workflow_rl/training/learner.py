@@ -1,0 +1,357 @@
+"""A learner: one policy's agent, where its run stands, and what becomes of each of its rollouts."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+
+from agents.numpy_policy import NumpyPolicy
+from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
+from workflow_rl.collection.episode import SeedStream
+from workflow_rl.collection.rollout import Collector, Rollout, utilisation
+from workflow_rl.collection.schedule import CollectorThread, Schedule
+from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.training.batches import episode_specs, make_schedule
+from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
+from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.learning_curve import plot_learning_curve
+from workflow_rl.training.run_dir import RunDir, kept_name, read_metrics
+from workflow_rl.training.run_record import N_UPDATES, weights_digest
+
+BEST_WINDOW = 100
+
+
+def make_agent(config: TrainConfig) -> PPOAgent:
+    """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    # Nothing here reads uninitialised memory.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    device = usable_device(config.device)
+    two_threads = config.learner_threads > 1 and device == "cpu"
+    # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
+    # critic have half of them each.
+    torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
+    return PPOAgent(
+        config.ppo,
+        *config.environment.spaces(),
+        config.seed,
+        device,
+        two_threads=two_threads,
+    )
+
+
+def usable_device(device: str) -> str:
+    """The device behind "auto", or the given one. Raises ConfigError if it is missing."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device", "torch finds no CUDA device here: use cpu")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
+    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
+    try:
+        agent.load_state_dict(checkpoint.agent)
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError):
+        raise CheckpointError(
+            f"{path} does not fit its config: the networks have another shape"
+        ) from None
+
+
+def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
+    try:
+        agent.load_policy(checkpoint.agent)
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
+        missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+        why = reasons.get(type(error), missing)
+        raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a run begins with: a config and a folder; or a checkpoint to go on from; or the weights
+    and running statistics of another run's, `init_from`."""
+
+    config: TrainConfig
+    path: Path
+    resumed: Checkpoint | None = None
+    init_from: Checkpoint | None = None
+
+
+class Learner:
+    """Learns one policy from rollouts of workers that it may share with others, and keeps its run.
+
+    A context manager: in it the run's folder is open. Before it is entered nothing is written.
+    return_mean: of the last update's episodes.
+
+    Making one raises CheckpointError, ConfigError; entering it RunDirError; and after that
+    everything NotWrittenError, with the last checkpoint kept.
+    """
+
+    schedule: Schedule
+    run: RunDir
+
+    def __init__(self, beginning: Beginning) -> None:
+        self.beginning = beginning
+        self.config = beginning.config
+        self.path = beginning.path
+        self.agent = make_agent(self.config)
+        self.state = TrainingState()
+        if beginning.resumed is not None:
+            load_agent(self.agent, beginning.resumed, self.path / "checkpoint.pt")
+            self.state = beginning.resumed.training
+        elif beginning.init_from is not None:
+            _begin_with(self.agent, beginning.init_from)
+        self.return_mean = float("nan")
+        self._policy: NumpyPolicy | None = None
+
+    def __enter__(self) -> Self:
+        self.run = RunDir(self.path, self.config, self.beginning.resumed)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.run.close()
+
+    def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
+        """Say who collects its rollouts. What it was made with is saved, then."""
+        self._trace = trace
+        resumed = self.beginning.resumed
+        begun = [] if resumed is None else resumed.begun
+        self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
+        self.save()
+        self.run.record_weights(self._weights(), self.beginning.init_from is not None)
+
+    def start_clock(self) -> None:
+        """Seconds count from here."""
+        self._clock_start = time.perf_counter() - self.state.wall_seconds
+
+    @property
+    def policy(self) -> NumpyPolicy:
+        """A copy of its present one, for the workers."""
+        if self._policy is None:
+            self._policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version)
+        return self._policy
+
+    @property
+    def progress(self) -> float:
+        """Share of its run that is done, from 0 to 1."""
+        return self.config.progress(self.state.episodes, self.state.env_steps)
+
+    def is_finished(self, last_update: int | None) -> bool:
+        """Whether there is nothing left to learn from, or it has made so many updates."""
+        if self.state.unlogged is not None:
+            return False
+        return self.progress >= 1 or self.state.updates == last_update
+
+    def begin(self) -> None:
+        """Have its next rollout collected, while others learn."""
+        if self.state.unlogged is None:
+            self.schedule.begin(self.policy)
+
+    def learn_once(self, n_workers: int) -> dict[str, float]:
+        """One cycle: collect, learn, evaluate, log, save. Returns its row of metrics."""
+        if self.state.unlogged is None:
+            self.state.unlogged = self._update()
+        row, config, state = self.state.unlogged, self.config, self.state
+        if config.eval_every and self.agent.policy_version % config.eval_every == 0:
+            self._trace.mark(LEARNER, Activity.EVALUATING)
+            # If that is interrupted, a resumed run does it before anything else.
+            row["eval_return_mean"] = self.evaluate()
+            _pass(state, n_workers, self._passed())
+        self._trace.mark(LEARNER, Activity.SAVING)
+        self.run.log(row)
+        state.unlogged = None
+        self.return_mean = row["return_mean"]
+        if state.updates <= N_UPDATES:
+            self.run.record_weights(self._weights())
+        if _is_best(config, state, row["eval_return_mean"]):
+            self.save("best.pt")
+        if state.updates % config.checkpoint_every == 0:
+            self.save()
+        if config.keep_every and state.updates % config.keep_every == 0:
+            self.save(kept_name(state.updates))
+        return row
+
+    def _update(self) -> dict[str, float]:
+        """Collect and learn. Returns the row of metrics, before any evaluation."""
+        progress = self.progress
+        self._trace.mark(LEARNER, Activity.WAITING)
+        wait_start = time.perf_counter()
+        rollout = self.schedule.next_rollout(self.policy)
+
+        self._trace.mark(LEARNER, Activity.LEARNING)
+        update_start = time.perf_counter()
+        try:
+            metrics = self.agent.update(rollout.trajectories, progress)
+        except DivergedError:
+            self.run.save_batch(rollout.trajectories)
+            raise
+        self._policy = None
+        update_seconds = time.perf_counter() - update_start
+        seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
+        _advance(self.state, rollout, seconds)
+        return _row(self.config, self.state, rollout, metrics, seconds)
+
+    def evaluate(self) -> float:
+        """Mean return of the greedy policy over the run's evaluation episodes, always the same."""
+        policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version, greedy=True)
+        numbers = range(self.config.eval_episodes)
+        specs = episode_specs(self.config, numbers, SeedStream.EVALUATION)
+        return float(np.mean(self.schedule.evaluate(policy, specs).returns))
+
+    def save(self, name: str = "checkpoint.pt") -> None:
+        """Write a checkpoint of this name."""
+        begun = self.schedule.begun()
+        state = self.agent.state_dict()
+        self.run.save(name, Checkpoint(self.config.to_dict(), state, self.state, begun))
+
+    def interrupt(self) -> None:
+        """What a run that stops here leaves: its checkpoint and its learning curve."""
+        self.save()
+        self._plot()
+
+    def finish(self) -> dict[str, Any]:
+        """Save everything; the run is finished. Returns its summary."""
+        self.save()
+        if not (self.path / "best.pt").exists():
+            self.save("best.pt")
+        self._plot()
+        summary = summarise(self.config, self.state)
+        self.run.write_summary(summary)
+        return summary
+
+    def _plot(self) -> None:
+        with self.run.writing("learning_curve.png") as path:
+            plot_learning_curve(read_metrics(self.path), path)
+
+    def _passed(self) -> float:
+        """Seconds that its state has not counted yet."""
+        return time.perf_counter() - self._clock_start - self.state.wall_seconds
+
+    def _weights(self) -> str:
+        return weights_digest(self.agent.state_dict()["network"])
+
+
+class Seconds(NamedTuple):
+    """Of one update: the learner's wait for its rollout, its learning, and all in all, but for an
+    evaluation after it."""
+
+    waiting: float
+    learning: float
+    total: float
+
+
+def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
+    state.updates += 1
+    state.worker_seconds_collecting += rollout.worker_seconds
+    _pass(state, rollout.n_workers, seconds.total)
+    state.episodes += rollout.episodes
+    state.env_steps += rollout.env_steps
+    state.dropped_steps += rollout.dropped_steps
+    state.collect_seconds += rollout.collect_seconds
+    state.update_seconds += seconds.learning
+    state.learner_idle_seconds += seconds.waiting
+    state.busy_seconds += rollout.busy_seconds
+    state.workers_restarted += rollout.workers_restarted
+    state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
+    state.skipped_episodes += rollout.skipped
+    state.unfinished = list(rollout.unfinished)
+    if rollout.episode_lengths:
+        state.episode_length = float(np.mean(rollout.episode_lengths))
+    state.recent_returns.extend(rollout.returns)
+
+
+def _pass(state: TrainingState, n_workers: int, seconds: float) -> None:
+    state.wall_seconds += seconds
+    state.worker_seconds += n_workers * seconds
+
+
+def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:
+    """Whether the agent after this update scores better than all before, and if so notes it.
+
+    The score is the evaluation's, if the run evaluates; otherwise the mean return of the last
+    BEST_WINDOW training episodes, which the agents of the last updates have played.
+    """
+    score = eval_return
+    if not config.eval_every and len(state.recent_returns) >= BEST_WINDOW:
+        score = float(np.mean(list(state.recent_returns)[-BEST_WINDOW:]))
+    if not score > state.best_score:
+        return False
+    state.best_score = score
+    return True
+
+
+def _row(
+    config: TrainConfig,
+    state: TrainingState,
+    rollout: Rollout,
+    metrics: UpdateMetrics,
+    seconds: Seconds,
+) -> dict[str, float]:
+    returns = rollout.returns or [float("nan")]
+    return {
+        "update": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": rollout.collect_seconds,
+        "update_seconds": seconds.learning,
+        "learner_idle_seconds": seconds.waiting,
+        "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
+        "seconds_per_update": seconds.total,
+        "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
+        "episodes_per_second": rollout.episodes / rollout.collect_seconds,
+        "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
+        "worker_utilisation": rollout.utilisation,
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+        "dropped_steps": rollout.dropped_steps,
+        "queue_length": rollout.queue_length,
+        "return_mean": float(np.mean(returns)),
+        "return_std": float(np.std(returns)),
+        "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
+        **metrics._asdict(),
+        "eval_return_mean": float("nan"),
+        "workers_restarted": rollout.workers_restarted,
+        "skipped_episodes": len(rollout.skipped),
+    }
+
+
+def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
+    """What a finished run came to. Rates and utilisation as in metrics.csv, over the whole run."""
+    return {
+        "mode": config.mode,
+        "env": config.env,
+        **config.named_env_args,
+        "seed": config.seed,
+        "n_envs": config.n_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": config.envs_per_worker,
+        "updates": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": state.collect_seconds,
+        "update_seconds": state.update_seconds,
+        "learner_idle_seconds": state.learner_idle_seconds,
+        "seconds_per_update": state.wall_seconds / state.updates,
+        "dropped_steps": state.dropped_steps,
+        "episodes_per_second": state.episodes / state.collect_seconds,
+        "episodes_per_second_run": state.episodes / state.wall_seconds,
+        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+        "return_mean_last_300": float(np.mean(state.recent_returns))
+        if state.recent_returns
+        else None,
+        "best_score": state.best_score if np.isfinite(state.best_score) else None,
+        "workers_restarted": state.workers_restarted,
+        "skipped_episodes": state.skipped_episodes,
+    }

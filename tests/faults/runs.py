@@ -12,8 +12,8 @@ from tests.tiny_runs import recorded_updates
 from workflow_rl import cli
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.parallel_train_workflow_rl import train_sync
-from workflow_rl.training.command import new_config
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.run_plan import new_config
 
 FREE = ("train-async", "--async-rl", "--batching")
 MODES: dict[str, tuple[str, ...]] = {

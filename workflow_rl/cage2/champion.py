@@ -15,7 +15,7 @@ from workflow_rl.cage2.evaluation import evaluate
 from workflow_rl.cage2.selection import Candidate, choose
 from workflow_rl.output_files import write_text
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from workflow_rl.training.command import new_config, run_command
+from workflow_rl.training.command import run_command
 from workflow_rl.training.export import write_policy
 from workflow_rl.training.machine import environment
 from workflow_rl.training.options import (
@@ -27,6 +27,7 @@ from workflow_rl.training.options import (
     training_options,
 )
 from workflow_rl.training.run_dir import RunDirError, kept_name, read_config, read_summary
+from workflow_rl.training.run_plan import new_config
 from workflow_rl.training.saved_agent import load_saved
 
 RECIPE: dict[str, Any] = {

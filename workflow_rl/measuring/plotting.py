@@ -41,7 +41,8 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    Returns are drawn against episodes and against wall time.
+    Returns are drawn against episodes and against wall time; of a population also its settings,
+    and who took over from whom.
 
     With --timeline, draw what every worker and the learner did: a bar for each, and below one
     another the traces. Without --from and --to, two updates of the slowest trace and as much time
@@ -68,10 +69,15 @@ def plot(
 
 def _learning_curves(runs: Sequence[Path]) -> Figure:
     # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.training.population_dir import is_population, run_folders
+    from workflow_rl.training.population_figure import figure_of_folder
     from workflow_rl.training.run_dir import RunDirError, read_metrics
 
     try:
-        return learning_curve_figure({str(run): read_metrics(run) for run in runs})
+        if len(runs) == 1 and is_population(runs[0]):
+            return figure_of_folder(runs[0])
+        folders = [folder for run in runs for folder in run_folders(run)]
+        return learning_curve_figure({str(folder): read_metrics(folder) for folder in folders})
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
 

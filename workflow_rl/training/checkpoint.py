@@ -45,6 +45,7 @@ class TrainingState:
     as training saw it.
     skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
     begun before others that count already, where workers begin one after another without end.
+    meetings: of a population, in which it took part, see `training.population`.
     unlogged: the last update's row of metrics, if its evaluation has been interrupted.
     busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
     worker_seconds_collecting while collecting: their wall time. All three over all workers.
@@ -66,6 +67,7 @@ class TrainingState:
     episode_length: float = 0.0
     skipped_episodes: list[int] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
+    meetings: int = 0
     unlogged: dict[str, float] | None = None
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))

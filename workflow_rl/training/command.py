@@ -4,43 +4,56 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from prettytable import PrettyTable, TableStyle
 
-from agents.ppo_config import PPOConfig
 from workflow_rl import portable
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import require_writable
-from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
-from workflow_rl.training.options import (
-    RESUME_RUN_DIR,
-    chosen_env,
-    given_options,
-    require_own_options,
-    spelling,
+from workflow_rl.training.config import ConfigError, Mode, TrainConfig
+from workflow_rl.training.exchange import ExchangeConfig
+from workflow_rl.training.options import spelling
+from workflow_rl.training.run_plan import (
+    ExchangeOf,
+    checkpoint_to_begin_with,
+    new_runs,
+    path_to_resume,
+    runs_to_resume,
 )
-from workflow_rl.training.presets import PRESETS
 
 if TYPE_CHECKING:
     from workflow_rl.training.checkpoint import Checkpoint
+    from workflow_rl.training.learner import Learner
 
 
-def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> None:
-    """A trainer's whole command. Errors of the user end with exit code 2."""
+def run_command(
+    mode: Mode,
+    options: dict[str, Any],
+    choose: bool = True,
+    exchange_of: ExchangeOf | None = None,
+) -> None:
+    """A trainer's whole command. Errors of the user end with exit code 2.
+
+    choose: have the best of a run's agents chosen. exchange_of: for a population.
+    """
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from agents.ppo import DivergedError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.training import best_agent
     from workflow_rl.training.checkpoint import CheckpointError
-    from workflow_rl.training.learner import usable_device
-    from workflow_rl.training.loop import stopped_by_signals, train
+    from workflow_rl.training.learner import Beginning, Learner, usable_device
+    from workflow_rl.training.loop import stopped_by_signals, train_together
+    from workflow_rl.training.population import Population
+    from workflow_rl.training.population_dir import finish_population
     from workflow_rl.training.run_dir import (
         DIVERGED_FILE,
         NotWrittenError,
@@ -49,23 +62,22 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
     )
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    resumed: Checkpoint | None = None
     init_from: Checkpoint | None = None
     try:
         if options["resume"] is None:
-            config, run_path = new_config(mode, options), options["run_dir"]
+            runs, run_path = new_runs(mode, options, exchange_of), options["run_dir"]
             if options["init_from"] is not None:
-                init_from = _checkpoint_to_begin_with(options["init_from"])
+                init_from = checkpoint_to_begin_with(options["init_from"])
         else:
-            run_path = _path_to_resume(options)
-            resumed = _checkpoint_to_resume(mode, run_path)
-            config = _resumed_config(resumed, run_path, options)
-            require_harmless(config.environment)
-        config = dataclasses.replace(config, device=usable_device(config.device))
+            run_path = path_to_resume(options)
+            runs = runs_to_resume(mode, run_path, options, exchange_of is not None)
+            require_harmless(runs.configs[0].environment)
+        device = usable_device(runs.configs[0].device)
+        configs = [dataclasses.replace(config, device=device) for config in runs.configs]
+        config, several = configs[0], len(configs) > 1
         warn_if_results_vary(config)
         if options["dry_run"]:
-            for name, value in config.to_dict().items():
-                click.echo(f"{name}: {value}")
+            _show(configs, runs.exchange)
             return
         if options["final_evaluation"] and config.env in guests:
             # Raises what would otherwise show only after the training.
@@ -73,14 +85,21 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.environment.label)
-        summary = train(
-            config,
-            run_path,
-            resumed,
-            init_from,
+        folders = runs.folders(run_path)
+        learners = [
+            Learner(Beginning(config, folder, resumed, init_from))
+            for config, folder, resumed in zip(configs, folders, runs.resumed, strict=True)
+        ]
+        record = runs.record_in(run_path)
+        meetings = None
+        if record is not None and record.exchange is not None:
+            meetings = Population(run_path, record, learners)
+        summaries = train_together(
+            learners,
             options["quiet"],
             options["trace"],
             watch=stopped_by_signals,
+            meetings=meetings,
         )
     except ConfigError as error:
         raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
@@ -108,10 +127,18 @@ def run_command(mode: Mode, options: dict[str, Any], choose: bool = True) -> Non
             err=True,
         )
         raise SystemExit(1) from None
-    chosen = best_agent.choose_best(run_path, config, summary, options["quiet"]) if choose else None
-    if options["final_evaluation"]:
-        _evaluate(run_path, config, options)
-    _report(run_path, summary, chosen)
+    best = best_of(summaries)
+    chosen = None
+    for folder, config, summary in zip(folders, configs, summaries, strict=True):
+        if choose and (runs.exchange is None or summary is summaries[best]):
+            chosen = best_agent.choose_best(folder, config, summary, options["quiet"])
+        if options["final_evaluation"]:
+            _evaluate(folder, config, options)
+    if several:
+        finish_population(run_path, summaries, best)
+        _report_several(run_path, learners, summaries, best)
+    else:
+        _report(run_path, summaries[0], chosen)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
 
@@ -141,115 +168,20 @@ def warn_if_results_vary(config: TrainConfig) -> None:
         )
 
 
-def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
-    """That of a run with these options, in the context of their command. Raises ConfigError."""
-    env = chosen_env(options)
-    given = given_options()
-    settings = dict(PRESETS.get(options["preset"], {}))
-    if options["n_workers"] and options["envs_per_worker"]:
-        settings["n_envs"] = options["n_workers"] * options["envs_per_worker"]
-    settings |= {name: options[name] for name in given}
-    of_config, of_ppo = (
-        {field.name for field in dataclasses.fields(config)} for config in (TrainConfig, PPOConfig)
-    )
-    values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
-    ppo = {name: value for name, value in settings.items() if name in of_ppo}
-    environment = TrainConfig(mode, **env).environment
-    try:
-        chosen_ppo = default_ppo(environment, **ppo)
-    except ValueError as error:
-        name, _, problem = str(error).partition(" ")
-        raise click.UsageError(f"{spelling(name)} {problem}") from None
-    return TrainConfig(mode=mode, ppo=chosen_ppo, **env, **values)
+def best_of(summaries: Sequence[dict[str, Any]]) -> int:
+    """The policy whose last 300 training episodes went best."""
+    returns = [summary["return_mean_last_300"] for summary in summaries]
+    return max(range(len(returns)), key=lambda n: -math.inf if returns[n] is None else returns[n])
 
 
-def _checkpoint_to_begin_with(path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import (
-        checkpoint_path,
-        load_checkpoint,
-        require_own_shape,
-    )
-
-    checkpoint = load_checkpoint(checkpoint_path(path))
-    require_own_shape(checkpoint, path)
-    return checkpoint
-
-
-def _path_to_resume(options: dict[str, Any]) -> Path:
-    path: Path = options["resume"]
-    if str(path) == RESUME_RUN_DIR:
-        path = options["run_dir"]
-        if path is None:
-            raise click.UsageError("--resume needs a run folder: --resume FOLDER")
-    if options["run_dir"] not in (None, path):
-        raise click.UsageError(
-            f"--run-dir {options['run_dir']} is not the folder to resume, {path}: leave it out"
-        )
-    if path.is_file():
-        raise click.UsageError(f"--resume {path} is a file: give the run's folder")
-    return path
-
-
-def _checkpoint_to_resume(mode: Mode, run_path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import load_checkpoint, require_own_shape
-
-    checkpoint = load_checkpoint(run_path / "checkpoint.pt")
-    require_own_shape(checkpoint, run_path / "checkpoint.pt")
-    its_mode = checkpoint.config.get("mode")
-    if its_mode != mode:
-        raise click.UsageError(
-            f"--resume {run_path} is a {its_mode} run: resume it with train-{its_mode}"
-        )
-    return checkpoint
-
-
-def _resumed_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]) -> TrainConfig:
-    """The run's own config, with what the command line changes of it."""
-    try:
-        config = TrainConfig.from_dict(checkpoint.config)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise click.UsageError(
-            f"--resume {run_path}: its config is not one of this version of the package"
-        ) from None
-    state = checkpoint.training
-    is_finished = config.progress(state.episodes, state.env_steps) >= 1 and (
-        (run_path / "summary.json").exists()
-    )
-    changes: dict[str, Any] = {}
-    for name, value in _given_on_command_line(config, options).items():
-        before = {**config.to_dict(), **config.to_dict()["ppo"]}.get(name)
-        goes_on = is_finished and name in ("total_episodes", "total_steps")
-        if name in config.free_on_resume or (goes_on and before is not None and value > before):
-            changes[name] = value
-        elif value != before:
-            raise click.UsageError(
-                f"{spelling(name)} is {value}, but the run in {run_path} has {before}: "
-                "leave it out, or start a new run"
-            )
-    if is_finished and not changes.keys() & {"total_episodes", "total_steps"}:
-        raise click.UsageError(
-            f"--resume {run_path}: this run is finished, with all its "
-            f"{checkpoint.training.episodes} episodes; to go on, give a larger "
-            f"{'--total-steps' if config.total_episodes is None else '--total-episodes'}"
-        )
-    if changes.keys() & {"n_envs", "n_workers", "envs_per_worker"}:
-        changes = {"n_workers": None, "envs_per_worker": None, **changes}
-    return dataclasses.replace(config, **changes)
-
-
-def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
-    """What the user named of the values in `config.to_dict()`."""
-    fields = {*config.to_dict(), *config.to_dict()["ppo"]}
-    given = {name: options[name] for name in given_options() & fields}
-    require_own_options(config.env)
-    env_args = dict(options["env_arg"])
-    guest = guests.get(config.env)
-    if guest is None:
-        given |= {"env_args": {**config.env_args, **env_args}} if env_args else {}
-    else:
-        own = {name: options[name] for name in given_options() & set(guest.option_names)}
-        given |= {**guest.chosen_args(own), **env_args}
-    return given
+def _show(configs: Sequence[TrainConfig], exchange: ExchangeConfig | None) -> None:
+    for name, value in configs[0].to_dict().items():
+        click.echo(f"{name}: {value}")
+    if len(configs) > 1:
+        click.echo(f"n_policies: {len(configs)}")
+    if exchange is not None:
+        for name, value in exchange.to_dict().items():
+            click.echo(f"{name}: {value}")
 
 
 def _report(run_path: Path, summary: dict[str, Any], chosen: str | None) -> None:
@@ -274,6 +206,45 @@ def _report(run_path: Path, summary: dict[str, Any], chosen: str | None) -> None
     click.echo(f"best agent:      {run_path / 'best.pt'}{f' ({chosen})' if chosen else ''}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
+    click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")
+
+
+def _report_several(
+    run_path: Path, learners: Sequence[Learner], summaries: Sequence[dict[str, Any]], best: int
+) -> None:
+    from workflow_rl.training.population_dir import read_population
+    from workflow_rl.training.population_figure import draw_population
+
+    record = read_population(run_path)
+    names = sorted((record.exchange or {}).get("ranges", {}))
+    headings = ["policy", "episodes", "updates", "return of the last 300", *names]
+    table = PrettyTable(headings, align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
+        mean = summary["return_mean_last_300"]
+        table.add_row(
+            [
+                f"{'* ' if number == best else ''}{number}",
+                summary["episodes"],
+                summary["updates"],
+                "" if mean is None else f"{mean:.1f}",
+                *(f"{getattr(learner.config.ppo, name):.3g}" for name in names),
+            ]
+        )
+    click.echo(table)
+    seconds = max(summary["wall_seconds"] for summary in summaries)
+    episodes = sum(summary["episodes"] for summary in summaries)
+    utilisation = sum(summary["worker_utilisation_run"] for summary in summaries)
+    click.echo(
+        f"{episodes} episodes in {seconds:.1f} s: {episodes / seconds:.1f} episodes/s, worker "
+        f"utilisation {utilisation:.1%}"
+    )
+    if record.exchange is not None:
+        n_copies = sum(len(meeting.copies) for meeting in record.meetings)
+        click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
+    click.echo(f"run folder:      {run_path}, and in it one of each policy: policy-0, ...")
+    click.echo(f"picture:         {draw_population(run_path)}")
+    click.echo(f"best agent:      {run_path / 'best.pt'} (of policy {best})")
     click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")
 
 

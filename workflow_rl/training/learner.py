@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import time
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import torch
 
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
+from agents.ppo_config import PPOConfig
 from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.rollout import Collector, Rollout, utilisation
 from workflow_rl.collection.schedule import CollectorThread, Schedule
@@ -146,6 +149,12 @@ class Learner:
         """Share of its run that is done, from 0 to 1."""
         return self.config.progress(self.state.episodes, self.state.env_steps)
 
+    @property
+    def position(self) -> int:
+        """Episodes so far, or env steps where the run is given in steps."""
+        in_steps = self.config.total_episodes is None
+        return self.state.env_steps if in_steps else self.state.episodes
+
     def is_finished(self, last_update: int | None) -> bool:
         """Whether there is nothing left to learn from, or it has made so many updates."""
         if self.state.unlogged is not None:
@@ -207,6 +216,26 @@ class Learner:
         numbers = range(self.config.eval_episodes)
         specs = episode_specs(self.config, numbers, SeedStream.EVALUATION)
         return float(np.mean(self.schedule.evaluate(policy, specs).returns))
+
+    def take_over(self, other: Learner) -> None:
+        """All that another policy of the same networks has learned, and its recent returns."""
+        # The optimizer would go on with the other's own moments.
+        self.agent.load_state_dict(copy.deepcopy(other.agent.state_dict()))
+        self.state.recent_returns = other.state.recent_returns.copy()
+        self._policy = None
+        self.run.end_record()
+
+    def change_settings(self, ppo: PPOConfig) -> None:
+        """Learn with these hyperparameters from now on."""
+        if ppo == self.config.ppo:
+            return
+        learned = self.agent.state_dict()
+        self.config = dataclasses.replace(self.config, ppo=ppo)
+        self.agent = make_agent(self.config)
+        self.agent.load_state_dict(learned)
+        self._policy = None
+        self.run.write_config(self.config)
+        self.run.end_record()
 
     def save(self, name: str = "checkpoint.pt") -> None:
         """Write a checkpoint of this name."""

@@ -89,8 +89,8 @@ class Meetings(Protocol):
     def is_due(self, learner: Learner) -> bool:
         """Whether it has come to the next meeting, and learns nothing before."""
 
-    def meet(self, learners: Sequence[Learner]) -> None:
-        """All of them that are not finished have come to it."""
+    def meet(self) -> None:
+        """All that are not finished have come to it."""
 
 
 class NoMeetings:
@@ -99,7 +99,7 @@ class NoMeetings:
     def is_due(self, learner: Learner) -> bool:
         return False
 
-    def meet(self, learners: Sequence[Learner]) -> None:
+    def meet(self) -> None:
         raise AssertionError("there are none")
 
 
@@ -159,7 +159,7 @@ def _loop(
         pool.raise_if_stopped()
         free = [learner for learner in going_on if not meetings.is_due(learner)]
         if not free:
-            meetings.meet(learners)
+            meetings.meet()
             continue
         for learner in free:
             learner.begin()
@@ -179,15 +179,10 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
 
 def _done(learners: Sequence[Learner]) -> int:
     """What the progress bar counts: episodes, or steps where runs are given in steps."""
-    return sum(_done_by(learner) for learner in learners)
-
-
-def _done_by(learner: Learner) -> int:
-    config, state = learner.config, learner.state
-    if config.total_episodes is not None:
-        return min(state.episodes, config.total_episodes)
-    assert config.total_steps is not None
-    return min(state.env_steps, config.total_steps)
+    config = learners[0].config
+    each = config.total_episodes or config.total_steps
+    assert each is not None
+    return sum(min(learner.position, each) for learner in learners)
 
 
 def _progress_bar(learners: Sequence[Learner], quiet: bool) -> tqdm[Any]:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -141,6 +141,7 @@ SHARE = FiniteRange(0, 1)
 SEED = click.IntRange(0, 2**63 - 1)
 COUNT = click.IntRange(min=1)
 EPISODES = click.IntRange(1, 1_000_000)
+POLICIES = click.IntRange(1, 1000)
 PROCESSES = click.IntRange(1, LARGEST["n_workers"])
 SECONDS = FiniteRange(0, LARGEST["worker_timeout"], min_open=True)
 PATH = UsablePath()
@@ -243,6 +244,9 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--episodes-per-update", type=COUNT,
                show_default="CAGE-2: the multiple of n_envs that is at least 24",
                help="Episodes of one rollout: collected, then learned from."),
+        option("--n-policies", type=POLICIES,
+               help="Policies that share the workers, each as a run of its own would learn it: "
+                    "the first with --seed, the others with the seeds that follow."),
         option("--seed", type=SEED,
                help="The same seed gives the same weights, whatever the number of workers."),
         option("--device", type=click.Choice(DEVICES),
@@ -331,29 +335,42 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
 
 def training_options(command: Command) -> Command:
     """All options of a trainer, under their headings."""
+    return training_options_and({})(command)
+
+
+def training_options_and(
+    more: Mapping[str, Callable[..., list[Any]]], **defaults: Any
+) -> Callable[[Command], Command]:
+    """Those of a trainer, with other defaults, and before PPO's more under further headings."""
     groups = {
         "Environment": env_options,
         "CAGE-2": guest_options,
         "Workers": _worker_options,
         "Collecting while learning": _overlap_options,
         "The run": _run_options,
+        **more,
         "PPO": _ppo_options,
     }
-    decorators = []
-    for heading, options in groups.items():
-        decorators += options(_option_under(heading))
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+
+    def decorate(command: Command) -> Command:
+        decorators = []
+        for heading, options in groups.items():
+            decorators += options(_option_under(heading, defaults))
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
 
 
-def _option_under(heading: str) -> Callable[..., Any]:
+def _option_under(heading: str, own_defaults: Mapping[str, Any]) -> Callable[..., Any]:
     defaults = {
         field.name: field.default
         for config in (TrainConfig, PPOConfig)
         for field in dataclasses.fields(config)
         if field.default is not dataclasses.MISSING
     }
+    defaults |= {"n_policies": 1, **own_defaults}
 
     def option(*names: str, **settings: Any) -> Any:
         field_name = names[0].partition("/")[0].lstrip("-").replace("-", "_")

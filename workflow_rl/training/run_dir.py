@@ -128,7 +128,7 @@ class RunDir:
             self.run_id = self._identified(resumed)
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
-            write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
+            self._write_config(config)
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
@@ -235,6 +235,18 @@ class RunDir:
         scalars = {name: value for name, value in row.items() if name != "update"}
         with self.writing("TensorBoard's events"):
             self._events.add_scalars(scalars, int(row["update"]))
+
+    def write_config(self, config: TrainConfig) -> None:
+        """What the run goes on with."""
+        with self.writing("config.json"):
+            self._write_config(config)
+
+    def _write_config(self, config: TrainConfig) -> None:
+        write_text(self.path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
+
+    def end_record(self) -> None:
+        """What comes now does not follow from what the run began with."""
+        self._record = None
 
     def record_weights(self, digest: str, init_from: bool = False) -> None:
         """Keep the digest of the weights that the run begins with, then of those after its first

@@ -1,0 +1,416 @@
+"""Several policies in one run: each as if it were alone, and what they learn from each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests import tiny_runs
+from tests.tiny_runs import Interfered, on_counting_envs, same_weights
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.collection.workers import StopRequested
+from workflow_rl.training import loop
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.exchange import ExchangeConfig, drawn
+from workflow_rl.training.learner import Beginning, Learner
+from workflow_rl.training.population import Population
+from workflow_rl.training.population_dir import (
+    POPULATION_FILE,
+    PopulationRecord,
+    begin_population,
+    policy_folder,
+    read_population,
+    run_folders,
+)
+from workflow_rl.training.run_dir import RunDirError, read_config, read_metrics
+from workflow_rl.training.train_population import train_population
+
+N_POLICIES = 4
+EXCHANGE = ExchangeConfig(
+    {"learning_rate": (1e-4, 1e-1), "discount": (0.9, 0.99)},
+    period=12,
+    replace_fraction=0.3,
+    replace_gap=0.0,
+    mutation_rate=0.8,
+)
+
+
+class Killed(BaseException):
+    """In the place of a SIGKILL: nothing catches it, nothing is saved after it."""
+
+
+def configs_of(n_policies: int, exchange: bool = False, **changes: Any) -> list[TrainConfig]:
+    configs = [tiny_runs.config_of(**{"seed": 3 + n, **changes}) for n in range(n_policies)]
+    if not exchange:
+        return configs
+    return [
+        dataclasses.replace(
+            one,
+            ppo=dataclasses.replace(one.ppo, **drawn(EXCHANGE.ranges, one.seed)),  # type: ignore[arg-type]
+        )
+        for one in configs
+    ]
+
+
+def run(
+    path: Path, configs: list[TrainConfig], exchange: bool = False, before: Any = None
+) -> list[dict[str, Any]]:
+    """Begin it, or go on with it."""
+    if not (path / POPULATION_FILE).exists():
+        settings = EXCHANGE.to_dict() if exchange else None
+        begin_population(path, PopulationRecord([one.to_dict() for one in configs], settings))
+    record = read_population(path)
+    learners = []
+    for number, config in enumerate(configs):
+        folder = policy_folder(path, number)
+        resumed = None
+        if (folder / "checkpoint.pt").exists():
+            resumed = load_checkpoint(folder / "checkpoint.pt")
+            changes = {"n_workers": config.n_workers, "envs_per_worker": config.envs_per_worker}
+            config = dataclasses.replace(TrainConfig.from_dict(resumed.config), **changes)
+        learners.append(Learner(Beginning(config, folder, resumed)))
+
+    def collector_of(pool: Any, config: TrainConfig) -> Any:
+        collector = loop.make_collector(pool, config)
+        return collector if before is None else Interfered(collector, pool, before)
+
+    with on_counting_envs():
+        return loop.train_together(
+            learners,
+            quiet=True,
+            watch=loop.stopped_by_signals,
+            collector_of=collector_of,
+            meetings=Population(path, record, learners) if exchange else None,
+        )
+
+
+def same_population(one: Path, other: Path) -> bool:
+    left, right = read_population(one), read_population(other)
+    return left.meetings == right.meetings and all(
+        same_weights(*folders) for folders in zip(run_folders(one), run_folders(other), strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> list[Path]:
+    paths = [tmp_path_factory.mktemp("alone") / str(n) for n in range(3)]
+    for path, config in zip(paths, configs_of(3), strict=True):
+        tiny_runs.run(path, config)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def population(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("population") / "run"
+    run(path, configs_of(N_POLICIES, exchange=True), exchange=True)
+    return path
+
+
+@pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 5}])
+def test_each_policy_is_that_of_a_run_of_its_own(shape, alone, tmp_path):
+    summaries = run(tmp_path / "run", configs_of(3, **shape))
+    for path, folder in zip(alone, run_folders(tmp_path / "run"), strict=True):
+        assert same_weights(path, folder)
+        expected, rows = read_metrics(path), read_metrics(folder)
+        assert [row["return_mean"] for row in rows] == [row["return_mean"] for row in expected]
+    assert [summary["episodes"] for summary in summaries] == [36] * 3
+
+
+@pytest.mark.parametrize("changes", [{"mode": "sync"}, {"async_rl": True}])
+def test_so_it_is_in_other_modes(changes, tmp_path):
+    configs = configs_of(2, **changes)
+    run(tmp_path / "run", configs)
+    for config, folder in zip(configs, run_folders(tmp_path / "run"), strict=True):
+        tiny_runs.run(tmp_path / f"alone-{config.seed}", config)
+        assert same_weights(tmp_path / f"alone-{config.seed}", folder)
+
+
+def test_policies_may_collect_different_amounts(tmp_path):
+    configs = [
+        tiny_runs.config_of(seed=3, episodes_per_update=2),
+        tiny_runs.config_of(seed=4, episodes_per_update=12),
+    ]
+    seen: list[int] = []
+
+    def note(pool: Any, policy: Any, count: int) -> None:
+        seen.append(policy.policy_version)
+
+    summaries = run(tmp_path / "run", configs, before=note)
+    assert [summary["updates"] for summary in summaries] == [18, 3]
+    for config, folder in zip(configs, run_folders(tmp_path / "run"), strict=True):
+        tiny_runs.run(tmp_path / str(config.seed), config)
+        assert same_weights(tmp_path / str(config.seed), folder)
+    # None is left behind: after two thirds of the batches of the one, so it is with the other.
+    assert seen[:14].count(0) == 2
+    assert max(seen[:14]) <= 12
+
+
+def test_the_workers_collect_for_one_while_another_learns(tmp_path, monkeypatch):
+    """When a policy has learned, the rollout of the other has been begun already."""
+    begun: list[int] = []
+    waiting: list[int] = []
+    update = tiny_runs.PPOAgent.update
+
+    def noting(agent: Any, trajectories: Any, progress: float) -> Any:
+        waiting.append(len(begun) - len(waiting))
+        return update(agent, trajectories, progress)
+
+    submit = Learner.begin
+
+    def counting(learner: Learner) -> None:
+        before = len(learner.schedule.begun())
+        submit(learner)
+        begun.extend([learner.config.seed] * (len(learner.schedule.begun()) - before))
+
+    monkeypatch.setattr(Learner, "begin", counting)
+    monkeypatch.setattr(tiny_runs.PPOAgent, "update", noting)
+    run(tmp_path / "run", configs_of(2))
+    assert waiting[:-1] == [2] * 11
+
+
+@pytest.mark.parametrize("stop_at", [0, 1, 5, 9, 17])
+def test_stopped_anywhere_and_resumed_it_ends_alike(stop_at, alone, tmp_path):
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == stop_at:
+            pool.stop_signal = 15
+
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", configs_of(3), before=stop)
+    run(tmp_path / "run", configs_of(3, n_workers=1))
+    for path, folder in zip(alone, run_folders(tmp_path / "run"), strict=True):
+        assert same_weights(path, folder)
+
+
+def test_weights_and_settings_are_taken_over(population):
+    record = read_population(population)
+    assert [meeting.at for meeting in record.meetings] == [12, 24]
+    assert any(meeting.copies for meeting in record.meetings)
+    for number, folder in enumerate(run_folders(population)):
+        ppo = read_config(folder).ppo
+        for name, value in record.meetings[-1].settings[number].items():
+            assert getattr(ppo, name) == value
+        assert load_checkpoint(folder / "checkpoint.pt").config["ppo"] == dataclasses.asdict(ppo)
+        # A learning rate falls to 0 by the run's end, from where the last meeting put it.
+        last = read_metrics(folder)[-1]["learning_rate"]
+        assert last == pytest.approx(ppo.learning_rate * (1 - 30 / 36))
+
+
+def test_what_is_taken_over_is_a_copy(tmp_path, monkeypatch):
+    """Both learn on, and neither changes the other: weights and the optimizer's moments."""
+    taken: list[tuple[Learner, Learner]] = []
+    take_over = Learner.take_over
+
+    def noting(learner: Learner, other: Learner) -> None:
+        take_over(learner, other)
+        left, right = learner.agent.state_dict(), other.agent.state_dict()
+        for one, same in (
+            (left["network"], right["network"]),
+            *zip(
+                left["optimizer"]["state"].values(),
+                right["optimizer"]["state"].values(),
+                strict=True,
+            ),
+        ):
+            for name, tensor in one.items():
+                assert tensor.equal(same[name])
+                assert tensor.data_ptr() != same[name].data_ptr()
+        assert learner.state.recent_returns == other.state.recent_returns
+        assert learner.state.recent_returns is not other.state.recent_returns
+        taken.append((learner, other))
+
+    monkeypatch.setattr(Learner, "take_over", noting)
+    run(tmp_path / "run", configs_of(N_POLICIES, exchange=True), exchange=True)
+    assert taken
+
+
+@pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 5}])
+def test_a_population_is_the_same_whatever_the_workers(shape, population, tmp_path):
+    def kill(pool: Any, policy: Any, count: int) -> None:
+        if count in (3, 11):
+            pool._workers[0].process.kill()
+
+    configs = configs_of(N_POLICIES, exchange=True, **shape)
+    run(tmp_path / "run", configs, exchange=True, before=kill)
+    assert same_population(tmp_path / "run", population)
+
+
+@pytest.mark.parametrize("stop_at", [0, 7, 9, 12, 20])
+def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_path):
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == stop_at:
+            pool.stop_signal = 15
+
+    configs = configs_of(N_POLICIES, exchange=True)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", configs, exchange=True, before=stop)
+    run(tmp_path / "run", configs, exchange=True)
+    assert same_population(tmp_path / "run", population)
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call with n: the run dies before the nth file of a meeting is written."""
+
+    def die_before(n: int) -> None:
+        counts = iter(range(100))
+        meet = Population.meet
+        meeting: list[bool] = []
+
+        def noted(population: Population) -> None:
+            meeting.append(True)
+            try:
+                meet(population)
+            finally:
+                meeting.pop()
+
+        def fatal(of: type, name: str) -> None:
+            method = getattr(of, name)
+
+            def maybe(*arguments: Any) -> Any:
+                if meeting and next(counts) == n:
+                    raise Killed
+                return method(*arguments)
+
+            monkeypatch.setattr(of, name, maybe)
+
+        monkeypatch.setattr(Population, "meet", noted)
+        fatal(Learner, "save")
+        fatal(PopulationRecord, "write")
+
+    return die_before
+
+
+@pytest.mark.parametrize("n", range(2 * N_POLICIES + 1))
+def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
+    n, dying, monkeypatch, population, tmp_path
+):
+    configs = configs_of(N_POLICIES, exchange=True)
+    with monkeypatch.context():
+        dying(n)
+        with pytest.raises(Killed):
+            run(tmp_path / "run", configs, exchange=True)
+    monkeypatch.undo()
+    run(tmp_path / "run", configs, exchange=True)
+    assert same_population(tmp_path / "run", population)
+
+
+def test_members_may_be_ranked_by_evaluations(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "tests.workflow_rl.training.test_population.EXCHANGE",
+        dataclasses.replace(EXCHANGE, rank_by="evaluation"),
+    )
+    scores = iter(range(100))
+    monkeypatch.setattr(Learner, "evaluate", lambda learner: float(next(scores)))
+    run(tmp_path / "run", configs_of(N_POLICIES, exchange=True), exchange=True)
+    meetings = read_population(tmp_path / "run").meetings
+    assert [meeting.scores for meeting in meetings] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        json.dumps({"configs": [], "exchange": None, "meetings": []}),
+        json.dumps({"configs": [{"mode": "async"}], "exchange": None, "meetings": []}),
+        json.dumps({"configs": 3, "exchange": None, "meetings": []}),
+    ],
+)
+def test_a_damaged_record_is_one_clear_line(content, tmp_path):
+    (tmp_path / POPULATION_FILE).write_text(content)
+    with pytest.raises(RunDirError, match=POPULATION_FILE):
+        read_population(tmp_path)
+    for command in (train_async, train_population):
+        result = CliRunner().invoke(command, ["--resume", str(tmp_path)])
+        assert result.exit_code == 2
+        assert POPULATION_FILE in result.output.splitlines()[-1]
+
+
+def test_meetings_of_others_are_refused(population, tmp_path):
+    values = json.loads((population / POPULATION_FILE).read_text())
+    for wrong in ({"scores": [0.0]}, {"copies": [[0, 9]]}, {"settings": []}):
+        meetings = [{**values["meetings"][0], **wrong}]
+        (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
+        with pytest.raises(RunDirError, match=POPULATION_FILE):
+            read_population(tmp_path)
+
+
+CART_POLE = ["--env", "CartPole-v1", "--total-steps", "3000", "--steps-per-update", "500"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n-policies", "2", "--num-steps-per-env", "8"], "--n-policies"),
+        (["--n-policies", "2", "--preset", "continuous"], "--n-policies"),
+        (["--n-policies", "0"], "--n-policies"),
+    ],
+)
+def test_what_several_policies_cannot_do_is_one_line(arguments, message):
+    result = CliRunner().invoke(train_async, [*CART_POLE[:2], *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n-policies", "1"], "--n-policies"),
+        (["--async-rl"], "--async-rl"),
+        (["--range", "epochs=1:3"], "--range"),
+        (["--range", "learning-rate=3"], "--range"),
+        (["--range", "learning-rate=1:0.1"], "--range"),
+        (["--perturb-min", "2"], "--perturb-max"),
+    ],
+)
+def test_what_a_population_cannot_do_is_one_line(arguments, message):
+    result = CliRunner().invoke(train_population, [*CART_POLE[:2], *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_the_commands_end_to_end(tmp_path):
+    """Train, be told so, resume what is finished with more, evaluate and plot the folder."""
+    from workflow_rl.measuring.plotting import plot
+    from workflow_rl.training.evaluation import evaluate
+
+    path = tmp_path / "run"
+    invoke = CliRunner().invoke
+    arguments = [*CART_POLE, "--n-policies", "3", "--quiet", "--run-dir", str(path)]
+    result = invoke(train_population, [*arguments, "--period", "1000"])
+    assert result.exit_code == 0, result.output
+    assert "meetings: " in result.output
+    best = json.loads((path / "summary.json").read_text())["best_policy"]
+    assert f"of policy {best}" in result.output
+    assert same_agent(path / "best.pt", policy_folder(path, best) / "best.pt")
+    assert (path / "learning_curve.png").stat().st_size > 10_000
+
+    finished = invoke(train_population, ["--resume", str(path), "--quiet"])
+    assert finished.exit_code == 2
+    assert "--total-steps" in finished.output
+    other = invoke(train_async, ["--resume", str(path)])
+    assert other.exit_code == 2
+    assert "train-population" in other.output
+    more = ["--resume", str(path), "--quiet", "--total-steps", "5000"]
+    assert invoke(train_population, [*more, "--n-policies", "2"]).exit_code == 2
+    result = invoke(train_population, more)
+    assert result.exit_code == 0, result.output
+    assert read_metrics(policy_folder(path, 2))[-1]["env_steps"] >= 5000
+
+    assert invoke(evaluate, [str(path), "--episodes", "3", "--quiet"]).exit_code == 0
+    result = invoke(plot, [str(path), "--output", str(tmp_path / "plot.png")])
+    assert result.exit_code == 0, result.output
+    again = invoke(train_population, [*arguments, "--period", "1000"])
+    assert again.exit_code == 2
+    assert "not empty" in again.output
+
+
+def same_agent(one: Path, other: Path) -> bool:
+    return one.read_bytes() == other.read_bytes()

@@ -1,0 +1,93 @@
+"""Population-based training: the policies of a run meet after equal amounts of experience.
+
+So a population is the same whatever its workers, kills and resumes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.training.exchange import ExchangeConfig, Settings, exchanged, meeting_random
+from workflow_rl.training.learner import Learner
+from workflow_rl.training.population_dir import Meeting, PopulationRecord
+from workflow_rl.training.run_dir import RunDirError
+
+RANKED_EPISODES = 100
+
+
+class Population:
+    """The members' meetings, as `loop.train_together` has them, kept in the population's folder.
+
+    A meeting is in the file before anything of it is done, and done and saved before anybody learns
+    on: a run that is killed on the way finds what is left to do.
+    """
+
+    def __init__(self, path: Path, record: PopulationRecord, learners: Sequence[Learner]) -> None:
+        """Raises RunDirError if the members' checkpoints are not of this record."""
+        assert record.exchange is not None
+        self._path = path
+        self._record = record
+        self._exchange = ExchangeConfig(**record.exchange)
+        self._learners = learners
+        met = {learner.state.meetings for learner in learners}
+        n_meetings = len(record.meetings)
+        if not met <= {n_meetings, n_meetings - 1}:
+            raise RunDirError(f"{path}: its policies have met {max(met)} times, not {n_meetings}")
+
+    @property
+    def settings(self) -> list[Settings]:
+        """Everybody's present ones."""
+        names = self._exchange.ranges
+        return [{name: getattr(one.config.ppo, name) for name in names} for one in self._learners]
+
+    def is_due(self, learner: Learner) -> bool:
+        """Nobody learns on while a meeting is not over for all."""
+        assert self._exchange.start is not None
+        at = self._exchange.start + len(self._record.meetings) * self._exchange.period
+        return learner.position >= at or bool(self._late())
+
+    def _late(self) -> list[int]:
+        """Those for whom the last meeting is not over: the run was stopped in the middle of it."""
+        n_meetings = len(self._record.meetings)
+        return [n for n, one in enumerate(self._learners) if one.state.meetings < n_meetings]
+
+    def meet(self) -> None:
+        """Rank the members; have the worst take over from the best, and change settings."""
+        if not self._late():
+            for learner in self._learners:
+                learner.save()
+            self._decide()
+        meeting = self._record.meetings[-1]
+        sources = dict(meeting.copies)
+        for number in self._late():
+            learner = self._learners[number]
+            settings: Mapping[str, Any] = meeting.settings[number]
+            if number in sources:
+                # One of the best, whom the meeting leaves as it is.
+                learner.take_over(self._learners[sources[number]])
+            learner.change_settings(dataclasses.replace(learner.config.ppo, **settings))
+            learner.state.meetings = len(self._record.meetings)
+            learner.save()
+
+    def _decide(self) -> None:
+        random = meeting_random(self._learners[0].config.seed, len(self._record.meetings))
+        scores = [self.score(learner) for learner in self._learners]
+        copies, settings = exchanged(scores, self.settings, self._exchange, random)
+        at = min(learner.position for learner in self._learners)
+        self._record.meetings.append(Meeting(at, scores, copies, settings))
+        self._record.write(self._path)
+
+    def score(self, learner: Learner) -> float:
+        """What members are ranked by; minus infinity before there is anything."""
+        if self._exchange.rank_by == "evaluation":
+            return learner.evaluate()
+        recent = learner.state.recent_returns
+        latest = list(islice(recent, max(0, len(recent) - RANKED_EPISODES), None))
+        return float(np.mean(latest)) if latest else -math.inf

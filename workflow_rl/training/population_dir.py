@@ -1,0 +1,122 @@
+"""The folder of several policies: a run's folder of each, and one file that says what they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.output_files import read_text, replacing, write_text
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.exchange import Copy, Settings
+from workflow_rl.training.run_dir import RunDirError
+
+POPULATION_FILE = "population.json"
+MOST_OF_POPULATION = 2**26
+"""Bytes; a larger file is not one of ours."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What became of a population at one point. at: its members' episodes (or env steps) so far.
+
+    scores, settings: of each member, the settings as they are from then on.
+    """
+
+    at: int
+    scores: list[float]
+    copies: list[Copy]
+    settings: list[Settings]
+
+
+@dataclass(frozen=True)
+class PopulationRecord:
+    """What POPULATION_FILE holds.
+
+    configs: `TrainConfig.to_dict` of each policy, as it began. exchange: the settings by which they
+    learn from each other; None if they have nothing to do with each other. meetings: so far.
+    """
+
+    configs: list[dict[str, Any]]
+    exchange: dict[str, Any] | None = None
+    meetings: list[Meeting] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        """Replace the file in the folder `path` in one step."""
+        write_text(path / POPULATION_FILE, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+
+def policy_folder(path: Path, number: int) -> Path:
+    """The run folder of the policy of this number."""
+    return path / f"policy-{number}"
+
+
+def is_population(path: Path) -> bool:
+    """Whether the folder is one of several policies."""
+    return (path / POPULATION_FILE).is_file()
+
+
+def run_folders(path: Path) -> list[Path]:
+    """Those of a population's policies; of another run itself. Raises RunDirError."""
+    if not is_population(path):
+        return [path]
+    return [policy_folder(path, number) for number in range(len(read_population(path).configs))]
+
+
+def begin_population(path: Path, record: PopulationRecord) -> None:
+    """Make the folder, which must be new or empty. Raises RunDirError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
+        record.write(path)
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+
+
+def read_population(path: Path) -> PopulationRecord:
+    """Raises RunDirError."""
+    try:
+        values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
+        configs = [TrainConfig.from_dict(config).to_dict() for config in values["configs"]]
+        meetings = [_meeting(one, len(configs)) for one in values["meetings"]]
+        exchange = values["exchange"]
+        if not configs or not (exchange is None or isinstance(exchange, dict)):
+            raise ValueError("it has no policies")
+        return PopulationRecord(configs, exchange, meetings)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {error}") from None
+
+
+def _meeting(values: Mapping[str, Any], n_policies: int) -> Meeting:
+    scores = [float(score) for score in values["scores"]]
+    settings = [
+        {str(name): float(value) for name, value in one.items()} for one in values["settings"]
+    ]
+    copies = [Copy(int(of), int(source)) for of, source in values["copies"]]
+    numbers = {number for copy in copies for number in copy}
+    if len(scores) != n_policies or len(settings) != n_policies:
+        raise ValueError(f"a meeting is not of {n_policies} policies")
+    if not numbers <= set(range(n_policies)):
+        raise ValueError(f"there is no policy {max(numbers)}")
+    return Meeting(int(values["at"]), scores, copies, settings)
+
+
+def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
+    """Leave the best policy's config.json and best.pt where those of a run of one policy are, and
+    the summaries of all. Raises RunDirError."""
+    try:
+        for name in ("config.json", "best.pt"):
+            with (
+                (policy_folder(path, best) / name).open("rb") as source,
+                replacing(path / name, "wb") as file,
+            ):
+                shutil.copyfileobj(source, file)
+        content = {"best_policy": best, "policies": list(summaries)}
+        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,267 @@
+"""Which runs a trainer's command asks for: new ones, or those that a folder holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import click
+
+from agents.ppo_config import PPOConfig
+from workflow_rl.collection.environment import guests
+from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
+from workflow_rl.training.exchange import ExchangeConfig, drawn
+from workflow_rl.training.options import (
+    RESUME_RUN_DIR,
+    chosen_env,
+    given_options,
+    require_own_options,
+    spelling,
+)
+from workflow_rl.training.presets import PRESETS
+
+if TYPE_CHECKING:
+    from workflow_rl.training.checkpoint import Checkpoint
+    from workflow_rl.training.population_dir import PopulationRecord
+
+
+ExchangeOf: TypeAlias = Callable[[TrainConfig], ExchangeConfig]
+"""How the policies of a new run learn from each other. Raises ConfigError."""
+
+
+class Runs(NamedTuple):
+    """One run, or the several of a population's policies: their configs, and the checkpoints that
+    they go on from; None for those that begin. exchange: how they learn from each other. record:
+    what the folder says of them, if they are resumed."""
+
+    configs: list[TrainConfig]
+    resumed: list[Checkpoint | None]
+    exchange: ExchangeConfig | None = None
+    record: PopulationRecord | None = None
+
+    def folders(self, path: Path) -> list[Path]:
+        """Where they are kept, of a run in `path`."""
+        from workflow_rl.training.population_dir import policy_folder
+
+        if len(self.configs) == 1:
+            return [path]
+        return [policy_folder(path, number) for number in range(len(self.configs))]
+
+    def record_in(self, path: Path) -> PopulationRecord | None:
+        """What the folder says of several policies, made if they begin. Raises RunDirError."""
+        from workflow_rl.training.population_dir import (
+            PopulationRecord,
+            begin_population,
+        )
+
+        if len(self.configs) == 1 or self.record is not None:
+            return self.record
+        exchange = None if self.exchange is None else self.exchange.to_dict()
+        record = PopulationRecord([config.to_dict() for config in self.configs], exchange)
+        begin_population(path, record)
+        return record
+
+
+def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None) -> Runs:
+    """As many as --n-policies, each with a seed of its own. Raises ConfigError."""
+    config = new_config(mode, options)
+    n_policies = options["n_policies"]
+    if n_policies > 1:
+        _require_shareable(config, n_policies)
+    configs = [
+        dataclasses.replace(config, seed=config.seed + number) for number in range(n_policies)
+    ]
+    exchange = None
+    if exchange_of is not None:
+        exchange = exchange_of(config)
+        configs = [_with(one, drawn(exchange.ranges, one.seed)) for one in configs]
+    return Runs(configs, [None] * n_policies, exchange)
+
+
+def _with(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
+    return dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, **settings))
+
+
+def _require_shareable(config: TrainConfig, n_policies: int) -> None:
+    if config.batching != "exact-lag":
+        raise ConfigError(
+            "n_policies",
+            f"{n_policies} does not go with --batching {config.batching}: policies share workers "
+            "batch by batch, with exact-lag",
+        )
+    if config.num_steps_per_env is not None:
+        raise ConfigError(
+            "n_policies",
+            f"{n_policies} does not go with --num-steps-per-env: policies share envs from one "
+            "complete episode to the next",
+        )
+
+
+def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange: bool) -> Runs:
+    """Those of the folder, with what the command line changes. Raises what a folder that cannot be
+    resumed raises.
+
+    exchange: whether they are to be a population's.
+    """
+    from workflow_rl.training.checkpoint import Checkpoint, TrainingState
+    from workflow_rl.training.population_dir import is_population, policy_folder, read_population
+
+    if not is_population(run_path):
+        if exchange:
+            raise click.UsageError(f"--resume {run_path} is not a population: see train-{mode}")
+        _require_n_policies(options, run_path, 1)
+        checkpoint = _checkpoint_to_resume(mode, run_path)
+        config = _own_config(checkpoint, run_path)
+        changes = _changes(config, checkpoint, run_path, options)
+        return Runs([dataclasses.replace(config, **changes)], [checkpoint])
+    record = read_population(run_path)
+    if (record.exchange is not None) != exchange:
+        kind, command = "run of several policies", f"train-{record.configs[0]['mode']}"
+        if record.exchange is not None:
+            kind, command = "population", "train-population"
+        raise click.UsageError(f"--resume {run_path} is a {kind}: resume it with {command}")
+    _require_n_policies(options, run_path, len(record.configs))
+    folders = [policy_folder(run_path, number) for number in range(len(record.configs))]
+    # A run can be stopped before all of its policies have begun.
+    resumed = [
+        _checkpoint_to_resume(mode, folder) if (folder / "checkpoint.pt").exists() else None
+        for folder in folders
+    ]
+    states = [
+        one or Checkpoint(config, {}, TrainingState())
+        for one, config in zip(resumed, record.configs, strict=True)
+    ]
+    configs = [_own_config(one, run_path) for one in states]
+    changes = _changes(configs[0], states[0], run_path, options)
+    return Runs(
+        [dataclasses.replace(config, **changes) for config in configs],
+        resumed,
+        None if record.exchange is None else ExchangeConfig(**record.exchange),
+        record,
+    )
+
+
+def _require_n_policies(options: dict[str, Any], run_path: Path, n_policies: int) -> None:
+    if "n_policies" in given_options() and options["n_policies"] != n_policies:
+        raise click.UsageError(
+            f"--n-policies is {options['n_policies']}, but the run in {run_path} has {n_policies}: "
+            "leave it out, or start a new run"
+        )
+
+
+def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
+    """That of a run with these options, in the context of their command. Raises ConfigError."""
+    env = chosen_env(options)
+    given = given_options()
+    settings = dict(PRESETS.get(options["preset"], {}))
+    if options["n_workers"] and options["envs_per_worker"]:
+        settings["n_envs"] = options["n_workers"] * options["envs_per_worker"]
+    settings |= {name: options[name] for name in given}
+    of_config, of_ppo = (
+        {field.name for field in dataclasses.fields(config)} for config in (TrainConfig, PPOConfig)
+    )
+    values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
+    ppo = {name: value for name, value in settings.items() if name in of_ppo}
+    environment = TrainConfig(mode, **env).environment
+    try:
+        chosen_ppo = default_ppo(environment, **ppo)
+    except ValueError as error:
+        name, _, problem = str(error).partition(" ")
+        raise click.UsageError(f"{spelling(name)} {problem}") from None
+    return TrainConfig(mode=mode, ppo=chosen_ppo, **env, **values)
+
+
+def checkpoint_to_begin_with(path: Path) -> Checkpoint:
+    from workflow_rl.training.checkpoint import (
+        checkpoint_path,
+        load_checkpoint,
+        require_own_shape,
+    )
+
+    checkpoint = load_checkpoint(checkpoint_path(path))
+    require_own_shape(checkpoint, path)
+    return checkpoint
+
+
+def path_to_resume(options: dict[str, Any]) -> Path:
+    path: Path = options["resume"]
+    if str(path) == RESUME_RUN_DIR:
+        path = options["run_dir"]
+        if path is None:
+            raise click.UsageError("--resume needs a run folder: --resume FOLDER")
+    if options["run_dir"] not in (None, path):
+        raise click.UsageError(
+            f"--run-dir {options['run_dir']} is not the folder to resume, {path}: leave it out"
+        )
+    if path.is_file():
+        raise click.UsageError(f"--resume {path} is a file: give the run's folder")
+    return path
+
+
+def _checkpoint_to_resume(mode: Mode, run_path: Path) -> Checkpoint:
+    from workflow_rl.training.checkpoint import load_checkpoint, require_own_shape
+
+    checkpoint = load_checkpoint(run_path / "checkpoint.pt")
+    require_own_shape(checkpoint, run_path / "checkpoint.pt")
+    its_mode = checkpoint.config.get("mode")
+    if its_mode != mode:
+        raise click.UsageError(
+            f"--resume {run_path} is a {its_mode} run: resume it with train-{its_mode}"
+        )
+    return checkpoint
+
+
+def _own_config(checkpoint: Checkpoint, run_path: Path) -> TrainConfig:
+    try:
+        return TrainConfig.from_dict(checkpoint.config)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise click.UsageError(
+            f"--resume {run_path}: its config is not one of this version of the package"
+        ) from None
+
+
+def _changes(
+    config: TrainConfig, checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What the command line changes of a run's config."""
+    state = checkpoint.training
+    is_finished = config.progress(state.episodes, state.env_steps) >= 1 and (
+        (run_path / "summary.json").exists()
+    )
+    changes: dict[str, Any] = {}
+    for name, value in _given_on_command_line(config, options).items():
+        before = {**config.to_dict(), **config.to_dict()["ppo"]}.get(name)
+        goes_on = is_finished and name in ("total_episodes", "total_steps")
+        if name in config.free_on_resume or (goes_on and before is not None and value > before):
+            changes[name] = value
+        elif value != before:
+            raise click.UsageError(
+                f"{spelling(name)} is {value}, but the run in {run_path} has {before}: "
+                "leave it out, or start a new run"
+            )
+    if is_finished and not changes.keys() & {"total_episodes", "total_steps"}:
+        raise click.UsageError(
+            f"--resume {run_path}: this run is finished, with all its "
+            f"{checkpoint.training.episodes} episodes; to go on, give a larger "
+            f"{'--total-steps' if config.total_episodes is None else '--total-episodes'}"
+        )
+    if changes.keys() & {"n_envs", "n_workers", "envs_per_worker"}:
+        changes = {"n_workers": None, "envs_per_worker": None, **changes}
+    return changes
+
+
+def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
+    """What the user named of the values in `config.to_dict()`."""
+    fields = {*config.to_dict(), *config.to_dict()["ppo"]}
+    given = {name: options[name] for name in given_options() & fields}
+    require_own_options(config.env)
+    env_args = dict(options["env_arg"])
+    guest = guests.get(config.env)
+    if guest is None:
+        given |= {"env_args": {**config.env_args, **env_args}} if env_args else {}
+    else:
+        own = {name: options[name] for name in given_options() & set(guest.option_names)}
+        given |= {**guest.chosen_args(own), **env_args}
+    return given

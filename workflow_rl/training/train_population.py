@@ -1,0 +1,119 @@
+"""The command that trains a population: policies that learn from each other's success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from workflow_rl.training.command import run_command
+from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.exchange import RANK_BY, VARIABLE, ExchangeConfig
+from workflow_rl.training.options import (
+    COUNT,
+    NOT_NEGATIVE,
+    SHARE,
+    FiniteRange,
+    GroupedCommand,
+    training_options_and,
+)
+
+RANGES = {"learning_rate": (1e-4, 1e-2), "entropy_coef": (1e-3, 1e-1)}
+MEETINGS = 20
+"""So many fit into a run, unless --period says otherwise."""
+
+
+class Range(click.ParamType):
+    """NAME=SMALLEST:LARGEST, as a name in PPOConfig and a pair of numbers."""
+
+    name = "NAME=SMALLEST:LARGEST"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[float, float]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, ends = value.partition("=")
+        name = name.replace("-", "_")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            self.fail(f"{value!r} is not of the form learning-rate=1e-4:1e-2", param, ctx)
+        if name not in VARIABLE:
+            names = ", ".join(one.replace("_", "-") for one in VARIABLE)
+            self.fail(f"{name.replace('_', '-')!r} is not one of {names}", param, ctx)
+        return name, (low, high)
+
+
+def _population_options(option: Any) -> list[Any]:
+    return [
+        option("--range", "ranges", type=Range(), multiple=True,
+               show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
+               help="A setting that members differ in, and between what it is drawn for each, "
+                    f"log-uniformly; may be given again. One of {', '.join(VARIABLE)}."),
+        option("--period", type=COUNT, show_default=f"a {MEETINGS}th of the run",
+               help="Episodes of each member between meetings, or steps with --total-steps."),
+        option("--start", type=COUNT, show_default="one period",
+               help="When the first meeting is."),
+        option("--replace-fraction", type=SHARE, default=0.3,
+               help="How many of the members are the best, and how many the worst."),
+        option("--replace-gap", type=NOT_NEGATIVE, default=0.1,
+               help="One of the worst takes over from one of the best if that is better by more "
+                    "than this share of its own score."),
+        option("--replace-gap-absolute", type=NOT_NEGATIVE, default=1e-6,
+               help="And by more than this."),
+        option("--mutation-rate", type=SHARE, default=0.15,
+               help="How likely each setting of a member that is not among the best changes."),
+        option("--perturb-min", type=FiniteRange(min=1), default=1.1,
+               help="It is multiplied or divided by at least this."),
+        option("--perturb-max", type=FiniteRange(min=1), default=1.5, help="And by at most this."),
+        option("--rank-by", type=click.Choice(RANK_BY), default="training",
+               help="training: the mean return of the last 100 training episodes. evaluation: of "
+                    "--eval-episodes greedy ones, always the same."),
+    ]  # fmt: skip
+
+
+@click.command("train-population", cls=GroupedCommand)
+@training_options_and({"Population": _population_options}, n_policies=8)
+def train_population(**options: Any) -> None:
+    """Train policies that differ in their settings and learn from each other's success.
+
+    Population-based training (Jaderberg et al. 2017): every so many episodes the worst take over
+    what the best have learned, with their settings, which are then changed a little. Members share
+    one pool of asynchronous workers. The same seed gives the same weights and the same family
+    tree, whatever the number of workers and however often the run is stopped and resumed.
+
+    \b
+    Examples:
+      train-population --n-policies 8 --simulator compiled --total-episodes 10000
+      train-population --env CartPole-v1 --range learning-rate=1e-5:1e-1
+    """
+    run_command("async", options, exchange_of=lambda config: _exchange(config, options))
+
+
+def _exchange(config: TrainConfig, options: dict[str, Any]) -> ExchangeConfig:
+    if options["n_policies"] < 2:
+        raise ConfigError("n_policies", "a population has 2 or more")
+    if config.async_rl:
+        raise ConfigError(
+            "async_rl", "workers collect for one policy while another learns anyway: leave it out"
+        )
+    total = config.total_episodes or config.total_steps
+    assert total is not None
+    return ExchangeConfig(
+        ranges=dict(options["ranges"]) or RANGES,
+        period=options["period"] or max(1, total // MEETINGS),
+        **{
+            name: options[name]
+            for name in (
+                "start",
+                "replace_fraction",
+                "replace_gap",
+                "replace_gap_absolute",
+                "mutation_rate",
+                "perturb_min",
+                "perturb_max",
+                "rank_by",
+            )
+        },
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import os
 import time
@@ -219,8 +218,7 @@ class Learner:
 
     def take_over(self, other: Learner) -> None:
         """All that another policy of the same networks has learned, and its recent returns."""
-        # The optimizer would go on with the other's own moments.
-        self.agent.load_state_dict(copy.deepcopy(other.agent.state_dict()))
+        self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
         self.state.recent_returns = other.state.recent_returns.copy()
         self._policy = None
         self.run.end_record()

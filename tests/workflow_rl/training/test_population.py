@@ -220,6 +220,7 @@ def test_what_is_taken_over_is_a_copy(tmp_path, monkeypatch):
             for name, tensor in one.items():
                 assert tensor.equal(same[name])
                 assert tensor.data_ptr() != same[name].data_ptr()
+        assert learner.agent.seed == learner.config.seed != other.agent.seed
         assert learner.state.recent_returns == other.state.recent_returns
         assert learner.state.recent_returns is not other.state.recent_returns
         taken.append((learner, other))

@@ -43,7 +43,11 @@ NOTICED_BY = {
     "workflow_rl/collection/workers.py": "worker_pool parallel_envs",
     "workflow_rl/training/batches.py": "presets overlap loop",
     "workflow_rl/training/checkpoint.py": "checkpoint overlap",
-    "workflow_rl/training/loop.py": "loop presets",
+    "workflow_rl/training/exchange.py": "exchange",
+    "workflow_rl/training/learner.py": "population loop",
+    "workflow_rl/training/loop.py": "population loop",
+    "workflow_rl/training/population.py": "population",
+    "workflow_rl/training/population_dir.py": "population",
     "workflow_rl/training/run_dir.py": "run_dir loop",
     "workflow_rl/training/seal.py": "seal",
 }

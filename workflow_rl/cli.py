@@ -13,6 +13,7 @@ MODULES = {
     "train-sync": "workflow_rl.parallel_train_workflow_rl",
     "train-async": "workflow_rl.async_train_workflow_rl",
     "train-population": "workflow_rl.training.train_population",
+    "tune": "workflow_rl.training.tune",
     "train-champion": "workflow_rl.cage2.champion",
     "evaluate": "workflow_rl.training.evaluation",
     "export": "workflow_rl.training.export",

@@ -91,16 +91,21 @@ class ExchangeConfig:
         object.__setattr__(self, "ranges", ranges)
         for name, (low, high) in ranges.items():
             _require(name in VARIABLE, "ranges", name, f"one of {', '.join(VARIABLE)}")
-            _require(
-                0 < low <= high < math.inf and (name not in SHARES or high < 1),
-                "ranges",
-                f"{name}={low:g}:{high:g}",
-                f"NAME=SMALLEST:LARGEST, greater than 0{' and less than 1' * (name in SHARES)}",
-            )
+            require_range(name, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as the population's file keeps them."""
         return {**dataclasses.asdict(self), "ranges": {n: list(r) for n, r in self.ranges.items()}}
+
+
+def require_range(name: str, low: float, high: float) -> None:
+    """Raises ConfigError for ends between which nothing can be drawn in logarithms."""
+    _require(
+        0 < low <= high < math.inf and (name not in SHARES or high < 1),
+        "ranges",
+        f"{name}={low:g}:{high:g}",
+        f"NAME=SMALLEST:LARGEST, greater than 0{' and less than 1' * (name in SHARES)}",
+    )
 
 
 def _require(condition: bool, name: str, value: Any, expected: str) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,6 +166,34 @@ class EnvArg(click.ParamType):
             return key, json.loads(text)
         except (ValueError, RecursionError):
             return key, text
+
+
+class Range(click.ParamType):
+    """NAME=SMALLEST:LARGEST, as a name in PPOConfig and a pair of numbers."""
+
+    name = "NAME=SMALLEST:LARGEST"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[float, float]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, ends = value.partition("=")
+        if name.replace("-", "_") not in self._names:
+            self.fail(f"{name!r} is not one of {spelled(self._names)}", param, ctx)
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            self.fail(f"{value!r} is not of the form {name}=1e-4:1e-2", param, ctx)
+        return name.replace("-", "_"), (low, high)
+
+
+def spelled(names: Sequence[str]) -> str:
+    """Settings as on the command line."""
+    return ", ".join(name.replace("_", "-") for name in names)
 
 
 def env_options(option: Callable[..., Any]) -> list[Any]:
@@ -438,4 +466,6 @@ def spelling(field_name: str) -> str:
     """A field of a config as an option."""
     if field_name == "env_args":
         return "--env-arg"
+    if field_name == "ranges":
+        return "--range"
     return "--" + field_name.replace("_", "-")

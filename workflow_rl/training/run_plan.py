@@ -69,7 +69,7 @@ def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None
     config = new_config(mode, options)
     n_policies = options["n_policies"]
     if n_policies > 1:
-        _require_shareable(config, n_policies)
+        require_shareable(config, n_policies)
     configs = [
         dataclasses.replace(config, seed=config.seed + number) for number in range(n_policies)
     ]
@@ -84,7 +84,8 @@ def _with(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
     return dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, **settings))
 
 
-def _require_shareable(config: TrainConfig, n_policies: int) -> None:
+def require_shareable(config: TrainConfig, n_policies: int) -> None:
+    """Raises ConfigError if policies like this cannot share their workers."""
     if config.batching != "exact-lag":
         raise ConfigError(
             "n_policies",

@@ -15,6 +15,8 @@ from workflow_rl.training.options import (
     SHARE,
     FiniteRange,
     GroupedCommand,
+    Range,
+    spelled,
     training_options_and,
 )
 
@@ -23,34 +25,12 @@ MEETINGS = 20
 """So many fit into a run, unless --period says otherwise."""
 
 
-class Range(click.ParamType):
-    """NAME=SMALLEST:LARGEST, as a name in PPOConfig and a pair of numbers."""
-
-    name = "NAME=SMALLEST:LARGEST"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[float, float]]:
-        if isinstance(value, tuple):
-            return value
-        name, _, ends = value.partition("=")
-        name = name.replace("-", "_")
-        try:
-            low, high = map(float, ends.split(":"))
-        except ValueError:
-            self.fail(f"{value!r} is not of the form learning-rate=1e-4:1e-2", param, ctx)
-        if name not in VARIABLE:
-            names = ", ".join(one.replace("_", "-") for one in VARIABLE)
-            self.fail(f"{name.replace('_', '-')!r} is not one of {names}", param, ctx)
-        return name, (low, high)
-
-
 def _population_options(option: Any) -> list[Any]:
     return [
-        option("--range", "ranges", type=Range(), multiple=True,
+        option("--range", "ranges", type=Range(VARIABLE), multiple=True,
                show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
                help="A setting that members differ in, and between what it is drawn for each, "
-                    f"log-uniformly; may be given again. One of {', '.join(VARIABLE)}."),
+                    f"log-uniformly; may be given again. One of {spelled(VARIABLE)}."),
         option("--period", type=COUNT, show_default=f"a {MEETINGS}th of the run",
                help="Episodes of each member between meetings, or steps with --total-steps."),
         option("--start", type=COUNT, show_default="one period",

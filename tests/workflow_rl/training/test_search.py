@@ -1,0 +1,227 @@
+"""The search for settings: what it tries, gives up, goes on with and names the best."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.collection.workers import StopRequested
+from workflow_rl.training.run_dir import RunDirError, read_config
+from workflow_rl.training.tune import tune
+
+optuna = pytest.importorskip("optuna")
+
+from workflow_rl.training import search  # noqa: E402 (it needs Optuna)
+from workflow_rl.training.search import REPORTS, Search, score_of  # noqa: E402
+
+RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999), "epochs": (1, 5)}
+COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
+
+
+def search_in(path: Path, n_finalists: int = 2) -> Search:
+    path.mkdir(exist_ok=True)
+    return Search(config_of(), RANGES, 2, n_finalists, path, quiet=True)
+
+
+def replay(monkeypatch: pytest.MonkeyPatch, results: dict[str, list[float]]) -> list[str]:
+    """Trials come to what is given by their name, report by report, and train nothing."""
+    played: list[str] = []
+
+    def train(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
+        played.append(name)
+        reports = results[name]
+        if trial is not None:
+            for number, one in enumerate(reports):
+                trial.report(one, number + 1)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+        return reports[-1]
+
+    monkeypatch.setattr(Search, "_train", train)
+    return played
+
+
+def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
+    one = search_in(tmp_path)
+    replay(
+        monkeypatch, {f"trial-{n}": [0.0] for n in range(3)} | {"final-0": [0.0], "final-1": [0.0]}
+    )
+    study = one.study()
+    one.run(study, 3, None)
+    ppo = one.config.ppo
+    trials = study.get_trials()
+    assert one.settings(trials[0]) == pytest.approx(
+        {"learning_rate": ppo.learning_rate, "discount": ppo.discount, "epochs": ppo.epochs}
+    )
+    assert list(trials[0].params) == ["learning_rate", "1 - discount", "epochs"]
+    for trial in trials:
+        for name, value in one.settings(trial).items():
+            assert RANGES[name][0] <= value <= RANGES[name][1]
+        assert isinstance(one.settings(trial)["epochs"], int)
+    assert len({trial.params["learning_rate"] for trial in trials}) == 3
+
+
+def test_what_does_worse_than_most_is_given_up(tmp_path, monkeypatch):
+    rising = [float(report) for report in range(REPORTS)]
+    results = {f"trial-{n}": rising for n in range(5)}
+    results |= {"trial-5": [one - 5 for one in rising], "final-0": [1.0], "final-1": [2.0]}
+    one = search_in(tmp_path)
+    replay(monkeypatch, results)
+    study = one.study()
+    one.run(study, 6, None)
+    assert [trial.state for trial in study.get_trials()] == [COMPLETE] * 5 + [PRUNED]
+    assert len(study.get_trials()[5].intermediate_values) < REPORTS
+
+
+def test_the_best_is_who_does_best_over_both_runs(tmp_path, monkeypatch):
+    results = {"trial-0": [-9.0], "trial-1": [-1.0], "trial-2": [-2.0], "trial-3": [-3.0]}
+    # The first had luck.
+    results |= {"final-1": [-8.0], "final-2": [-2.5]}
+    one = search_in(tmp_path)
+    played = replay(monkeypatch, results)
+    study = one.study()
+    one.run(study, 4, None)
+    assert played[4:] == ["final-1", "final-2"]
+    assert one.best(study).number == 2
+    assert study.user_attrs["finals"] == {"1": -8.0, "2": -2.5}
+
+
+def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
+    one = search_in(tmp_path, n_finalists=0)
+    replay(monkeypatch, {"trial-0": [-9.0], "trial-1": [-1.0]})
+    study = one.study()
+    one.run(study, 2, None)
+    assert one.best(study).number == 1
+
+
+def test_time_for_the_finalists_is_left(tmp_path, monkeypatch):
+    """Of 100 seconds, with trials of 10 and two finalists: seven trials, then the finalists."""
+    now = [0.0]
+    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        optuna.trial.FrozenTrial, "duration", property(lambda trial: timedelta(seconds=10))
+    )
+
+    def train(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
+        played.append(name)
+        now[0] += 10
+        return 0.0
+
+    played: list[str] = []
+    monkeypatch.setattr(Search, "_train", train)
+    one = search_in(tmp_path)
+    study = one.study()
+    one.run(study, None, 100)
+    assert [name.partition("-")[0] for name in played] == ["trial"] * 8 + ["final"] * 2
+    assert now[0] <= 100
+
+
+def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
+    one = search_in(tmp_path)
+    scores = {f"trial-{n}": [float(n)] for n in range(9)}
+    played = replay(monkeypatch, scores | {f"final-{n}": [0.0] for n in range(9)})
+    trained = Search._train
+
+    def stopped(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
+        if name == "trial-2":
+            asked.append(settings)
+            raise StopRequested(2)
+        return trained(self, settings, seed, name, trial)
+
+    asked: list[Any] = []
+    monkeypatch.setattr(Search, "_train", stopped)
+    with pytest.raises(StopRequested):
+        one.run(one.study(), 5, None)
+    monkeypatch.setattr(Search, "_train", trained)
+    study = search_in(tmp_path).study()
+    one.run(study, 5, None)
+    over = study.get_trials(states=(COMPLETE, PRUNED))
+    assert [trial.number for trial in over] == [0, 1, 3, 4, 5]
+    assert one.settings(over[2]) == pytest.approx(asked[0]), "the interrupted one is tried again"
+    assert len({trial.params["learning_rate"] for trial in over}) == 5
+    assert played.count("trial-3") == 1
+
+
+def test_trials_train_policies_of_other_seeds(tmp_path):
+    one = search_in(tmp_path, n_finalists=1)
+    with on_counting_envs():
+        study = one.study()
+        one.run(study, 2, None)
+    configs = {
+        folder.name: [read_config(policy) for policy in sorted(folder.glob("policy-*"))]
+        for folder in tmp_path.iterdir()
+        if folder.is_dir()
+    }
+    assert len(configs) == 3
+    seeds = [config.seed for own in configs.values() for config in own]
+    assert len(set(seeds)) == len(seeds) == 6
+    for trial in study.get_trials():
+        for config in configs[f"trial-{trial.number}"]:
+            for name, value in one.settings(trial).items():
+                assert getattr(config.ppo, name) == value
+        # At every tenth of 36 episodes, of which the last update begins with 30.
+        assert len(trial.intermediate_values) == 8
+        assert math.isfinite(trial.value)
+
+
+def test_the_score_is_the_mean_over_the_policies():
+    class Stub:
+        def __init__(self, returns: list[float]) -> None:
+            self.state = type("State", (), {"recent_returns": returns})
+
+    assert score_of([Stub([1.0, 3.0]), Stub([6.0])]) == 4.0
+    assert score_of([Stub([1.0]), Stub([])]) == -math.inf
+
+
+def test_a_damaged_study_is_one_clear_line(tmp_path):
+    (tmp_path / "study.db").write_bytes(b"no database" * 100)
+    with pytest.raises(RunDirError, match=r"study\.db"):
+        search_in(tmp_path).study()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--trials"),
+        (["--trials", "0"], "--trials"),
+        (["--minutes", "0"], "--minutes"),
+        (["--trials", "1", "--range", "gamma=1:2"], "--range"),
+        (["--trials", "1", "--range", "epochs=5:2"], "--range"),
+        (["--trials", "1", "--preset", "continuous"], "--n-policies"),
+        (["--trials", "1", "--resume", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(tune, ["--env", "CartPole-v1", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_end_to_end(tmp_path):
+    path = tmp_path / "tuned"
+    arguments = ["--env", "CartPole-v1", "--total-steps", "2000", "--steps-per-update", "500"]
+    arguments += ["--n-policies", "1", "--finalists", "1", "--range", "learning-rate=1e-4:1e-2"]
+    result = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
+    assert result.exit_code == 0, result.output
+    settings = json.loads((path / "best.json").read_text())
+    assert 1e-4 <= settings["learning_rate"] <= 1e-2
+    assert f"--learning-rate {settings['learning_rate']:.6g}" in result.output
+    assert (path / "optimization_history.png").exists()
+    assert "Warning" not in result.output
+
+    again = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
+    assert again.exit_code == 2
+    assert "not empty" in again.output
+    more = CliRunner().invoke(tune, ["--resume", str(path), "--trials", "3", "--quiet"])
+    assert more.exit_code == 0, more.output
+    assert (path / "trial-2").is_dir()

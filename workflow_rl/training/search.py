@@ -1,0 +1,267 @@
+"""A search for settings: Optuna proposes, short runs tell, and the finalists run again.
+
+Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framework".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+from tqdm import tqdm
+
+from agents.ppo import DivergedError
+from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.output_files import replacing, write_text
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.exchange import SHARES
+from workflow_rl.training.learner import Beginning, Learner
+from workflow_rl.training.loop import stopped_by_signals, train_together
+from workflow_rl.training.population_dir import PopulationRecord, begin_population, policy_folder
+from workflow_rl.training.run_dir import RunDirError
+
+STUDY_FILE = "study.db"
+SCORED_EPISODES = 300
+REPORTS = 10
+"""So often a trial says how it does, and may be given up."""
+
+_OVER = (TrialState.COMPLETE, TrialState.PRUNED)
+
+Ranges = Mapping[str, tuple[float, float]]
+
+
+class Reports:
+    """Meetings at which a trial's policies say how they do; `optuna.TrialPruned` gives it up."""
+
+    def __init__(self, trial: optuna.Trial | None, learners: Sequence[Learner]) -> None:
+        self._trial = trial
+        self._learners = learners
+        config = learners[0].config
+        self._total = config.total_episodes or config.total_steps or 1
+        self._n_reports = 0
+
+    def is_due(self, learner: Learner) -> bool:
+        return learner.position >= (self._n_reports + 1) * self._total / REPORTS
+
+    def meet(self) -> None:
+        self._n_reports += 1
+        if self._trial is not None:
+            self._trial.report(score_of(self._learners), self._n_reports)
+            if self._trial.should_prune():
+                raise optuna.TrialPruned
+
+
+def score_of(learners: Sequence[Learner]) -> float:
+    """Mean over the policies of the mean return of their last training episodes; minus infinity
+    before any has ended."""
+    returns = [list(learner.state.recent_returns)[-SCORED_EPISODES:] for learner in learners]
+    return float(np.mean([np.mean(one) for one in returns])) if all(returns) else -math.inf
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is tried, and how. config: what all trials have in common. ranges: of the settings that
+    they differ in. n_policies: each trial's, with seeds of their own. n_finalists: of the best
+    trials, how many run again, with other seeds."""
+
+    config: TrainConfig
+    ranges: Ranges
+    n_policies: int
+    n_finalists: int
+    path: Path
+    quiet: bool
+
+    def study(self) -> optuna.Study:
+        """The one kept in the folder, or a new one, whose first trial has the config's settings."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        url = f"sqlite:///{(self.path / STUDY_FILE).resolve()}"
+        try:
+            study = optuna.create_study(
+                storage=url, study_name="tune", direction="maximize", load_if_exists=True
+            )
+            trials = study.get_trials(deepcopy=False)
+        except Exception as error:
+            # SQLAlchemy's own, of many kinds.
+            raise RunDirError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
+        # Otherwise a study that goes on would propose again what it began with.
+        study.sampler = optuna.samplers.TPESampler(seed=self.config.seed + len(trials))
+        study.pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=REPORTS // 4)
+        if not trials:
+            study.enqueue_trial(self._own_parameters(), skip_if_exists=True)
+        for trial in trials:
+            if trial.state is TrialState.RUNNING:  # Its process is gone.
+                study.tell(trial.number, state=TrialState.FAIL)
+                study.enqueue_trial(trial.params)
+        return study
+
+    def _own_parameters(self) -> dict[str, float]:
+        """The config's settings, where they are in their ranges, as Optuna has them."""
+        own = {}
+        for name, (low, high) in self.ranges.items():
+            value = getattr(self.config.ppo, name)
+            if low <= value <= high:
+                own[parameter(name)] = 1 - value if name in SHARES else value
+        return own
+
+    def run(self, study: optuna.Study, n_trials: int | None, seconds: float | None) -> None:
+        """Try settings until there have been so many trials, or until only the finalists' time is
+        left of so many seconds. Raises StopRequested and whatever else ends a training."""
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        n_over = len(study.get_trials(deepcopy=False, states=_OVER))
+        with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet) as bar:
+            while n_trials is None or n_over < n_trials:
+                if time.monotonic() > deadline - self._time_for_final(study):
+                    break
+                self._try(study, study.ask())
+                n_over += 1
+                bar.update()
+        for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet):
+            if str(finalist.number) not in study.user_attrs.get("finals", {}):
+                with contextlib.suppress(DivergedError, NotFiniteError):
+                    result = self._again(finalist)
+                    finals = {**study.user_attrs.get("finals", {}), str(finalist.number): result}
+                    study.set_user_attr("finals", finals)
+
+    def _try(self, study: optuna.Study, trial: optuna.Trial) -> None:
+        settings = {name: self._suggested(trial, name) for name in self.ranges}
+        first_seed, name = trial.number * self.n_policies, f"trial-{trial.number}"
+        try:
+            result = self._train(settings, first_seed, name, trial)
+        except (optuna.TrialPruned, DivergedError, NotFiniteError):
+            frozen = study.tell(trial, state=TrialState.PRUNED)
+        else:
+            frozen = study.tell(trial, result)
+        if not self.quiet:
+            tqdm.write(described(frozen, settings), file=sys.stdout)
+
+    def _suggested(self, trial: optuna.Trial, name: str) -> float:
+        low, high = self.ranges[name]
+        if isinstance(getattr(self.config.ppo, name), int):
+            return trial.suggest_int(name, int(low), int(high), log=True)
+        if name in SHARES:
+            return 1 - trial.suggest_float(parameter(name), 1 - high, 1 - low, log=True)
+        return trial.suggest_float(name, low, high, log=True)
+
+    def _again(self, trial: FrozenTrial) -> float:
+        # Seeds that no trial has.
+        first_seed = 1_000_000 + trial.number * self.n_policies
+        return self._train(self.settings(trial), first_seed, f"final-{trial.number}", None)
+
+    def _train(
+        self, settings: Mapping[str, Any], seed: int, name: str, trial: optuna.Trial | None
+    ) -> float:
+        ppo = dataclasses.replace(self.config.ppo, **settings)
+        configs = [
+            dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed + number)
+            for number in range(self.n_policies)
+        ]
+        path = _unused(self.path / name)
+        begin_population(path, PopulationRecord([config.to_dict() for config in configs]))
+        learners = [
+            Learner(Beginning(config, policy_folder(path, number)))
+            for number, config in enumerate(configs)
+        ]
+        train_together(
+            learners, quiet=True, watch=stopped_by_signals, meetings=Reports(trial, learners)
+        )
+        return score_of(learners)
+
+    def settings(self, trial: FrozenTrial) -> dict[str, float]:
+        """A trial's, by their names in PPOConfig."""
+        found = {name: trial.params[parameter(name)] for name in self.ranges}
+        return {name: 1 - value if name in SHARES else value for name, value in found.items()}
+
+    def finalists(self, study: optuna.Study) -> list[FrozenTrial]:
+        """The best of those that were not given up, the best first."""
+        return ranked(study)[: self.n_finalists]
+
+    def best(self, study: optuna.Study) -> FrozenTrial | None:
+        """The finalist with the best score over the trial and its second run; without finalists
+        the best trial."""
+        finals = study.user_attrs.get("finals", {})
+        twice = [
+            (np.mean([score(trial), finals[str(trial.number)]]), -trial.number, trial)
+            for trial in self.finalists(study)
+            if str(trial.number) in finals
+        ]
+        return max(twice)[-1] if twice else next(iter(ranked(study)), None)
+
+    def _time_for_final(self, study: optuna.Study) -> float:
+        seconds = [
+            trial.duration.total_seconds()
+            for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if trial.duration is not None
+        ]
+        # The trial to come, too.
+        return (self.n_finalists + 1) * max(seconds, default=0.0)
+
+
+def ranked(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials that came to their end, the best first."""
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    return sorted(complete, key=lambda trial: -score(trial))
+
+
+def described(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
+    """A trial that is over, in a line."""
+    result = f"{score(trial):9.2f}"
+    if trial.state is TrialState.PRUNED:
+        share = max(trial.intermediate_values, default=0) / REPORTS
+        result = f"given up at {share:.0%}" if share else "diverged"
+    own = ", ".join(f"{name.replace('_', '-')} {value:.3g}" for name, value in settings.items())
+    return f"trial {trial.number:3}  {result:>15}  {own}"
+
+
+def parameter(name: str) -> str:
+    """A setting's name in the study."""
+    return f"1 - {name}" if name in SHARES else name
+
+
+def score(trial: FrozenTrial) -> float:
+    """Of a complete trial."""
+    return -math.inf if trial.value is None else trial.value
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number behind it if a run that was stopped has left something there."""
+    number = 2
+    found = path
+    while found.exists():
+        found, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return found
+
+
+def write_best(path: Path, settings: Mapping[str, float]) -> None:
+    """Leave the settings in the folder."""
+    write_text(path / "best.json", json.dumps(dict(settings), indent=2) + "\n")
+
+
+def draw(study: optuna.Study, path: Path) -> list[Path]:
+    """Optuna's own plots, as PNG files. Those that make no sense yet are left out."""
+    from matplotlib import pyplot
+    from optuna.visualization import matplotlib as plots
+
+    pyplot.switch_backend("Agg")
+    files = []
+    for name in ("optimization_history", "param_importances", "slice", "intermediate_values"):
+        with contextlib.suppress(ValueError, RuntimeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            getattr(plots, f"plot_{name}")(study)
+            file = path / f"{name}.png"
+            with replacing(file, "wb") as out:
+                pyplot.gcf().savefig(out, dpi=120, format="png", bbox_inches="tight")
+            files.append(file)
+        pyplot.close("all")
+    return files

@@ -1,0 +1,211 @@
+"""The command `tune`: which settings train best, found by trying."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from prettytable import PrettyTable, TableStyle
+
+from workflow_rl.output_files import read_text, write_text
+from workflow_rl.training.command import warn_if_results_vary
+from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.exchange import VARIABLE, require_range
+from workflow_rl.training.options import (
+    COUNT,
+    POSITIVE,
+    GroupedCommand,
+    Range,
+    spelled,
+    spelling,
+    training_options_and,
+)
+from workflow_rl.training.run_plan import new_config, path_to_resume, require_shareable
+
+if TYPE_CHECKING:
+    import optuna
+
+    from workflow_rl.training.search import Search
+
+TUNABLE = (*VARIABLE, "epochs", "minibatch_size")
+RANGES: dict[str, tuple[float, float]] = {
+    "learning_rate": (1e-5, 1e-1),
+    "entropy_coef": (1e-5, 1e-1),
+    "discount": (0.9, 0.999),
+    "gae_lambda": (0.5, 0.99),
+    "clip_range": (0.03, 0.5),
+    "epochs": (1, 20),
+}
+TUNE_FILE = "tune.json"
+MOST_OF_TUNE = 2**20
+SHOWN_TRIALS = 10
+
+
+def _search_options(option: Any) -> list[Any]:
+    return [
+        option("--trials", type=COUNT, show_default="no limit",
+               help="Settings to try in all, those of before --resume included."),
+        option("--minutes", type=POSITIVE, show_default="no limit",
+               help="Time to search, the finalists' included. One of the two is needed."),
+        option("--range", "ranges", type=Range(TUNABLE), multiple=True,
+               show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
+                            "clip-range, epochs",
+               help="A setting to search, and between what, in logarithms; may be given again. "
+                    f"One of {spelled(TUNABLE)}."),
+        option("--finalists", type=click.IntRange(min=0), default=3,
+               help="Of the best trials, how many are trained again with other seeds."),
+    ]  # fmt: skip
+
+
+@click.command("tune", cls=GroupedCommand)
+@training_options_and({"Search": _search_options}, n_policies=2)
+def tune(**options: Any) -> None:
+    """Search for the settings with which PPO learns an environment best.
+
+    Optuna proposes settings, the first time those of the command line, each of which trains
+    --n-policies policies; what does worse than most is given up early. The best are trained again
+    with other seeds, and the best of these is named, with the command that trains with it. The
+    study is kept in the run's folder (--run-dir), with a folder of each trial and Optuna's plots;
+    --resume goes on with it.
+
+    \b
+    Examples:
+      tune --minutes 20 --simulator compiled --run-dir runs/tuned
+      tune --trials 50 --env CartPole-v1 --total-steps 30000
+    """
+    try:
+        import optuna  # noqa: F401 (what follows needs it)
+    except ModuleNotFoundError:
+        raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
+    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+    from workflow_rl.training.run_dir import NotWrittenError, RunDirError
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    if options["trials"] is None and options["minutes"] is None:
+        raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
+    seconds = None if options["minutes"] is None else 60 * options["minutes"]
+    try:
+        search = _search(options)
+        if options["dry_run"]:
+            _show(search)
+            return
+        study = search.study()
+        search.run(study, options["trials"], seconds)
+    except ConfigError as error:
+        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+    except StopRequested as stop:
+        click.echo(f"{stop}; go on with: tune --resume {search.path}", err=True)
+        raise SystemExit(128 + stop.signal_number) from None
+    except (TooManyFailuresError, NotWrittenError) as error:
+        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Go on with: tune --resume {search.path}", err=True)
+        raise SystemExit(1) from None
+    _report(search, study)
+
+
+def _search(options: dict[str, Any]) -> Search:
+    """A new one, its folder made, or the one to go on with."""
+    from workflow_rl.training.learner import usable_device
+    from workflow_rl.training.run_dir import RunDirError, make_run_folder
+    from workflow_rl.training.search import Search
+
+    if options["resume"] is not None:
+        path = path_to_resume(options)
+        config, ranges, n_policies, n_finalists = _read(path)
+        return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
+    config = new_config("async", options)
+    require_shareable(config, options["n_policies"])
+    warn_if_results_vary(config)
+    usable_device(config.device)
+    ranges = dict(options["ranges"]) or RANGES
+    for name, (low, high) in ranges.items():
+        require_range(name, low, high)
+    path = options["run_dir"]
+    if not options["dry_run"]:
+        path = path or make_run_folder("tune", config.environment.label)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RunDirError(
+                    f"{path} is not empty: choose another folder, or go on with --resume"
+                )
+            content = {
+                "config": config.to_dict(),
+                "ranges": ranges,
+                "n_policies": options["n_policies"],
+                "finalists": options["finalists"],
+            }
+            write_text(path / TUNE_FILE, json.dumps(content, indent=2) + "\n")
+        except OSError as error:
+            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+    return Search(
+        config, ranges, options["n_policies"], options["finalists"], path, options["quiet"]
+    )
+
+
+def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
+    from workflow_rl.training.run_dir import RunDirError
+
+    try:
+        values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
+        ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
+        config = TrainConfig.from_dict(values["config"])
+        return config, ranges, int(values["n_policies"]), int(values["finalists"])
+    except FileNotFoundError:
+        raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
+
+
+def _show(search: Search) -> None:
+    for name, value in search.config.to_dict().items():
+        click.echo(f"{name}: {value}")
+    for name, (low, high) in search.ranges.items():
+        click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
+
+
+def _report(search: Search, study: optuna.Study) -> None:
+    from optuna.trial import TrialState
+
+    from workflow_rl.training.search import draw, ranked, score, write_best
+
+    trials = study.get_trials(deepcopy=False)
+    complete = ranked(study)
+    finals = study.user_attrs.get("finals", {})
+    names = list(search.ranges)
+    table = PrettyTable(["trial", "return", "again", *map(_spelled, names)], align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    best = search.best(study)
+    for trial in complete[:SHOWN_TRIALS]:
+        again = finals.get(str(trial.number))
+        table.add_row(
+            [
+                f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
+                f"{score(trial):.2f}",
+                "" if again is None else f"{again:.2f}",
+                *(f"{value:.3g}" for value in search.settings(trial).values()),
+            ]
+        )
+    click.echo(table)
+    n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials)
+    click.echo(f"{len(complete)} trials to their end, {n_pruned} given up early")
+    for file in draw(study, search.path):
+        click.echo(f"plot:           {file}")
+    click.echo(f"study:          {search.path / 'study.db'}")
+    if best is None:
+        click.echo("no trial came to its end: give it more time, or shorter runs")
+        return
+    settings = search.settings(best)
+    write_best(search.path, settings)
+    click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
+    options = " ".join(f"--{_spelled(name)} {value:.6g}" for name, value in settings.items())
+    click.echo(f"train with:     train-async {options}")
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", "-")

@@ -17,16 +17,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
 import click
 from prettytable import PrettyTable, TableStyle
 from tqdm import tqdm
 
-from workflow_rl.training.machine import machine
-from workflow_rl.training.population_figure import figure_of_folder
-from workflow_rl.training.train_population import train_population
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from workflow_rl.training.machine import machine  # noqa: E402
+from workflow_rl.training.population_figure import figure_of_folder  # noqa: E402
+from workflow_rl.training.train_population import train_population  # noqa: E402
 
 RANGES = {"learning-rate": "1e-6:1e-1", "entropy-coef": "1e-4:1", "discount": "0.5:0.999"}
 ALONE = ["--replace-fraction", "0", "--mutation-rate", "0"]

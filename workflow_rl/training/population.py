@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +87,5 @@ class Population:
         """What members are ranked by; minus infinity before there is anything."""
         if self._exchange.rank_by == "evaluation":
             return learner.evaluate()
-        recent = learner.state.recent_returns
-        latest = list(islice(recent, max(0, len(recent) - RANKED_EPISODES), None))
+        latest = list(learner.state.recent_returns)[-RANKED_EPISODES:]
         return float(np.mean(latest)) if latest else -math.inf

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.training import loop
-from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig, drawn
 from workflow_rl.training.learner import Beginning, Learner
@@ -311,6 +313,17 @@ def test_members_may_be_ranked_by_evaluations(tmp_path, monkeypatch):
     run(tmp_path / "run", configs_of(N_POLICIES, exchange=True), exchange=True)
     meetings = read_population(tmp_path / "run").meetings
     assert [meeting.scores for meeting in meetings] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_members_are_ranked_by_their_last_100_episodes(population):
+    class Stub:
+        def __init__(self, returns: list[float]) -> None:
+            self.state = TrainingState(recent_returns=deque(returns))
+
+    ranked = Population(population, read_population(population), [])
+    assert ranked.score(Stub([-50.0] * 200 + [-1.0] * 100)) == -1.0
+    assert ranked.score(Stub([-3.0, -5.0])) == -4.0
+    assert ranked.score(Stub([])) == -math.inf
 
 
 @pytest.mark.parametrize(

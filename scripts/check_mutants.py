@@ -48,7 +48,7 @@ NOTICED_BY = {
     "workflow_rl/training/loop.py": "population loop",
     "workflow_rl/training/population.py": "population",
     "workflow_rl/training/population_dir.py": "population",
-    "workflow_rl/training/run_dir.py": "run_dir loop",
+    "workflow_rl/training/run_dir.py": "run_dir verify loop",
     "workflow_rl/training/seal.py": "seal",
 }
 """By module, the tests of its room that have to notice, the quickest first; "": all of the room."""

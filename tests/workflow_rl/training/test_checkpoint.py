@@ -1,5 +1,6 @@
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from workflow_rl.training.checkpoint import (
     CheckpointError,
     TrainingState,
     load_checkpoint,
+    require_own_shape,
     save_checkpoint,
 )
 
@@ -40,6 +42,26 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         save_checkpoint(path, a_checkpoint())
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("updates", range(4))
+def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
+    assert TrainingState(updates=updates).logged_updates == updates
+    assert TrainingState(updates=updates + 1, unlogged={}).logged_updates == updates
+
+
+@pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
+def test_networks_of_another_shape_than_the_config_are_refused(sizes):
+    layers = {f"actor.{2 * n}.weight": torch.zeros(size, 2) for n, size in enumerate([*sizes, 3])}
+
+    def saved_with(hidden_sizes: list[int]) -> Checkpoint:
+        ppo = {"hidden_sizes": hidden_sizes}
+        return Checkpoint({"ppo": ppo}, {"network": layers}, TrainingState())
+
+    require_own_shape(saved_with(sizes), Path("a.pt"))
+    for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):
+        with pytest.raises(CheckpointError, match="another shape"):
+            require_own_shape(saved_with(others), Path("a.pt"))
 
 
 def test_a_missing_one_is_named(tmp_path):

@@ -395,7 +395,7 @@ def test_the_commands_end_to_end(tmp_path):
     from workflow_rl.measuring.plotting import plot
     from workflow_rl.training.evaluation import evaluate
 
-    path = tmp_path / "run"
+    path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke
     arguments = [*CART_POLE, "--n-policies", "3", "--quiet", "--run-dir", str(path)]
     result = invoke(train_population, [*arguments, "--period", "1000"])

@@ -58,8 +58,7 @@ def mlp(
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(sizes):
         is_last = len(layers) // 2 == len(sizes) - 2
-        # Uninitialised at first: it would else draw from torch's global generator.
-        linear = nn.utils.skip_init(Linear, n_in, n_out)
+        linear = Linear(n_in, n_out)
         gain = output_gain if is_last else 2**0.5
         nn.init.orthogonal_(linear.weight, gain, generator=generator)
         nn.init.zeros_(linear.bias)

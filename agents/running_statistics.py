@@ -92,9 +92,14 @@ class ReturnScale:
             del self._open[episode]
         self._moments.update(np.array(returns)[:, None])
 
+    @property
+    def factor(self) -> float:
+        """What rewards are multiplied by."""
+        return float(self._moments.scale[0])
+
     def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
-        return np.clip(reward * self._moments.scale[0], -REWARD_LIMIT, REWARD_LIMIT)
+        return np.clip(reward * self.factor, -REWARD_LIMIT, REWARD_LIMIT)
 
     def forget_episodes(self) -> None:
         """Those to come have the same numbers as those that go on, but are others."""

@@ -135,6 +135,7 @@ NEEDED = {
     "train-async": [*TINY, "--dry-run"],
     "train-champion": ["--run-dir", "run"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
+    "replay": ["sleep", "--max-steps", "2"],
     "export": ["run", "--format", "npz", "--output", "other.npz"],
     "check-env": ["no_such_module:Env"],
     "benchmark": ["--env", "no_such_module:Env"],

@@ -16,6 +16,7 @@ MODULES = {
     "tune": "workflow_rl.training.tune",
     "train-champion": "workflow_rl.cage2.champion",
     "evaluate": "workflow_rl.training.evaluation",
+    "replay": "workflow_rl.cage2.replay",
     "export": "workflow_rl.training.export",
     "check-env": "workflow_rl.training.check_env",
     "verify": "workflow_rl.training.verify",

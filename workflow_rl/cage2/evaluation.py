@@ -16,7 +16,7 @@ import click
 import numpy as np
 from tqdm import tqdm
 
-from agents.numpy_policy import Actor
+from agents.numpy_policy import Actor, NumpyPolicy
 from agents.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.arguments import OBS_SIZE
 from workflow_rl.cage2.environment import Cage2
@@ -33,7 +33,7 @@ from workflow_rl.cage2.scores import (
 )
 from workflow_rl.cage2.simulator_version import simulator_version
 from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.environment import InvalidEnvironmentError
+from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
@@ -104,10 +104,18 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
     """The actor of a run folder, checkpoint or policy file on the 52 bits. Raises CheckpointError,
     also if it is not for CAGE-2."""
+    return on_the_bits(*load_trained(path, greedy), path)
+
+
+def load_trained(
+    path: str | os.PathLike[str], greedy: bool = True, which: str | None = None
+) -> tuple[NumpyPolicy, Environment]:
+    """The policy of a run folder, checkpoint or policy file, and the environment that it was
+    trained on. Raises CheckpointError, also if it is not for CAGE-2."""
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.saved_agent import load_saved
 
-    policy, environment = load_saved(Path(path), greedy=greedy)
+    policy, environment = load_saved(Path(path), which, greedy)
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
     if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):
@@ -115,6 +123,14 @@ def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
             f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
             f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
         )
+    return policy, environment
+
+
+def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:
+    """A policy of this environment, as an actor on the 52 bits. Raises CheckpointError, naming
+    `path`."""
+    from workflow_rl.training.checkpoint import CheckpointError
+
     try:
         actor = environment.bare_actor(policy)
     except InvalidEnvironmentError as error:

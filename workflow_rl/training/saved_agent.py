@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from agents.networks import NETWORKS
-from agents.numpy_policy import Actor, NumpyPolicy
+from agents.networks import NETWORKS, ActorCritic
+from agents.numpy_policy import Actor, NumpyPolicy, normalised_obs
 from agents.policy_file import load_policy as load_policy_file
 from agents.ppo import saved_distribution
-from agents.running_statistics import RunningMoments
+from agents.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.collection.environment import (
     Environment,
     InvalidEnvironmentError,
@@ -44,25 +45,57 @@ def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolic
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
     """Its actor. Raises CheckpointError, naming `path`."""
+    network, moments = _network_of(checkpoint, path)
+    parameters = network.policy_parameters()
+    if moments is not None:
+        mean, scale = moments.mean_and_scale()
+        parameters = parameters._replace(obs_mean=mean, obs_scale=scale)
+    return NumpyPolicy(parameters, int(checkpoint.agent["policy_version"]), greedy)
+
+
+def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:
+    """What its critic expects of observations [N, D], as the policy sees them: float64 [N], the
+    discounted return from there on, in the environment's own rewards.
+
+    Raises CheckpointError, naming `path`.
+    """
+    network, moments = _network_of(checkpoint, path)
+    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
+    scale = ppo["reward_scale"]
+    if returns is not None:
+        return_scale = ReturnScale(ppo["discount"])
+        return_scale.load_state_dict(returns)
+        scale *= return_scale.factor
+
+    def values(obs: np.ndarray) -> np.ndarray:
+        if moments is not None:
+            obs = normalised_obs(obs, *moments.mean_and_scale())
+        with torch.no_grad():
+            value = network.critic(torch.from_numpy(obs.astype(np.float32)))
+        return value[:, 0].numpy().astype(np.float64) / scale
+
+    return values
+
+
+def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, RunningMoments | None]:
+    """And what its observations are normalised with, if they are."""
     require_own_shape(checkpoint, path)
     try:
         ppo, weights = checkpoint.config["ppo"], checkpoint.agent["network"]
-        distribution = saved_distribution(checkpoint.agent)
+        n_inputs = weights["actor.0.weight"].shape[1]
         network = NETWORKS[ppo.get("network", "mlp")](
-            weights["actor.0.weight"].shape[1],
-            distribution,
+            n_inputs,
+            saved_distribution(checkpoint.agent),
             ppo["hidden_sizes"],
             ppo["activation"],
             seed=0,
         )
         network.load_state_dict(weights)
-        parameters = network.policy_parameters()
-        if "obs_moments" in checkpoint.agent:
-            moments = RunningMoments(weights["actor.0.weight"].shape[1])
-            moments.load_state_dict(checkpoint.agent["obs_moments"])
-            mean, scale = moments.mean_and_scale()
-            parameters = parameters._replace(obs_mean=mean, obs_scale=scale)
-        return NumpyPolicy(parameters, int(checkpoint.agent["policy_version"]), greedy)
+        if "obs_moments" not in checkpoint.agent:
+            return network, None
+        moments = RunningMoments(n_inputs)
+        moments.load_state_dict(checkpoint.agent["obs_moments"])
+        return network, moments
     except RuntimeError:
         raise CheckpointError(
             f"{path} has a network of another shape than its config says"

@@ -34,6 +34,8 @@ from workflow_rl.cage2.compiled.tables import (
 )
 from workflow_rl.cage2.scenario2 import HOSTS
 
+DECOY_NAMES = tuple(DECOYS)
+
 Process = tuple[int, bool, list[int]]
 """PID, whether it runs as root or SYSTEM, and the ports that it listens on."""
 
@@ -54,12 +56,12 @@ def compiled_network(state: Any) -> dict[str, Any]:
         network |= {
             f"{name}: address": address_of(state, host),
             f"{name}: processes": _processes(state, host),
-            f"{name}: red sessions": _red_sessions(state, host),
+            f"{name}: red sessions": red_sessions(state, host),
             f"{name}: other sessions": _other_sessions(state, host),
             f"{name}: services": _services(state, host),
             f"{name}: ephemeral ports": _ephemeral_ports(state, host),
             f"{name}: red files": bool(state["has_malware"] >> host & 1),
-            f"{name}: ports Red knows": _known_ports(state, host),
+            f"{name}: ports Red knows": known_ports(state, host),
             f"{name}: PIDs caught": [
                 int(state["suspicious_pid"][i])
                 for i in range(state["n_suspicious"])
@@ -84,6 +86,11 @@ def _added(state: Any, host: int) -> list[tuple[int, int]]:
     return added
 
 
+def decoys_on(state: Any, host: int) -> list[str]:
+    """Those that run there, in the order in which they were set up."""
+    return [DECOY_NAMES[kind & KIND] for _, kind in _added(state, host) if kind & KIND < N_DECOYS]
+
+
 def _processes(state: Any, host: int) -> list[Process]:
     processes: list[Process] = [
         (
@@ -105,7 +112,7 @@ def _processes(state: Any, host: int) -> list[Process]:
     return processes
 
 
-def _red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
+def red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
     """PID, and whether it is root's or SYSTEM's."""
     sessions = [
         (pid, bool(kind & PRIVILEGED)) for pid, kind in _added(state, host) if kind & KIND >= SHELL
@@ -154,7 +161,7 @@ def _ephemeral_ports(state: Any, host: int) -> list[int]:
     return sorted({FIRST_EPHEMERAL + int(port) for port in own})
 
 
-def _known_ports(state: Any, host: int) -> list[int] | None:
+def known_ports(state: Any, host: int) -> list[int] | None:
     """Of those that some exploit attacks; None if Red has not scanned the host."""
     if not state["scanned_by_session"] >> host & 1:
         return None

@@ -1,0 +1,1 @@
+"""Templates of the pages about CAGE-2."""

@@ -1,0 +1,363 @@
+"use strict";
+const {hosts, subnets, leads, recordings} = JSON.parse(document.getElementById("episodes").textContent);
+const N_STEPS = recordings[0].steps.length;
+const N_MOMENTS = recordings.length > 1 ? 3 : 5;
+const CURVES = 50 * (2 + recordings.length);
+const SAME = {none: "clean", user: "user", privileged: "privileged"};
+const SUCCESS = {TRUE: "succeeded", FALSE: "failed", UNKNOWN: ""};
+const DOES = {DiscoverRemoteSystems: "sweeps", DiscoverNetworkServices: "scans",
+  ExploitRemoteService: "exploits", PrivilegeEscalate: "escalates on", Impact: "impacts", Sleep: "sleeps"};
+const byId = (id) => document.getElementById(id);
+const number = (value) => value.toFixed(1).replace("-", "−");
+
+function add(parent, name, attributes = {}, text = "") {
+  const inSvg = name === "svg" || parent.namespaceURI.endsWith("svg");
+  const element = inSvg ? document.createElementNS("http://www.w3.org/2000/svg", name)
+    : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== "") element.textContent = text;
+  return parent.appendChild(element);
+}
+
+// --- What a step says ---------------------------------------------------------------------------
+
+function redText(step) {
+  return step.red_target ? `${DOES[step.red_action]} ${step.red_target}` : DOES[step.red_action];
+}
+
+function outcome(field, success) {
+  field.textContent = SUCCESS[success];
+  field.className = {TRUE: "good", FALSE: "bad"}[success] ?? "";
+}
+
+function spoken(recording, now) {
+  if (now === 0) return `Before the first step.`;
+  const step = recording.steps[now - 1];
+  const ended = (success) => SUCCESS[success] ? `, ${SUCCESS[success]}` : "";
+  return `Step ${now}. Blue: ${step.blue_action}${ended(step.blue_success)}. `
+    + `Red ${redText(step)}${ended(step.red_success)}. `
+    + `Reward ${number(step.reward)}, return ${number(step.total)}.`;
+}
+
+// --- One agent's side ---------------------------------------------------------------------------
+
+function makeSide(recording, index) {
+  const side = byId("side").content.cloneNode(true).firstElementChild;
+  byId("sides").append(side);
+  const one = (selector) => side.querySelector(selector);
+  const field = (name) => one(`[data-field="${name}"]`);
+  one(".agent").textContent = recording.agent;
+  one(".agent").hidden = recordings.length === 1;
+  one(".log").setAttribute("aria-label", `All steps of ${recording.agent}`);
+
+  const cards = {}, titles = {}, rows = {};
+  for (const [subnet, members] of Object.entries(subnets)) {
+    const box = add(one(".subnets"), "section", {class: "subnet"});
+    const title = add(box, "h4", {}, subnet);
+    titles[subnet] = add(title, "span");
+    const list = add(box, "ul", {class: "hosts"});
+    for (const host of members) {
+      const card = cards[host] = add(list, "li", {class: "host", "data-host": host});
+      const name = add(card, "span", {class: "name"});
+      add(name, "span", {}, host);
+      add(name, "span", {class: "decoys"});
+      add(card, "span", {class: "red"});
+      add(card, "span", {class: "saw"});
+    }
+  }
+  for (const host of hosts) {
+    const row = rows[host] = add(one(".truth tbody"), "tr", {"data-host": host});
+    add(row, "th", {scope: "row"}, host);
+    for (const column of ["red", "known", "saw", "decoys"]) add(row, "td", {class: column});
+  }
+  const log = recording.steps.map((step, i) => {
+    const row = add(one(".log tbody"), "tr");
+    const go = add(add(row, "th", {scope: "row"}), "button", {type: "button"}, i + 1);
+    go.addEventListener("click", () => seek(i + 1));
+    add(row, "td", {}, `${step.blue_action} ${SUCCESS[step.blue_success]}`);
+    add(row, "td", {}, `${redText(step)} ${SUCCESS[step.red_success]}`);
+    add(row, "td", {class: "number"}, number(step.reward));
+    add(row, "td", {class: "number"}, number(step.total));
+    return row;
+  });
+
+  function showHost(host, state, network, step) {
+    const card = cards[host], [red, known, saw, decoys] = rows[host].querySelectorAll("td");
+    card.dataset.red = state.red;
+    card.dataset.known = state.known;
+    card.classList.toggle("attacked", step?.red_target === host);
+    card.classList.toggle("treated", step !== null && step.blue_action.endsWith(` ${host}`));
+    const stopped = host === "Op_Server0" && !network.ot_service_runs ? ", OT service stopped" : "";
+    const session = state.red === "none" ? "no session" : state.red;
+    const seen = state.belief + (state.activity === "nothing" ? "" : `, ${state.activity}`);
+    const n = state.decoys.length;
+    card.querySelector(".red").textContent = `Red: ${session}${stopped}`;
+    card.querySelector(".saw").textContent = `Blue saw: ${seen}`;
+    card.querySelector(".decoys").textContent = n ? `${n} decoy${n > 1 ? "s" : ""}` : "";
+    const fill = (cell, text, isNone) => {
+      cell.textContent = text;
+      cell.classList.toggle("none", isNone);
+    };
+    fill(red, (state.red === "none" ? "nothing" : state.red) + (state.red_files ? ", files" : "") + stopped, state.red === "none");
+    fill(known, {nothing: "nothing", address: "its address", ports: `ports ${state.ports.join(", ")}`}[state.known], state.known === "nothing");
+    const differs = SAME[state.red] !== state.belief;
+    fill(saw, (differs ? "≠\u00a0" : "") + seen, seen === "clean" && !differs);
+    saw.classList.toggle("differs", differs);
+    fill(decoys, state.decoys.join(", ") || "none", n === 0);
+  }
+
+  function showDecision(now) {
+    const list = one(".options"), decision = now ? recording.steps[now - 1].decision : null;
+    list.replaceChildren();
+    let text = now ? "A scripted agent: it follows a rule." : "Blue chooses its first action in step 1.";
+    if (decision) {
+      for (const [action, probability] of decision.probabilities) {
+        const chosen = action === recording.steps[now - 1].blue_action;
+        const item = add(list, "li", chosen ? {class: "chosen"} : {});
+        add(item, "span", {class: "bar", style: `width: ${100 * probability}%`});
+        add(item, "span", {}, action + (chosen ? " (chosen)" : ""));
+        add(item, "span", {}, `${(100 * probability).toFixed(1)}%`);
+      }
+      text = "No value: there is no critic in a policy file.";
+      if (decision.value !== null) text = `Value before the step: ${number(decision.value)}, the discounted return that the critic expects.`;
+      if (decision.is_opening) text = "A fixed opening: the policy is not asked.";
+    }
+    field("value").textContent = text;
+  }
+
+  function wire() {
+    const drawing = one(".wires"), frame = drawing.getBoundingClientRect();
+    const at = (element) => {
+      const box = element.getBoundingClientRect();
+      return {x: box.x + box.width / 2 - frame.x, y: box.y + box.height / 2 - frame.y,
+        width: box.width, height: box.height};
+    };
+    drawing.replaceChildren();
+    const arrow = `arrow-${index}`;
+    const marker = add(add(drawing, "defs"), "marker", {id: arrow, viewBox: "0 0 8 8", refX: 7,
+      refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto"});
+    add(marker, "path", {d: "M0 0 8 4 0 8z", fill: "var(--danger)"});
+    // From edge to edge: cards would hide the rest.
+    const line = (from, to, attributes) => {
+      const [dx, dy] = [to.x - from.x, to.y - from.y];
+      const aside = Math.abs(dx) > (from.width + to.width) / 2;
+      const [x, y] = aside ? [Math.sign(dx), 0] : [0, Math.sign(dy)];
+      add(drawing, "line", {...attributes, x1: from.x + x * from.width / 2, y1: from.y + y * from.height / 2,
+        x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
+    };
+    const [first, , last] = Object.values(titles).map((title) => at(title.parentElement));
+    // Where the subnets lie side by side.
+    if (first.x < last.x - first.width) for (const [from, to] of leads) line(at(cards[from]), at(cards[to]), {});
+    const step = state.now ? recording.steps[state.now - 1] : null;
+    const target = step && (cards[step.red_target] ?? titles[step.red_target]?.parentElement);
+    if (target && target !== cards.User0) {
+      const failed = step.red_success === "FALSE" ? " failed" : "";
+      line(at(cards.User0), at(target), {class: `attack${failed}`, "marker-end": `url(#${arrow})`});
+    }
+  }
+
+  function show(now) {
+    const step = now ? recording.steps[now - 1] : null;
+    const network = step ? step.after : recording.beginning;
+    field("blue").textContent = step ? step.blue_action : "—";
+    field("red").textContent = step ? redText(step) : "—";
+    field("red").title = step ? step.red_text : "";
+    outcome(field("blue-success"), step ? step.blue_success : "UNKNOWN");
+    outcome(field("red-success"), step ? step.red_success : "UNKNOWN");
+    field("caught").textContent = !step ? "—" : step.caught.length ? `a process on ${step.caught.join(", ")}` : "no process";
+    field("reward").textContent = step ? number(step.reward) : "—";
+    const costs = step ? Object.entries(step.costs) : [];
+    field("costs").textContent = costs.map(([cause, cost]) => `${cause} ${number(-cost)}`).join(", ");
+    field("return").textContent = number(step ? step.total : 0);
+    const known = (level) => network.hosts.filter((host) => level.includes(host.known)).length;
+    field("knows").textContent = `${network.subnets.length} of 3 subnets, ${known(["address", "ports"])} of 13 `
+      + `addresses, the ports of ${known(["ports"])}; ${network.red_knows_ot_service ? "has found" : "not"} the OT service`;
+    for (const subnet of Object.keys(subnets)) {
+      titles[subnet].textContent = network.subnets.includes(subnet) ? "known to Red" : "unknown to Red";
+    }
+    hosts.forEach((host, i) => showHost(host, network.hosts[i], network, step));
+    showDecision(now);
+    log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
+    if (step) log[now - 1].setAttribute("aria-current", "step");
+    wire();
+  }
+  return {show, wire};
+}
+
+// --- The chart ----------------------------------------------------------------------------------
+
+const chart = {};
+
+function tickStep(range) {
+  const rough = range / 5, power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough);
+}
+
+function drawChart() {
+  const svg = byId("chart"), width = svg.clientWidth || 600, left = 48, right = 14;
+  chart.x = (now) => left + now / N_STEPS * (width - left - right);
+  const pins = placePins();
+  // The pins, the curves, the axis.
+  const top = 12 + 22 * Math.max(0, ...pins.map((pin) => pin.row + 1)), height = top + CURVES + 34;
+  const lowest = Math.min(-1, ...recordings.map((one) => one.steps.at(-1).total));
+  const step = tickStep(-lowest), floor = -step * Math.ceil(-lowest / step);
+  const y = (total) => top + total / floor * CURVES;
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("height", height);
+  svg.replaceChildren();
+  for (let total = 0; total >= floor - step / 1000; total -= step) {
+    add(svg, "line", {class: "grid", x1: left, x2: width - right, y1: y(total), y2: y(total)});
+    const digits = step < 1 ? 1 : 0;
+    add(svg, "text", {x: left - 6, y: y(total) + 4, "text-anchor": "end"}, total.toFixed(digits).replace("-", "−"));
+  }
+  const every = tickStep(N_STEPS);
+  for (let now = 0; now <= N_STEPS; now += Math.max(1, every)) {
+    add(svg, "text", {x: chart.x(now), y: top + CURVES + 18, "text-anchor": "middle"}, now);
+  }
+  add(svg, "text", {x: (left + width - right) / 2, y: height - 2, "text-anchor": "middle"}, "step");
+  recordings.forEach((recording, i) => {
+    const points = [0, ...recording.steps.map((one) => one.total)].map((total, now) => `${chart.x(now)},${y(total)}`);
+    add(svg, "polyline", {class: `curve agent-${i}`, points: points.join(" ")});
+  });
+  for (const pin of pins) {
+    const x = chart.x(pin.moment.first), middle = 12 + 22 * pin.row;
+    const total = recordings[pin.agent].steps[pin.moment.first - 1].total;
+    add(svg, "line", {class: `stem agent-${pin.agent}`, x1: x, x2: x, y1: middle + 9, y2: y(total)});
+    const shape = {x: x - 9, y: middle - 9, width: 18, height: 18, rx: pin.agent ? 3 : 9};
+    add(svg, "rect", {class: `pin agent-${pin.agent}`, "data-step": pin.moment.first, ...shape});
+    add(svg, "text", {class: "pin-number", x, y: middle + 4, "data-step": pin.moment.first}, pin.number);
+  }
+  chart.cursor = add(svg, "line", {class: "cursor", y1: top, y2: top + CURVES});
+  moveCursor();
+}
+
+// In rows, so that none covers another.
+function placePins() {
+  const ends = [];
+  const pins = recordings.flatMap((recording, agent) => recording.moments.slice(0, N_MOMENTS)
+    .map((moment, i) => ({moment, agent, number: i + 1})));
+  pins.sort((one, other) => one.moment.first - other.moment.first);
+  for (const pin of pins) {
+    const at = chart.x(pin.moment.first);
+    pin.row = ends.findIndex((end) => end + 22 <= at);
+    if (pin.row < 0) pin.row = ends.length;
+    ends[pin.row] = at;
+  }
+  return pins;
+}
+
+function moveCursor() {
+  chart.cursor.setAttribute("x1", chart.x(state.now));
+  chart.cursor.setAttribute("x2", chart.x(state.now));
+}
+
+function stepAt(event) {
+  if (event.target.dataset.step) return Number(event.target.dataset.step);
+  const x = event.clientX - byId("chart").getBoundingClientRect().x;
+  return Math.round((x - chart.x(0)) / (chart.x(N_STEPS) - chart.x(0)) * N_STEPS);
+}
+
+function listMoments(recording, index) {
+  const lists = byId("lists");
+  add(lists, "h2", {}, recordings.length > 1 ? `What cost ${recording.agent} most` : "What cost most");
+  if (!recording.moments.length) add(lists, "p", {}, "Nothing was lost.");
+  const list = add(lists, "ol", {class: "moments"});
+  recording.moments.slice(0, N_MOMENTS).forEach((moment, i) => {
+    const button = add(add(list, "li"), "button", {type: "button", "data-step": moment.first});
+    add(button, "strong", {}, i + 1);
+    const what = add(button, "span", {}, `${moment.cause}, `);
+    const when = moment.first === moment.last ? `step ${moment.first}` : `steps ${moment.first}–${moment.last}`;
+    add(what, "span", {class: "muted"}, when);
+    add(button, "span", {class: "number"}, number(-moment.cost));
+    button.addEventListener("click", () => seek(moment.first));
+  });
+}
+
+// --- Time ---------------------------------------------------------------------------------------
+
+const state = {now: 0, timer: null};
+
+function seek(step) {
+  state.now = Math.max(0, Math.min(N_STEPS, step));
+  byId("slider").value = state.now;
+  byId("slider").setAttribute("aria-valuetext", `step ${state.now} of ${N_STEPS}`);
+  byId("now").textContent = `Step ${state.now} of ${N_STEPS}`;
+  sides.forEach((side) => side.show(state.now));
+  moveCursor();
+  if (state.now === N_STEPS) pause();
+  // While it plays, a screen reader could not keep up.
+  if (!state.timer) byId("spoken").textContent = recordings.map((one) => recordings.length > 1 ? `${one.agent}: ${spoken(one, state.now)}` : spoken(one, state.now)).join(" ");
+}
+
+function pause() {
+  clearInterval(state.timer);
+  state.timer = null;
+  byId("play").textContent = "Play";
+}
+
+function play() {
+  if (state.now === N_STEPS) seek(0);
+  clearInterval(state.timer);
+  state.timer = setInterval(() => seek(state.now + 1), 1000 / Number(byId("speed").value));
+  byId("play").textContent = "Pause";
+}
+
+function toggle() {
+  if (!state.timer) return play();
+  pause();
+  seek(state.now);
+}
+
+function go(step) {
+  pause();
+  seek(step);
+}
+
+const KEYS = {ArrowLeft: () => go(state.now - 1), ArrowRight: () => go(state.now + 1),
+  Home: () => go(0), End: () => go(N_STEPS), " ": toggle};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
+  // Where the key means something of its own.
+  if (event.target.closest("select, summary, .log")) return;
+  if (event.target.closest("button") && event.key === " ") return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+byId("first").addEventListener("click", KEYS.Home);
+byId("back").addEventListener("click", KEYS.ArrowLeft);
+byId("play").addEventListener("click", toggle);
+byId("forward").addEventListener("click", KEYS.ArrowRight);
+byId("last").addEventListener("click", KEYS.End);
+byId("slider").addEventListener("input", () => go(Number(byId("slider").value)));
+byId("speed").addEventListener("change", () => state.timer && play());
+byId("chart").addEventListener("click", (event) => go(stepAt(event)));
+
+function start() {
+  byId("slider").max = N_STEPS;
+  if (recordings.length > 1) {
+    byId("sides").classList.add("two");
+    byId("keys").hidden = false;
+    recordings.forEach((recording, i) => {
+      const key = add(byId("keys"), "span", {class: "key-of"});
+      add(key, "span", {class: `key agent-${i}`});
+      add(key, "span", {}, `${recording.agent} (${number(recording.steps.at(-1).total)}) `);
+    });
+  }
+  recordings.forEach(listMoments);
+}
+
+function fromAddress() {
+  const wanted = /^#step=(\d+)$/.exec(location.hash);
+  go(wanted ? Number(wanted[1]) : 0);
+}
+
+start();
+const sides = recordings.map(makeSide);
+drawChart();
+fromAddress();
+addEventListener("hashchange", fromAddress);
+new ResizeObserver(() => {
+  drawChart();
+  sides.forEach((side) => side.wire());
+}).observe(document.body);

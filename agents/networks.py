@@ -39,6 +39,9 @@ class Linear(nn.Linear):
     times slower than OpenBLAS, NumPy's, does once it is told which kernels to take.
     """
 
+    def reset_parameters(self) -> None:
+        """Leaves them uninitialised: nn.Linear would draw from torch's global generator."""
+
     def forward(self, x: Tensor) -> Tensor:
         """[B, in] to [B, out]."""
         if os.environ.get("MKL_CBWR") != "COMPATIBLE" or not x.is_cpu or x.ndim != 2:

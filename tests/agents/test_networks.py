@@ -123,6 +123,8 @@ def test_numpys_product_is_torchs(monkeypatch) -> None:
         monkeypatch.setenv("MKL_CBWR", mode)
         torch.manual_seed(0)
         layer, x = Linear(5, 3), torch.randn(7, 5, requires_grad=True)
+        for parameter in layer.parameters():
+            torch.nn.init.normal_(parameter)
         result = layer(x)
         (result**2).sum().backward()
         results.append([result.detach(), x.grad, layer.weight.grad, layer.bias.grad])

@@ -1,0 +1,81 @@
+"""A real browser, where there is one: `bash scripts/check_pages.sh` sees to it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+SCHEMES = ("light", "dark")
+DESKTOP, PHONE = (1280, 900), (360, 780)
+
+
+class Opened(NamedTuple):
+    """A page in a tab. said: what it wrote to the console. requested: what it asked for."""
+
+    tab: Any
+    said: list[str]
+    requested: list[str]
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    if executable is None:
+        pytest.skip("there is no chromium")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens a file in a tab of its own; at the end no tab may have complained, nor asked for
+    anything but its file."""
+    tabs: list[tuple[Opened, str]] = []
+
+    def open_page(
+        path: Path, size: tuple[int, int] = DESKTOP, scheme: str = "light", at: str = ""
+    ) -> Opened:
+        width, height = size
+        tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        opened = Opened(tab, [], [])
+        tab.on("console", lambda message: opened.said.append(message.text))
+        tab.on("pageerror", lambda error: opened.said.append(str(error)))
+        tab.on("request", lambda request: opened.requested.append(request.url))
+        tab.goto(path.as_uri() + at)
+        tabs.append((opened, path.as_uri()))
+        return opened
+
+    yield open_page
+    for opened, address in tabs:
+        opened.tab.close()
+        assert opened.said == []
+        assert [url for url in opened.requested if not url.startswith("data:")] == [address]
+
+
+def serious_findings(tab: Any) -> list[str]:
+    """axe-core's, of serious and critical impact."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    # All that can be unfolded is looked at too.
+    tab.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    found = axe.Axe().run(tab).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+def is_wider_than_the_screen(tab: Any) -> bool:
+    """Whether it has to be scrolled sideways."""
+    return bool(tab.evaluate("document.documentElement.scrollWidth > innerWidth"))

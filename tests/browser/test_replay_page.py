@@ -1,0 +1,291 @@
+"""The replay as a user sees it: in a browser, by slider, keys and clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.browser.conftest import (
+    DESKTOP,
+    PHONE,
+    SCHEMES,
+    Open,
+    Opened,
+    is_wider_than_the_screen,
+    serious_findings,
+)
+from tests.workflow_rl.cage2.test_recording import save_run
+from workflow_rl.cage2.cage2_env import Cage2Env
+from workflow_rl.cage2.cyborg_network import cyborg_network
+from workflow_rl.cage2.evaluation import cell_spec, load_policy
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cli import main
+
+EPISODES = range(10)
+SHOWN = """() => {
+  const fields = Object.fromEntries([...document.querySelectorAll("[data-field]")]
+    .map((one) => [one.dataset.field, one.textContent]));
+  const hosts = Object.fromEntries([...document.querySelectorAll(".truth tbody tr")]
+    .map((row) => [row.dataset.host, [...row.querySelectorAll("td")].map((one) => one.textContent)]));
+  const cards = Object.fromEntries([...document.querySelectorAll(".host")].map((card) =>
+    [card.dataset.host, [".red", ".saw", ".decoys"].map((part) => card.querySelector(part).textContent)]));
+  const options = [...document.querySelectorAll(".options li")].map((one) =>
+    [...one.querySelectorAll("span:not(.bar)")].map((span) => span.textContent));
+  return {...fields, hosts, cards, options, now: document.getElementById("now").textContent};
+}"""
+SUCCESS = {"TRUE": "succeeded", "FALSE": "failed", "UNKNOWN": ""}
+DOES = {
+    "DiscoverRemoteSystems": "sweeps",
+    "DiscoverNetworkServices": "scans",
+    "ExploitRemoteService": "exploits",
+    "PrivilegeEscalate": "escalates on",
+    "Impact": "impacts",
+    "Sleep": "sleeps",
+}
+
+
+def write(page: Path, *arguments: str | Path) -> Path:
+    result = CliRunner().invoke(main, ["replay", *map(str, arguments), "--output", str(page)])
+    assert result.exit_code == 0, result.output
+    return page
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("replays")
+    save_run(folder / "agent.pt")
+    return {
+        "one": write(folder / "one.html", folder / "agent.pt"),
+        "two": write(folder / "two.html", folder / "agent.pt", "--against", "react-restore"),
+    }
+
+
+def number(value: float) -> str:
+    return f"{value:.1f}".replace("-", "−")  # noqa: RUF001 (the page's minus)
+
+
+def expected_hosts(env: Cage2Env, obs: Any) -> Iterator[tuple[str, list[Any], list[str]]]:
+    """Of every host, what is true in CybORG and what Blue saw, in the words of the page."""
+    network = cyborg_network(env)
+    stopped = 1043 not in [process[0] for process in network["Op_Server0: processes"]]
+    for host, bits in zip(HOSTS, obs.reshape(13, 4).tolist(), strict=True):
+        rights = [privileged for _, privileged in network[f"{host}: red sessions"]]
+        session = "privileged" if any(rights) else "user" if rights else ""
+        more = ", OT service stopped" if stopped and host == "Op_Server0" else ""
+        has = (session or "nothing") + ", files" * network[f"{host}: red files"] + more
+        ports = network[f"{host}: ports Red knows"]
+        known = "its address" if host in network["addresses Red knows"] else "nothing"
+        if ports is not None:
+            known = f"ports {', '.join(map(str, ports))}"
+        belief = {0: "clean", 1: "unknown", 2: "user", 3: "privileged"}[bits[2] + 2 * bits[3]]
+        seen = belief + {0: "", 1: ", scan", 3: ", exploit"}[bits[0] + 2 * bits[1]]
+        differs = belief != {"": "clean"}.get(session, session)
+        decoys = network[f"{host}: services"].keys() - {"OTService"}
+        names = sorted(name.removeprefix("Decoy") for name in decoys)
+        yield (
+            host,
+            [has, known, "≠\u00a0" * differs + seen, names],
+            [
+                f"Red: {session or 'no session'}{more}",
+                f"Blue saw: {seen}",
+            ],
+        )
+
+
+@pytest.mark.parametrize("episode", EPISODES)
+@pytest.mark.parametrize("red_agent", RED_AGENTS[:2])
+def test_the_page_equals_the_environment_step_for_step(
+    tmp_path: Path, open_page: Open, red_agent: str, episode: int
+) -> None:
+    """The episode that `evaluate` plays, on CybORG, beside what the keys bring up on the page.
+
+    In turns an agent with a network and those that reach what it seldom does.
+    """
+    blue: Any = [tmp_path / "agent.pt", "react-restore", "random", "sleep"][episode % 4]
+    save_run(tmp_path / "agent.pt")
+    given = ["--red-agent", red_agent, "--seed", "3", "--episode", str(episode)]
+    page = write(tmp_path / "replay.html", blue, *given)
+    actor = load_policy(blue) if isinstance(blue, Path) else None
+    tab = open_page(page).tab
+    spec = cell_spec(3, 100, red_agent, episode)
+    env = Cage2Env(red_agent, 100, obs_dtype="uint8")
+    obs, info = env.reset(seed=spec.env_seed)
+    if actor is None:
+        from agents.scripted import make_scripted_agent
+
+        scripted = make_scripted_agent(blue)
+        scripted.reset(spec.action_seed)
+    else:
+        actor.reset(spec.action_seed)
+    total, truncated, step = 0.0, False, 0
+    assert tab.evaluate(SHOWN)["now"] == "Step 0 of 100"
+    while not truncated:
+        action = int(actor.act(obs[None])[0][0]) if actor else scripted.act(obs, info)
+        obs, reward, _, truncated, info = env.step(action)
+        total, step = total + reward, step + 1
+        told = env.describe()
+        tab.keyboard.press("ArrowRight")
+        shown = tab.evaluate(SHOWN)
+        assert shown["now"] == f"Step {step} of 100"
+        assert shown["blue"] == told["blue_action"]
+        assert shown["blue-success"] == SUCCESS[told["blue_success"]]
+        name, _, where = told["red_action"].partition(" ")
+        target = "" if not where else f" {_place(env, where)}"
+        assert shown["red"] == DOES[name] + target
+        assert shown["red-success"] == SUCCESS[told["red_success"]]
+        caught = ", ".join(told["suspicious_hosts"])
+        assert shown["caught"] == (f"a process on {caught}" if caught else "no process")
+        assert (shown["reward"], shown["return"]) == (number(reward), number(total))
+        for host, row, card in expected_hosts(env, obs):
+            *facts, decoys = shown["hosts"][host]
+            names = [] if decoys == "none" else decoys.split(", ")
+            # Some can be set up twice; CybORG lists their service once.
+            assert [*facts, sorted(set(names))] == row, (step, host)
+            n = f"{len(names)} decoy{'s' * (len(names) > 1)}" if names else ""
+            assert shown["cards"][host] == [*card, n], (step, host)
+        if actor is not None:
+            assert shown["options"][0][0] == f"{ACTION_NAMES[action]} (chosen)"
+
+
+def _place(env: Cage2Env, where: str) -> str:
+    """The host or the subnet of an address, if it is one."""
+    network = cyborg_network(env)
+    subnets = {cidr: name for name, cidr in network["subnets"].items()}
+    addresses = {network[f"{host}: address"]: host for host in HOSTS}
+    return subnets.get(where) or addresses.get(where) or where
+
+
+def now(opened: Opened) -> int:
+    """The step that is shown, everywhere the same."""
+    tab = opened.tab
+    step = int(tab.input_value("#slider"))
+    assert tab.text_content("#now") == f"Step {step} of 100"
+    marked = tab.evaluate(
+        "[...document.querySelectorAll('tr[aria-current]')].map((r) => r.rowIndex)"
+    )
+    n_sides = tab.locator(".side").count()
+    assert marked == ([step] * n_sides if step else [])
+    return step
+
+
+def test_keys_slider_and_buttons(pages: dict[str, Path], open_page: Open) -> None:
+    opened = open_page(pages["two"])
+    tab = opened.tab
+    for key, step in [("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 100)]:
+        tab.keyboard.press(key)
+        assert now(opened) == step
+    for key, step in [("ArrowRight", 100), ("Home", 0), ("ArrowLeft", 0)]:
+        tab.keyboard.press(key)
+        assert now(opened) == step
+    tab.focus("#slider")
+    tab.keyboard.press("ArrowRight")
+    assert now(opened) == 1  # Once, not by the slider and the page.
+    tab.evaluate("""() => {
+      const slider = document.getElementById("slider");
+      slider.value = 57; slider.dispatchEvent(new Event("input"));
+    }""")
+    assert now(opened) == 57
+    for button, step in [("#back", 56), ("#forward", 57), ("#first", 0), ("#last", 100)]:
+        tab.click(button)
+        assert now(opened) == step
+    # Where keys have a meaning of their own, they keep it.
+    tab.focus("#speed")
+    tab.keyboard.press("Home")
+    assert now(opened) == 100
+
+
+def test_it_plays_and_pauses(pages: dict[str, Path], open_page: Open) -> None:
+    opened = open_page(pages["one"])
+    tab = opened.tab
+    tab.select_option("#speed", "15")
+    tab.locator("body").click(position={"x": 5, "y": 5})
+    tab.keyboard.press("Space")
+    assert tab.text_content("#play") == "Pause"
+    tab.wait_for_function("document.getElementById('slider').value > 4")
+    tab.keyboard.press("Space")
+    assert tab.text_content("#play") == "Play"
+    step = now(opened)
+    tab.wait_for_timeout(200)
+    assert now(opened) == step
+    tab.click("#last")
+    tab.click("#play")  # From the beginning again.
+    tab.wait_for_function("0 < document.getElementById('slider').value < 50")
+    tab.click("#play")
+    tab.focus("#play")
+    tab.keyboard.press("Space")  # The button's own: once.
+    assert tab.text_content("#play") == "Pause"
+    tab.keyboard.press("End")
+    assert tab.text_content("#play") == "Play"
+
+
+def test_the_costliest_moments_are_one_click_away(pages: dict[str, Path], open_page: Open) -> None:
+    opened = open_page(pages["two"])
+    tab = opened.tab
+    buttons, pins = tab.locator(".moments button"), tab.locator("#chart rect.pin")
+    assert buttons.count() == pins.count() == 6
+    for places in (buttons, pins):
+        for i in range(6):
+            wanted = int(places.nth(i).get_attribute("data-step"))
+            places.nth(i).click(force=True)
+            assert now(opened) == wanted
+    box = tab.locator("#chart").bounding_box()
+    tab.mouse.click(box["x"] + box["width"] - 14, box["y"] + box["height"] - 60)
+    assert now(opened) == 100
+    assert now(open_page(pages["two"], at="#step=41")) == 41
+
+
+def test_a_screen_reader_is_told_every_step(pages: dict[str, Path], open_page: Open) -> None:
+    tab = open_page(pages["one"]).tab
+    assert tab.get_attribute("#spoken", "aria-live") == "polite"
+    said = set()
+    for _ in range(5):
+        tab.keyboard.press("ArrowRight")
+        text = tab.text_content("#spoken")
+        shown = tab.evaluate(SHOWN)
+        assert f"Blue: {shown['blue']}" in text
+        assert f"Reward {shown['reward']}, return {shown['return']}." in text
+        said.add(text)
+    assert len(said) == 5
+    names = tab.evaluate(
+        "[...document.querySelectorAll('button')].map((b) => b.ariaLabel || b.textContent.trim())"
+    )
+    assert all(names)
+    # All that the chart shows is a table too.
+    tab.click("summary")
+    rows = tab.locator(".log tbody tr")
+    assert rows.count() == 100
+    tab.click(".log tbody tr:nth-child(3) button")
+    assert rows.nth(2).get_attribute("aria-current") == "step"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_accessible_and_never_wider_than_the_screen(
+    pages: dict[str, Path], open_page: Open, name: str, size: tuple[int, int], scheme: str
+) -> None:
+    tab = open_page(pages[name], size, scheme, "#step=40").tab
+    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (np.mean([int(x) for x in ground[4:-1].split(",")]) > 128) == (scheme == "light")
+    for step in (0, 40, 100):
+        tab.evaluate(f"location.hash = 'step={step}'")
+        tab.wait_for_function(f"document.getElementById('slider').value == {step}")
+        assert not is_wider_than_the_screen(tab)
+    assert serious_findings(tab) == []
+
+
+def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open) -> None:
+    """Of the chart, whose labels are placed by hand."""
+    for size in (DESKTOP, PHONE):
+        tab = open_page(pages["two"], size).tab
+        overlapping = tab.evaluate("""() => {
+          const boxes = [...document.querySelectorAll("#chart text")].map((one) => one.getBoundingClientRect());
+          const meet = (a, b) => a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom;
+          return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length;
+        }""")
+        assert overlapping == 0

@@ -1,4 +1,4 @@
-.PHONY: setup test lint bench long soak parity transfer mutants processors clients
+.PHONY: setup test pages lint bench long soak parity transfer mutants processors clients
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -34,6 +34,9 @@ transfer: setup
 
 processors: setup
 	.venv/bin/python scripts/check_processors.py
+
+pages:
+	bash scripts/check_pages.sh
 
 clients: setup
 	.venv/bin/python scripts/check_clients.py

@@ -51,26 +51,31 @@ class Linear(nn.Linear):
 
 
 def mlp(
-    sizes: Sequence[int], activation: str, output_gain: float, generator: torch.Generator
+    sizes: Sequence[int], activation: str, output_gain: float, generator: torch.Generator | None
 ) -> nn.Sequential:
     """Linear layers of the given sizes with the activation between them.
 
     Orthogonal weights (gain sqrt(2), `output_gain` for the last layer) and zero biases, the
-    initialisation found best for PPO by Andrychowicz et al. 2021, section 3.2.
+    initialisation found best for PPO by Andrychowicz et al. 2021, section 3.2. Without a generator,
+    uninitialised: to load weights into.
     """
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(sizes):
         is_last = len(layers) // 2 == len(sizes) - 2
         linear = Linear(n_in, n_out)
-        gain = output_gain if is_last else 2**0.5
-        nn.init.orthogonal_(linear.weight, gain, generator=generator)
-        nn.init.zeros_(linear.bias)
+        if generator is not None:
+            gain = output_gain if is_last else 2**0.5
+            nn.init.orthogonal_(linear.weight, gain, generator=generator)
+            nn.init.zeros_(linear.bias)
         layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
 
 
 class ActorCritic(nn.Module):
-    """What the distribution over actions takes from one MLP, the state's value from another."""
+    """What the distribution over actions takes from one MLP, the state's value from another.
+
+    seed: of the initial weights; None: they are loaded next.
+    """
 
     def __init__(
         self,
@@ -78,11 +83,11 @@ class ActorCritic(nn.Module):
         distribution: Distribution,
         hidden_sizes: Sequence[int],
         activation: str,
-        seed: int,
+        seed: int | None,
         log_std_init: float = 0.0,
     ) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
         self.activation = activation
         self.distribution = distribution
         n_outputs = distribution.n_outputs

@@ -142,6 +142,7 @@ NEEDED = {
     "compare-modes": ["--env", "no_such_module:Env", "--target-return", "1"],
     "parity": ["--checkpoint", "nowhere.pt", "--blue", "checkpoint"],
     "plot": ["nowhere"],
+    "report": ["nowhere"],
     "verify": ["nowhere"],
     "doctor": [],
 }

@@ -25,6 +25,7 @@ MODULES = {
     "compare-modes": "workflow_rl.measuring.compare_modes",
     "parity": "workflow_rl.cage2.parity",
     "plot": "workflow_rl.measuring.plotting",
+    "report": "workflow_rl.measuring.report",
 }
 
 

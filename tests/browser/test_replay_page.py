@@ -30,10 +30,11 @@ EPISODES = range(10)
 SHOWN = """() => {
   const fields = Object.fromEntries([...document.querySelectorAll("[data-field]")]
     .map((one) => [one.dataset.field, one.textContent]));
+  const texts = (of, parts) => [...of.querySelectorAll(parts)].map((one) => one.textContent);
   const hosts = Object.fromEntries([...document.querySelectorAll(".truth tbody tr")]
-    .map((row) => [row.dataset.host, [...row.querySelectorAll("td")].map((one) => one.textContent)]));
-  const cards = Object.fromEntries([...document.querySelectorAll(".host")].map((card) =>
-    [card.dataset.host, [".red", ".saw", ".decoys"].map((part) => card.querySelector(part).textContent)]));
+    .map((row) => [row.dataset.host, texts(row, "td")]));
+  const cards = Object.fromEntries([...document.querySelectorAll(".host")]
+    .map((card) => [card.dataset.host, [...texts(card, ".red, .saw"), ...texts(card, ".decoys")]]));
   const options = [...document.querySelectorAll(".options li")].map((one) =>
     [...one.querySelectorAll("span:not(.bar)")].map((span) => span.textContent));
   return {...fields, hosts, cards, options, now: document.getElementById("now").textContent};
@@ -284,7 +285,8 @@ def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open) -> Non
     for size in (DESKTOP, PHONE):
         tab = open_page(pages["two"], size).tab
         overlapping = tab.evaluate("""() => {
-          const boxes = [...document.querySelectorAll("#chart text")].map((one) => one.getBoundingClientRect());
+          const texts = [...document.querySelectorAll("#chart text")];
+          const boxes = texts.map((one) => one.getBoundingClientRect());
           const meet = (a, b) => a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom;
           return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length;
         }""")

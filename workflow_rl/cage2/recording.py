@@ -6,11 +6,12 @@ there. Imports torch only for checkpoints, which need it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ from workflow_rl.cage2.scenario2 import (
     SUCCESSES,
 )
 from workflow_rl.collection.environment import Environment
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.parity import LockStep
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
@@ -321,34 +325,45 @@ def record_episode(
 
 
 def _network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
-    from workflow_rl.cage2.compiled.tables import SUBNETS
+    from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
+    from workflow_rl.cage2.compiled.tables import RED_HOST, SUBNETS
 
+    files, addresses = int(state["has_malware"]), int(state["known_addresses"])
+    scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
+    hosts = []
+    for host, bits in enumerate(obs.reshape(len(HOSTS), 4).tolist()):
+        rights, decoys = list[bool](), list[str]()
+        if processes[host] or host == RED_HOST:
+            rights = [is_privileged for _, is_privileged in red_sessions(state, host)]
+            decoys = decoys_on(state, host)
+        ports = known_ports(state, host) if scanned >> host & 1 else None
+        hosts.append(
+            _host_state(
+                "privileged" if any(rights) else "user" if rights else "none",
+                _known(ports, addresses >> host & 1),
+                tuple(ports or ()),
+                bool(files >> host & 1),
+                tuple(name.removeprefix("Decoy") for name in decoys),
+                ACTIVITIES[bits[0], bits[1]],
+                BELIEFS[bits[2], bits[3]],
+            )
+        )
     return NetworkState(
-        tuple(_host(state, host, obs[4 * host : 4 * host + 4]) for host in range(len(HOSTS))),
+        tuple(hosts),
         tuple(name for i, name in enumerate(SUBNETS) if state["known_subnets"] >> i & 1),
         bool(state["ot_running"]),
         bool(state["knows_ot_service"]),
     )
 
 
-def _host(state: Any, host: int, bits: NDArray[np.uint8]) -> HostState:
-    from workflow_rl.cage2.compiled.network import decoys_on, known_ports, red_sessions
+def _known(ports: list[int] | None, address: int) -> str:
+    if ports is not None:
+        return "ports"
+    return "address" if address else "nothing"
 
-    sessions, ports = red_sessions(state, host), known_ports(state, host)
-    red = "none"
-    if sessions:
-        red = "privileged" if any(privileged for _, privileged in sessions) else "user"
-    known = "address" if state["known_addresses"] >> host & 1 else "nothing"
-    scanned, exploited, low, high = bits.tolist()
-    return HostState(
-        red,
-        known if ports is None else "ports",
-        tuple(ports or ()),
-        bool(state["has_malware"] >> host & 1),
-        tuple(name.removeprefix("Decoy") for name in decoys_on(state, host)),
-        ACTIVITIES[scanned, exploited],
-        BELIEFS[low, high],
-    )
+
+# Most hosts are most of the time as some host was before.
+_host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
 def _costs(state: Any, blue_action: str) -> dict[str, float]:
@@ -402,16 +417,16 @@ class _Recorded:
         return next(self._left)
 
 
-def compare_with_cyborg(recording: Recording) -> Comparison:
+def compare_with_cyborg(recording: Recording, networks: bool = True) -> Comparison:
     """Play the episode in CybORG too, if it is installed, and compare every step: observation,
-    reward, actions, successes, and the networks."""
-    from workflow_rl.cage2.parity import LockStep
+    reward, actions, successes, and the networks, which takes most of the time."""
     from workflow_rl.cage2.simulator_version import simulator_version
 
     try:
-        lock_step = LockStep("cyborg", recording.max_steps, networks=True)
+        lock_step = _lock_step(recording.max_steps)
     except ImportError as error:
         return Comparison(None, f"Not held against CybORG, which is not installed ({error}).")
+    lock_step.networks = networks
     red_agent = recording.red_agent
     assert red_agent in RED_AGENTS
     spec = cell_spec(recording.seed, recording.max_steps, red_agent, recording.episode)
@@ -419,6 +434,12 @@ def compare_with_cyborg(recording: Recording) -> Comparison:
     version = simulator_version("cyborg")
     if difference is not None:
         return Comparison(False, f"Differs from {version} in step {difference.step}.")
-    return Comparison(
-        True, f"Every step was held against {version} and is the same, the networks included."
-    )
+    what = "the networks included" if networks else "in observation, reward, actions and successes"
+    return Comparison(True, f"Every step was held against {version} and is the same, {what}.")
+
+
+@functools.cache
+def _lock_step(max_steps: int) -> LockStep:
+    from workflow_rl.cage2.parity import LockStep
+
+    return LockStep("cyborg", max_steps)

@@ -48,6 +48,7 @@ def register_envs() -> None:
             choose_best="workflow_rl.cage2.selection:choose_best",
             exports={"cage2": "workflow_rl.cage2.submission.export:write_submission"},
             released={"champion": Path(__file__).parent / "released" / "champion.npz"},
+            report="workflow_rl.cage2.report:sections",
         )
     )
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import dataclasses
-import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from workflow_rl.cage2.recording import (
     record_episode,
 )
 from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
-from workflow_rl.measuring.pages import as_json, escaped, filled, source
+from workflow_rl.measuring.pages import as_json, escaped, filled, source, uncollected
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.training.options import PATH, SEED
 
@@ -51,9 +47,7 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[Comparison])
         title=escaped(f"{agents} against {first.red_agent}"),
         about=escaped(about),
         compared=escaped(" ".join(dict.fromkeys(one.text for one in compared))),
-        episodes=as_json(
-            {**_scenario(), "recordings": [dataclasses.asdict(one) for one in recordings]}
-        ),
+        episodes=as_json({**_scenario(), "recordings": recordings}),
         script=source(PAGES, "replay.js"),
     )
 
@@ -127,7 +121,7 @@ def replay(
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     require_writable(output, "--output")
-    with _uncollected():
+    with uncollected():
         blues = [_loaded(agent, which, stochastic, "AGENT")]
         if other is not None:
             blues.append(_loaded(other, None, stochastic, "--against"))
@@ -148,18 +142,6 @@ def replay(
     click.echo(f"replay: {output}")
     if any(one.is_same is False for one in compared):
         raise SystemExit(1)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    # The libraries make a million objects that stay. To walk through them again and again, and
-    # once more at exit, takes a third of the time of this command.
-    atexit.register(gc.freeze)
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _loaded(agent: Path, which: str | None, stochastic: bool, hint: str) -> Blue:

@@ -108,6 +108,7 @@ class Guest:
     which, "module:name".
     exports: functions that write an agent in a format of this environment's, "module:name", by the
     format's name. released: files of agents that come with the package, by name.
+    report: what a report adds about runs on it, "module:name" of `measuring.report.SectionsOf`.
     """
 
     env_id: str
@@ -124,6 +125,7 @@ class Guest:
     choose_best: str
     exports: Mapping[str, str]
     released: Mapping[str, Path]
+    report: str
 
 
 guests: dict[str, Guest] = {}

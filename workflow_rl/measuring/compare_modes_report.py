@@ -76,7 +76,7 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
     palette = colormaps["tab10" if len(runs) <= 10 else "tab20"]
     for index, (name, its_runs) in enumerate(runs.items()):
         for axes, column in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
-            x, returns = _on_one_axis(its_runs, column)
+            x, returns = on_one_axis(its_runs, column)
             if not len(x):
                 continue
             colour = palette(index % palette.N)
@@ -115,7 +115,7 @@ def _target_label(axes: Axes, target_return: float) -> None:
     )  # fmt: skip
 
 
-def _on_one_axis(runs: Sequence[Metrics], column: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def on_one_axis(runs: Sequence[Metrics], column: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Where all runs have a return: 400 values [X] of the column, and the returns there [run, X].
 
     X is 0 if there is no such place.

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from agents.distributions import FloatArray
 from agents.networks import NETWORKS, ActorCritic
-from agents.numpy_policy import Actor, NumpyPolicy, normalised_obs
+from agents.numpy_policy import Actor, NumpyPolicy, PolicyParameters
 from agents.policy_file import load_policy as load_policy_file
 from agents.ppo import saved_distribution
 from agents.running_statistics import ReturnScale, RunningMoments
@@ -46,10 +47,8 @@ def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolic
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
     """Its actor. Raises CheckpointError, naming `path`."""
     network, moments = _network_of(checkpoint, path)
-    parameters = network.policy_parameters()
-    if moments is not None:
-        mean, scale = moments.mean_and_scale()
-        parameters = parameters._replace(obs_mean=mean, obs_scale=scale)
+    mean, scale = _mean_and_scale(moments)
+    parameters = network.policy_parameters()._replace(obs_mean=mean, obs_scale=scale)
     return NumpyPolicy(parameters, int(checkpoint.agent["policy_version"]), greedy)
 
 
@@ -60,21 +59,28 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
     Raises CheckpointError, naming `path`.
     """
     network, moments = _network_of(checkpoint, path)
+    linears = [layer for layer in network.critic if isinstance(layer, torch.nn.Linear)]
+    parameters = PolicyParameters(
+        tuple(np.ascontiguousarray(linear.weight.detach().numpy().T) for linear in linears),
+        tuple(linear.bias.detach().numpy() for linear in linears),
+        network.activation,
+        None,
+        *_mean_and_scale(moments),
+    )
     ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
-    scale = ppo["reward_scale"]
+    unit = ppo["reward_scale"]
     if returns is not None:
         return_scale = ReturnScale(ppo["discount"])
         return_scale.load_state_dict(returns)
-        scale *= return_scale.factor
+        unit *= return_scale.factor
+    critic = NumpyPolicy(parameters)
+    return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
 
-    def values(obs: np.ndarray) -> np.ndarray:
-        if moments is not None:
-            obs = normalised_obs(obs, *moments.mean_and_scale())
-        with torch.no_grad():
-            value = network.critic(torch.from_numpy(obs.astype(np.float32)))
-        return value[:, 0].numpy().astype(np.float64) / scale
 
-    return values
+def _mean_and_scale(
+    moments: RunningMoments | None,
+) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
+    return (None, None) if moments is None else moments.mean_and_scale()
 
 
 def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, RunningMoments | None]:
@@ -88,7 +94,7 @@ def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, Runnin
             saved_distribution(checkpoint.agent),
             ppo["hidden_sizes"],
             ppo["activation"],
-            seed=0,
+            seed=None,
         )
         network.load_state_dict(weights)
         if "obs_moments" not in checkpoint.agent:

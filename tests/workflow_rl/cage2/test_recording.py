@@ -11,7 +11,7 @@ import torch
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import PPOAgent
 from agents.ppo_config import PPOConfig
-from workflow_rl.cage2 import parity
+from workflow_rl.cage2 import parity, recording
 from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.environment import Cage2
@@ -231,6 +231,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
     monkeypatch.setattr(parity.LockStep, "__init__", missing)
+    recording._lock_step.cache_clear()
     assert compare_with_cyborg(one).is_same is None
 
 

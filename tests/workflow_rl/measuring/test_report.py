@@ -1,0 +1,215 @@
+"""The command `report` on any environment's runs: what it says, and that it says what it lacks."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.html_pages import assert_valid
+from workflow_rl.cli import main
+from workflow_rl.measuring.report import distinct_names, groups_of, read_run
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.run_dir import METRICS
+
+UPDATES = 20
+
+
+def make_run(
+    path: Path, finished: bool = True, rows: dict[str, float] | None = None, **config: Any
+) -> Path:
+    """The folder of a run of UPDATES updates of 10 episodes, whose return rises from -400."""
+    settings: dict[str, Any] = {"n_envs": 4, "env": "CartPole-v1", "total_steps": 1000, **config}
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(TrainConfig("async", **settings).to_dict()))
+    with (path / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, METRICS, restval=0)
+        writer.writeheader()
+        for n in range(1, UPDATES + 1):
+            row = {
+                **{"update": n, "episodes": 10 * n, "env_steps": 100 * n, "wall_seconds": 2.0 * n},
+                **{"update_seconds": 0.5, "learner_idle_seconds": 1.0, "collect_seconds": 1.25},
+                **{"return_mean": -400 / n - settings.get("seed", 0), "eval_return_mean": math.nan},
+                **{"worker_utilisation_run": 0.625, **(rows or {})},
+            }
+            writer.writerow(row)
+    if finished:
+        summary = {"wall_seconds": 2.0 * UPDATES, "best_score": -1.5, "skipped_episodes": [7]}
+        (path / "summary.json").write_text(json.dumps(summary))
+    return path
+
+
+def report(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def page_of(tmp_path: Path, *arguments: str | Path) -> str:
+    result = report(*arguments, "--output", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "report.html").read_text()
+    assert_valid(text)
+    return text
+
+
+def section(text: str, title: str) -> str:
+    """Its text alone, with single spaces."""
+    (body,) = re.findall(rf"<h2[^>]*>{title}</h2>(.*?)</section>", text, re.DOTALL)
+    words = re.sub(r"<script.*?</script>|<[^>]+>", " ", body, flags=re.DOTALL)
+    return " ".join(words.split())
+
+
+def values(array: Any) -> Any:
+    """Of an array as Plotly writes it."""
+    return np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
+
+
+def figures(text: str) -> list[go.Figure]:
+    """Every chart, which Plotly itself takes."""
+    found = re.findall(r'<script type="application/json">(.*?)</script>', text)
+    return [go.Figure(json.loads(one)) for one in found]
+
+
+def test_a_run_is_told_whole(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "run"))
+    runs = section(text, "Runs")
+    assert "run CartPole-v1 async 0 20 200 2,000 40.0" in runs
+    recent = sum(-400 / n for n in range(11, 21)) / 10
+    assert f"−{-recent:.1f} −1.5 finished" in runs  # noqa: RUF001
+    assert "run 40.0 10.0 20.0 10.0 25.0" in section(text, "How time was spent")
+    assert "62.5%" in section(text, "How time was spent")
+    assert "run 0 1 (7) 0 none" in section(text, "Faults")
+    assert "ppo.discount" in section(text, "Settings")
+    assert "not scored yet" in section(text, "Scores")
+    curves = figures(text)[:3]
+    for figure, last in zip(curves, (200, 2000, 40), strict=True):
+        (line,) = figure.data
+        assert values(line.x)[-1] == last
+        assert values(line.customdata)[-1] == pytest.approx(recent)
+    assert not (tmp_path / "report_files").exists()
+
+
+def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"slow-{seed}", seed=seed) for seed in range(3)]
+    runs.append(make_run(tmp_path / "other", ppo={"discount": 0.5}))
+    text = page_of(tmp_path, *runs)
+    assert "slow (3 seeds)" in text
+    low, high, median, other = figures(text)[0].data
+    assert other.name == "other"
+    assert values(median.customdata)[-1] - values(other.customdata)[-1] == pytest.approx(
+        -1
+    )  # Of seed 1.
+    assert values(low.y)[-1] < values(median.y)[-1] < values(high.y)[-1]
+    differ = section(text, "Settings that differ").split("Settings that are the same")[0]
+    assert "ppo.discount 0.99 0.99 0.99 0.5" in differ
+    assert "seed 0 1 2 0" in differ
+    assert "n_envs" not in differ
+
+
+def test_names_and_groups(tmp_path: Path) -> None:
+    paths = [make_run(tmp_path / one / "run", seed=n) for n, one in enumerate(("a", "b"))]
+    named = distinct_names([read_run(path) for path in paths])
+    assert [run.name for run in named] == ["a/run", "b/run"]
+    assert list(groups_of(named)) == ["a/run (2 seeds)"]
+    text = page_of(tmp_path, *paths, paths[0])  # Once is enough.
+    assert "2 runs" in text
+
+
+def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "one", rows={"eval_return_mean": 3.25})
+    two = make_run(tmp_path / "two")
+    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    (one / "evaluation.json").write_text(json.dumps(evaluation))
+    text = page_of(tmp_path, one, two)
+    scores = section(text, "Scores")
+    assert "one 9.00 ± – 9.00 9.00 1 greedy" in scores  # noqa: RUF001
+    assert "two not scored yet" in scores
+    assert "one 20 3.25" in section(text, "Learning curves")
+
+
+def test_a_run_that_stopped_and_its_faults(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", finished=False, rows={"workers_restarted": 1})
+    (run / "diverged.npz").touch()
+    text = page_of(tmp_path, run)
+    faults = section(text, "Faults")
+    assert "run 20 (updates 1, 2, 3" in faults
+    assert "not finished: 20 updates" in faults
+    assert "diverged.npz" in faults
+    assert "not finished" in section(text, "Runs")
+
+
+def test_each_worker_from_a_trace(tmp_path: Path) -> None:
+    events = [
+        {"ph": "M", "name": "thread_name", "tid": n, "args": {"name": name}}
+        for n, name in enumerate(("learner", "collector", "worker-0"))
+    ]
+    for tid, name, start, seconds in [
+        (0, "learning", 0.0, 1.0),
+        (0, "waiting", 1.0, 3.0),
+        (2, "stepping", 0.0, 3.0),
+        (2, "waiting", 3.0, 1.0),
+    ]:
+        span = {"ph": "X", "name": name, "tid": tid, "ts": start * 1e6, "dur": seconds * 1e6}
+        events.append(span)
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": events, "otherData": {"mode": "async"}}))
+    text = page_of(tmp_path, make_run(tmp_path / "run"), "--trace", trace)
+    told = section(text, "How time was spent")
+    assert "Process stepping waiting learning" in told
+    assert "worker-0 75.0% 25.0% 0.0%" in told
+    assert "learner 0.0% 75.0% 25.0%" in told
+    assert "collector" not in told
+    assert "trace.json" in told
+
+
+def test_no_path_of_the_machine_is_on_the_page(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "run"))
+    assert str(tmp_path) not in text
+
+
+def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "<i>&'\"</b>"))
+    assert "<i>" not in text.split("</script>")[1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "config.json").unlink(), "is not a run folder"),
+        (lambda run: (run / "metrics.csv").write_text("update\n"), "metrics.csv cannot be read"),
+        (
+            lambda run: (run / "metrics.csv").write_text(",".join(METRICS) + "\n"),
+            "nothing to report yet",
+        ),
+        (lambda run: (run / "evaluation.json").write_text("[]"), "evaluation.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, damage: Any, message: str) -> None:
+    run = make_run(tmp_path / "run")
+    damage(run)
+    output = tmp_path / "report.html"
+    output.write_text("before")
+    result = report(run, "--output", output)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert output.read_text() == "before"
+
+
+def test_a_trace_that_is_none_and_a_folder_in_the_way(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    result = report(run, "--trace", run / "config.json", "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "is not a trace" in result.output
+    (tmp_path / "report_files").touch()
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "report_files is no folder" in result.output
+    assert not (tmp_path / "report.html").exists()

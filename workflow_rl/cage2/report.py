@@ -1,0 +1,250 @@
+"""What a report says of runs on CAGE-2 alone: scores beside the leaderboard, what Blue does against
+each red agent, and replays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from agents.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.arguments import MIXTURES
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.evaluation import cell_spec, on_the_bits
+from workflow_rl.cage2.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
+from workflow_rl.cage2.recording import compare_with_cyborg, load_blue, record_episode
+from workflow_rl.cage2.replay import replay_page
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.selection import ATTACKERS
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.measuring.pages import escaped, folded, number, table
+from workflow_rl.measuring.report import Run, Section
+from workflow_rl.measuring.report_charts import chart, keys, means_figure, shares_figure
+from workflow_rl.output_files import write_text
+
+EPISODES = 100
+"""Of the best agent, against each red agent, of which the best, the median and the worst are
+shown."""
+EPISODES_ON_THE_WAY = 20
+MOST_ON_THE_WAY = 24
+"""Kept checkpoints that are played, of all runs."""
+STEPS = 100
+SEED = 0
+KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
+
+
+def sections(runs: Sequence[Run], further: Path) -> list[Section]:
+    """See `measuring.report.SectionsOf`."""
+    most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
+    played = {run.name: _played(run, most) for run in runs}
+    return [
+        _scores(runs),
+        _actions(runs, played),
+        _replays(runs, played, further),
+    ]
+
+
+# --- Scores --------------------------------------------------------------------------------------
+
+
+def _scores(runs: Sequence[Run]) -> Section:
+    cells = {run.name: _cells(run) for run in runs}
+    rows = []
+    for steps in HORIZONS:
+        for red_agent in RED_AGENTS:
+            row = [f"{steps} steps, {red_agent}"]
+            row += [cells[run.name].get((steps, red_agent), "–") for run in runs]  # noqa: RUF001
+            row += [number(score.cell(steps, red_agent), 2) for score in TOP_SCORES]
+            rows.append(row)
+    total, names, means, intervals = ["Total"], list[str](), list[float](), list[float]()
+    for run in runs:
+        evaluation = run.evaluation
+        if evaluation is None or not evaluation.get("official_protocol"):
+            total.append("not scored yet")
+            continue
+        interval = evaluation["total_interval_95"]
+        names.append(run.name)
+        means.append(evaluation["total"])
+        intervals.append(math.nan if interval is None else interval)
+        total.append(f"{number(means[-1], 2)} ± {number(intervals[-1], 2)}")
+    published = [score.name.replace("-\n", "-").replace("\n", " ") for score in TOP_SCORES]
+    rows.append(total + [number(score.total, 2) for score in TOP_SCORES])
+    heading = ["Mean return, 95%", *(escaped(run.name) for run in runs), *map(escaped, published)]
+    body = table(heading, rows, "Scores beside the leaderboard")
+    if names:
+        figure = means_figure(
+            [*names, *published],
+            [*means, *(score.total for score in TOP_SCORES)],
+            [*intervals, *[math.nan] * len(TOP_SCORES)],
+            "sum of the nine cells' mean returns, 95% interval",
+        )
+        label = "Totals beside the leaderboard; a table follows"
+        body = chart(figure, "Totals", label) + body
+    body += f'<p class="muted">{escaped(LEADERBOARD_NOTE)}</p>'
+    if len(names) < len(runs):
+        body += "<p>To score a run: <code>workflow-rl evaluate RUN</code>.</p>"
+    return Section("Scores beside the leaderboard", body)
+
+
+def _cells(run: Run) -> dict[tuple[int, str], str]:
+    return {
+        (cell["max_steps"], cell["red_agent"]): f"{number(cell['mean'], 2)} ± "
+        f"{number(math.nan if cell['interval_95'] is None else cell['interval_95'], 2)}"
+        for cell in (run.evaluation or {}).get("cells", ())
+    }
+
+
+# --- What Blue does ------------------------------------------------------------------------------
+
+
+class Played(NamedTuple):
+    """The greedy episodes of one checkpoint, by red agent. label: when it was saved."""
+
+    label: str
+    path: Path
+    trajectories: Mapping[str, Sequence[Trajectory]]
+
+    def uses(self, red_agent: str) -> Mapping[str, float]:
+        """How often an episode uses each action, by its name."""
+        trajectories = self.trajectories[red_agent]
+        actions = np.concatenate([one.action for one in trajectories])
+        counts = np.bincount(actions, minlength=len(ACTION_NAMES)) / len(trajectories)
+        return {ACTION_NAMES[i]: float(counts[i]) for i in np.flatnonzero(counts)}
+
+
+def _played(run: Run, most: int) -> list[Played]:
+    """Kept checkpoints in their order, at most so many, the last one, and the best; nothing of
+    agents that see what no evaluation shows."""
+    if run.config.get("observation") == "true-state":
+        return []
+    kept = sorted(run.path.glob("kept/*.pt"))
+    chosen = [kept[i] for i in np.linspace(0, len(kept) - 1, most).astype(int)] if kept else []
+    played: dict[str, Played] = {}
+    for path in (*dict.fromkeys(chosen), run.path / "checkpoint.pt", run.path / "best.pt"):
+        if path.exists():
+            one = _play_checkpoint(path, path.name == "best.pt")
+            played[one.label] = one
+    return list(played.values())
+
+
+def _play_checkpoint(path: Path, is_best: bool) -> Played:
+    from workflow_rl.training.checkpoint import load_checkpoint
+    from workflow_rl.training.saved_agent import policy_of, saved_environment
+
+    checkpoint = load_checkpoint(path)
+    environment = saved_environment(checkpoint, path)
+    actor = on_the_bits(policy_of(checkpoint, path, greedy=True), environment, path)
+    if is_best:
+        return Played("best", path, _episodes(actor, EPISODES))
+    label = f"{checkpoint.training.episodes:,}"
+    return Played(label, path, _episodes(actor, EPISODES_ON_THE_WAY))
+
+
+def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
+    """The first episodes of the evaluation's longest cells, in the compiled simulator."""
+    specs = [cell_spec(SEED, STEPS, red, k) for red in RED_AGENTS for k in range(n)]
+    envs = Cage2(max_steps=STEPS, simulator="compiled").make_envs(len(specs))
+    played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
+    by_number = sorted(played, key=lambda one: one.episode)
+    return {red: [one for one in by_number if one.variant == red] for red in RED_AGENTS}
+
+
+def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section:
+    body = (
+        '<p class="muted">Training does not record which actions were used: here the checkpoints '
+        f"that the run kept (--keep-every), its last and its best play {EPISODES_ON_THE_WAY} "
+        f"({EPISODES} the best) of the evaluation's {STEPS}-step episodes against each red agent, "
+        "greedily, in the compiled simulator.</p>" + keys(KINDS)
+    )
+    for run in runs:
+        of_run = played[run.name]
+        if not of_run:
+            body += f"<h3>{escaped(run.name)}</h3><p>No checkpoint that could be played.</p>"
+            continue
+        labels = [one.label for one in of_run]
+        charts = "".join(
+            chart(
+                shares_figure(labels, _shares(of_run, red), across=True),
+                f"Against {red}",
+                f"Share of each kind of action against {red}, by episodes trained; a table follows",
+            )
+            for red in RED_AGENTS
+        )
+        tables = "".join(_uses_table(of_run, red) for red in RED_AGENTS)
+        heading = f"<h3>{escaped(run.name)}, after so many episodes of training</h3>"
+        body += f'{heading}<div class="charts">{charts}</div>'
+        body += folded(f"Every action of {run.name}", tables)
+    return Section("What Blue does", body)
+
+
+def _shares(played: Sequence[Played], red_agent: str) -> dict[str, list[float]]:
+    return {
+        kind: [
+            sum(n for name, n in one.uses(red_agent).items() if name.startswith(kind)) / STEPS
+            for one in played
+        ]
+        for kind in KINDS
+    }
+
+
+def _uses_table(played: Sequence[Played], red_agent: str) -> str:
+    uses = [one.uses(red_agent) for one in played]
+    names = dict.fromkeys(name for one in uses for name in one)
+    most = sorted(names, key=lambda name: -uses[-1].get(name, 0.0))
+    rows = [[escaped(name), *(number(one.get(name, 0.0), 2) for one in uses)] for name in most]
+    label = f"Uses in an episode against {red_agent}"
+    return f"<h4>{label}</h4>" + table(
+        ("Action", *(one.label for one in played)), rows, label, "tall"
+    )
+
+
+# --- Replays -------------------------------------------------------------------------------------
+
+
+def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path) -> Section:
+    rows = []
+    for run in runs:
+        if not played[run.name]:
+            continue
+        best = played[run.name][-1]
+        blue = load_blue(best.path)
+        blue.name = run.name
+        for red_agent in _attackers(run):
+            row = [f"{escaped(run.name)}, {red_agent}"]
+            for which, episode in _notable(best.trajectories[red_agent]).items():
+                name = f"{run.name.replace('/', '-')}-{red_agent}-{which}.html"
+                one = record_episode(blue, red_agent, STEPS, SEED, episode)
+                further.mkdir(exist_ok=True)
+                write_text(
+                    further / name, replay_page([one], [compare_with_cyborg(one, networks=False)])
+                )
+                link = quote(f"{further.name}/{name}")
+                text = f"{number(one.episode_return)} (episode {episode})"
+                row.append(f'<a href="{link}">{text}</a>')
+            rows.append(row)
+    if not rows:
+        return Section("Replays", "<p>No checkpoint that could be played.</p>")
+    about = (
+        f"<p class=\"muted\">Of the best agent's first {EPISODES} episodes in the evaluation's "
+        f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
+    )
+    return Section(
+        "Replays", about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
+    )
+
+
+def _attackers(run: Run) -> list[str]:
+    """That it was trained against; both, if none."""
+    trained = MIXTURES.get(run.config["red_agent"], (run.config["red_agent"],))
+    return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
+
+
+def _notable(trajectories: Sequence[Trajectory]) -> dict[str, int]:
+    """The numbers of the best, the median and the worst episode."""
+    order = sorted(range(len(trajectories)), key=lambda k: -trajectories[k].episode_return)
+    return {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}

@@ -24,4 +24,6 @@ workflow-rl --help
 workflow-rl train-async --n-envs 2 --max-steps 5 --total-episodes 48 --quiet --run-dir run
 workflow-rl evaluate run --episodes 2 --quiet
 workflow-rl evaluate champion --episodes 2 --quiet
+workflow-rl replay champion --against run
+workflow-rl report run
 python -c 'import importlib.util; assert importlib.util.find_spec("agents") is None'

@@ -30,6 +30,7 @@ workflow-rl evaluate run --episodes 2 --quiet
 workflow-rl export run --format torchscript --output agent.pt
 workflow-rl train-sync --env CartPole-v1 --total-steps 3000 --quiet --run-dir cart-pole
 workflow-rl plot run cart-pole
+workflow-rl report run cart-pole
 python - <<'END'
 import gymnasium
 

@@ -59,6 +59,7 @@ def test_one_package_is_installed(wheel: Path) -> None:
         assert "workflow_rl/requirements.txt" in names
         assert "workflow_rl/cage2/released/champion.npz" in names
         assert "workflow_rl/cage2/pages/replay.html" in names
+        assert "workflow_rl/measuring/pages/style.css" in names
         for name in names:
             if name.endswith(".py"):
                 imported = imports_of(archive.read(name).decode())

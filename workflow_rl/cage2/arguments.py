@@ -88,10 +88,16 @@ def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
     return gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
 
 
+NO_PICTURES = (
+    "the environment draws no pictures: describe() tells the last step in words, and "
+    "`workflow-rl replay` writes an episode as a page to watch"
+)
+
+
 def check_render_mode(render_mode: Any) -> None:
     """None: there are no pictures. Raises TypeError, as an env that knows of none does."""
     if render_mode is not None:
-        raise TypeError(f"render_mode={render_mode!r}: the environment draws no pictures")
+        raise TypeError(f"render_mode={render_mode!r}: {NO_PICTURES}")
 
 
 class TellsItsLength:

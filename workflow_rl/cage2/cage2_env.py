@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex
 
 import gymnasium
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.action_sets import after_actions, masks_of
 from workflow_rl.cage2.arguments import (
     DEFAULT_STEPS,
+    NO_PICTURES,
     TellsItsLength,
     check_options,
     check_red_agent,
@@ -176,6 +177,10 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             "suspicious_hosts": simulator.suspicious_hosts,
         }
         return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
+
+    def render(self) -> NoReturn:
+        """Raises NotImplementedError, which says what there is instead."""
+        raise NotImplementedError(NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
         """The last step in CybORG's words: who attacks, what both sides did and whether it

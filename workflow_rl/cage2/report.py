@@ -81,7 +81,7 @@ def _scores(runs: Sequence[Run]) -> Section:
             [*names, *published],
             [*means, *(score.total for score in TOP_SCORES)],
             [*intervals, *[math.nan] * len(TOP_SCORES)],
-            "sum of the nine cells' mean returns, 95% interval",
+            "total, 95% interval",
         )
         label = "Totals beside the leaderboard; a table follows"
         body = chart(figure, "Totals", label) + body

@@ -87,10 +87,11 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
         return None
     try:
         evaluation = json.loads(read_text(file, 2**28))
-        if not isinstance(evaluation, dict):
-            raise ValueError("it is no object")
-        return evaluation
-    except (OSError, ValueError, RecursionError) as error:
+        for sample in evaluation.get("cells", [evaluation]):
+            if not {"mean", "interval_95", "returns"} <= sample.keys():
+                raise ValueError("it is not what evaluate writes")
+        return dict(evaluation)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{file} cannot be read: {error}") from None
 
 
@@ -290,7 +291,7 @@ def scores(runs: Sequence[Run]) -> Section:
 
 def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
     """Of the learner, of the workers, and of each worker where there is a trace."""
-    from workflow_rl.measuring.report_charts import chart, keys, shares_figure
+    from workflow_rl.measuring import report_charts as charts_of
 
     rows, parts = [], {"learning": list[float](), "waiting for episodes": [], "the rest": []}
     busy = []
@@ -299,7 +300,7 @@ def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
         learning, waiting = run.total("update_seconds"), run.total("learner_idle_seconds")
         rest = max(0.0, wall - learning - waiting)
         for name, seconds in zip(parts, (learning, waiting, rest), strict=True):
-            parts[name].append(seconds / wall)
+            parts[name].append(seconds / max(wall, 1e-9))
         busy.append(run.last.get("worker_utilisation_run", math.nan))
         collecting = run.total("collect_seconds")
         rows.append(
@@ -311,20 +312,21 @@ def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
             ]
         )
     names = [run.name for run in runs]
-    shown = chart(
-        shares_figure(names, parts), "The learner's time", "The learner's time; a table follows"
-    )
     utilisation = {"busy": busy, "idle": [1 - one for one in busy]}
-    shown_workers = chart(
-        shares_figure(names, utilisation), "The workers' time", "The workers' time; a table follows"
-    )
+    charts = ""
+    for whose, shares, colours in (
+        ("The learner's time", parts, (charts_of.COLOURS[0], charts_of.GREY, charts_of.COLOURS[2])),
+        ("The workers' time", utilisation, (charts_of.COLOURS[0], charts_of.GREY)),
+    ):
+        figure = charts_of.shares_figure(names, shares, colours=colours)
+        drawn = charts_of.chart(figure, whose, f"{whose}; a table follows")
+        charts += f"<div>{charts_of.keys(list(shares), colours)}{drawn}</div>"
     heading = ("Run", "Seconds", "Learning", "Waiting", "The rest", "Collecting", "Workers", "Busy")
     body = (
         '<p class="muted">The rest is starting, saving and evaluating. Episodes are collected '
         "while the learner waits, and, where it overlaps, while it learns. Busy: stepping, acting "
         "or resetting.</p>"
-        f'<div class="charts"><div>{keys(list(parts))}{shown}</div>'
-        f"<div>{keys(list(utilisation))}{shown_workers}</div></div>"
+        f'<div class="charts">{charts}</div>'
     )
     body += table(heading, rows, "Seconds")
     for trace in traces:

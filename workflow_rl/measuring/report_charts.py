@@ -15,6 +15,9 @@ from workflow_rl.measuring.pages import escaped
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
 """Told apart by colour-blind readers too (after Okabe and Ito), on light ground and on dark."""
 
+GREY = "#9aa5b1"
+"""Of time in which nothing is done."""
+
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 LINEAR = 10.0
 """Up to where returns are drawn in proportion."""

@@ -317,3 +317,11 @@ def test_an_upstream_package_with_other_actions_is_refused(upstream: Path) -> No
     upstream.write_text(json.dumps(changed))
     with pytest.raises(RuntimeError, match=r"132 actions instead of CAGE-2's 145"):
         Cage2Env(simulator="cyborg-upstream")
+
+
+def test_it_says_that_it_has_no_pictures_and_what_there_is_instead() -> None:
+    env = Cage2Env()
+    with pytest.raises(NotImplementedError, match="workflow-rl replay"):
+        env.render()
+    with pytest.raises(TypeError, match=r"render_mode='ansi': .*workflow-rl replay"):
+        Cage2Env(render_mode="ansi")

@@ -69,7 +69,7 @@ def table(
     """A table that can be scrolled sideways. Its cells are HTML, the first of each row its name;
     columns of numbers are set as such."""
     rows = [[*row, *[""] * (len(heading) - len(row))] for row in rows]
-    numbers = [_is_of_numbers([row[i] for row in rows]) for i in range(len(heading))]
+    numbers = [i > 0 and _is_of_numbers([row[i] for row in rows]) for i in range(len(heading))]
     head = "".join(
         f'<th scope="col"{_NUMBER * is_number}>{cell}</th>'
         for cell, is_number in zip(heading, numbers, strict=True)

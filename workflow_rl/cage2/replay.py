@@ -145,9 +145,7 @@ def replay(
 
 
 def _loaded(agent: Path, which: str | None, stochastic: bool, hint: str) -> Blue:
-    from workflow_rl.training.checkpoint import CheckpointError
-
     try:
         return load_blue(agent, which, greedy=not stochastic)
-    except CheckpointError as error:
+    except ValueError as error:  # CheckpointError: importing it would import torch.
         raise click.BadParameter(str(error), param_hint=hint) from None

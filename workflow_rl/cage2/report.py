@@ -33,6 +33,8 @@ shown."""
 EPISODES_ON_THE_WAY = 20
 MOST_ON_THE_WAY = 24
 """Kept checkpoints that are played, of all runs."""
+MOST_IN_DETAIL = 4
+"""Runs of which there are replays against each red agent."""
 STEPS = 100
 SEED = 0
 KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
@@ -214,17 +216,20 @@ def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: P
         best = played[run.name][-1]
         blue = load_blue(best.path)
         blue.name = run.name
-        for red_agent in _attackers(run):
-            row = [f"{escaped(run.name)}, {red_agent}"]
-            for which, episode in _notable(best.trajectories[red_agent]).items():
+        attackers = _attackers(run)
+        # Of many runs, not of each red agent: a page takes a twentieth of a second.
+        together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
+        for red_agents in together:
+            row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
+            for which, (red_agent, episode) in _notable(best, red_agents).items():
                 name = f"{run.name.replace('/', '-')}-{red_agent}-{which}.html"
                 one = record_episode(blue, red_agent, STEPS, SEED, episode)
                 further.mkdir(exist_ok=True)
-                write_text(
-                    further / name, replay_page([one], [compare_with_cyborg(one, networks=False)])
-                )
+                compared = compare_with_cyborg(one, networks=False)
+                write_text(further / name, replay_page([one], [compared]))
                 link = quote(f"{further.name}/{name}")
-                text = f"{number(one.episode_return)} (episode {episode})"
+                whose = f"{red_agent}, " if len(red_agents) > 1 else ""
+                text = f"{number(one.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
     if not rows:
@@ -244,7 +249,12 @@ def _attackers(run: Run) -> list[str]:
     return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
 
 
-def _notable(trajectories: Sequence[Trajectory]) -> dict[str, int]:
-    """The numbers of the best, the median and the worst episode."""
-    order = sorted(range(len(trajectories)), key=lambda k: -trajectories[k].episode_return)
+def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Red agent and number of the best, the median and the worst episode."""
+    returns = {
+        (red_agent, episode): trajectory.episode_return
+        for red_agent in red_agents
+        for episode, trajectory in enumerate(played.trajectories[red_agent])
+    }
+    order = sorted(returns, key=lambda one: -returns[one])
     return {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}

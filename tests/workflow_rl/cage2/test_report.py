@@ -58,6 +58,26 @@ def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_pa
             assert "Every step was held against csle-cyborg" in page.read_text()
 
 
+def test_of_many_runs_there_are_three_replays_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "MOST_IN_DETAIL", 1)
+    runs = [cage2_run(tmp_path / name) for name in ("one", "two")]
+    text = page_of(tmp_path, *runs)
+    returns = [
+        value
+        for cell in evaluate_actor(
+            load_policy(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
+        ).cells
+        for value in cell.returns
+    ]
+    links = re.findall(r'<a href="report_files/one-[^"]+">([^ <]+) \((\w+), episode', text)
+    shown = [float(value.replace("−", "-").replace(",", "")) for value, _ in links]  # noqa: RUF001
+    expected = sorted(returns, reverse=True)
+    assert shown == pytest.approx([expected[0], expected[EPISODES], expected[-1]])
+    assert len(list((tmp_path / "report_files").iterdir())) == 6
+
+
 def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     run = cage2_run(tmp_path / "run")
     (run / "kept").mkdir()

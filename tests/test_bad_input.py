@@ -133,6 +133,8 @@ def assert_refused(arguments: list[str], *named: str) -> None:
 NEEDED = {
     "train-sync": [*TINY, "--dry-run"],
     "train-async": [*TINY, "--dry-run"],
+    "train-population": [*TINY, "--dry-run"],
+    "tune": [*TINY, "--trials", "1", "--dry-run"],
     "train-champion": ["--run-dir", "run"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
     "replay": ["sleep", "--max-steps", "2"],

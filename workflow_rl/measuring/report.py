@@ -461,6 +461,7 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     Example: report runs/mixed-0 runs/mixed-1 runs/mixed-2 --output mixed.html
     """
     from workflow_rl.training.checkpoint import CheckpointError
+    from workflow_rl.training.population_dir import run_folders
     from workflow_rl.training.run_dir import RunDirError
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
@@ -470,7 +471,8 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
         raise click.BadParameter(f"{further} is no folder", param_hint="--output")
     try:
         with uncollected():
-            read = distinct_names([read_run(path) for path in dict.fromkeys(runs)])
+            folders = [folder for path in dict.fromkeys(runs) for folder in run_folders(path)]
+            read = distinct_names([read_run(folder) for folder in folders])
             traces = [read_trace(path) for path in trace_paths]
             page = report_page(read, sections_of(read, traces, further))
     except (RunDirError, CheckpointError, TraceError) as error:

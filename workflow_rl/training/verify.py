@@ -41,9 +41,12 @@ def verify(run: Path, init_from: Path | None) -> None:
     """
     from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path, load_checkpoint
     from workflow_rl.training.machine import machine
+    from workflow_rl.training.population_dir import is_population
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     try:
+        if is_population(run):
+            raise CannotVerifyError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
         if record.init_from != (init_from is not None):

@@ -393,7 +393,9 @@ def test_what_a_population_cannot_do_is_one_line(arguments, message):
 def test_the_commands_end_to_end(tmp_path):
     """Train, be told so, resume what is finished with more, evaluate and plot the folder."""
     from workflow_rl.measuring.plotting import plot
+    from workflow_rl.measuring.report import report
     from workflow_rl.training.evaluation import evaluate
+    from workflow_rl.training.verify import verify
 
     path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke
@@ -421,6 +423,12 @@ def test_the_commands_end_to_end(tmp_path):
     assert invoke(evaluate, [str(path), "--episodes", "3", "--quiet"]).exit_code == 0
     result = invoke(plot, [str(path), "--output", str(tmp_path / "plot.png")])
     assert result.exit_code == 0, result.output
+    result = invoke(report, [str(path), "--output", str(tmp_path / "report.html")])
+    assert result.exit_code == 0, result.output
+    assert "policy-2" in (tmp_path / "report.html").read_text()
+    result = invoke(verify, [str(path)])
+    assert result.exit_code == 2
+    assert "policy-0" in result.output
     again = invoke(train_population, [*arguments, "--period", "1000"])
     assert again.exit_code == 2
     assert "not empty" in again.output

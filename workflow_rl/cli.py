@@ -7,6 +7,7 @@ import importlib
 import click
 
 from workflow_rl.training.options import ClearCommand
+from workflow_rl.training.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 MODULES = {
@@ -41,6 +42,16 @@ class LazyGroup(ClearCommand, click.Group):
         module = importlib.import_module(MODULES[cmd_name])
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click's, with what somebody may have meant."""
+        name = args[0]
+        if name not in MODULES and not name.startswith("-"):
+            meant = question(word_meant(name, MODULES))
+            raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup)

@@ -20,7 +20,8 @@ from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import require_writable
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig
-from workflow_rl.training.options import spelling
+from workflow_rl.training.options import given_options, spelling
+from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_plan import (
     ExchangeOf,
     checkpoint_to_begin_with,
@@ -102,7 +103,7 @@ def run_command(
             meetings=meetings,
         )
     except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+        raise click.BadParameter(error.message, param_hint=_typed(error, options)) from None
     except InvalidEnvironmentError as error:
         raise click.UsageError(f"--resume {run_path}: {error}") from None
     except (RunDirError, CheckpointError) as error:
@@ -141,6 +142,14 @@ def run_command(
         _report(run_path, summaries[0], chosen)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
+
+
+def _typed(error: ConfigError, options: dict[str, Any]) -> str:
+    """The option that was typed: a preset, where it is the preset that asks for what is wrong."""
+    name, preset = error.field_name, options["preset"]
+    if preset is not None and name in PRESETS[preset] and name not in given_options():
+        return f"--preset {preset} ({spelling(name)} {PRESETS[preset][name]})"
+    return spelling(name)
 
 
 def warn_if_results_vary(config: TrainConfig) -> None:

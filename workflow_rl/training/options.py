@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.collection.gymnasium_env import SETTINGS
 from workflow_rl.training.config import BATCHINGS, DEVICES, LARGEST, WHEN_FULL, TrainConfig
 from workflow_rl.training.presets import PRESETS
+from workflow_rl.training.suggestions import option_meant, question, word_meant
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -43,15 +45,32 @@ def one_line() -> Iterator[None]:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise  # It is the help.
+    except click.NoSuchOption as error:
+        options = [name for one in _parameters(error) for name in one.opts]
+        meant = question(option_meant(error.option_name, options))
+        typed = error.option_name.encode("unicode_escape").decode()
+        raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
     except click.UsageError as error:
-        message = error.format_message()
+        message = error.format_message() + _choice_meant(error)
         words = " ".join(message.split())
         clear = "".join(
             one if one.isprintable() else one.encode("unicode_escape").decode() for one in words
         )
-        if clear == message:
+        if clear == error.format_message():
             raise
         raise click.UsageError(clear, error.ctx) from None
+
+
+def _parameters(error: click.UsageError) -> list[click.Parameter]:
+    return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
+
+
+def _choice_meant(error: click.UsageError) -> str:
+    kind = getattr(getattr(error, "param", None), "type", None)
+    typed = re.match("'(.*)' is not one of", error.message)
+    if not isinstance(kind, click.Choice) or typed is None:
+        return ""
+    return question(word_meant(typed[1], [str(choice) for choice in kind.choices]))
 
 
 class ClearCommand(click.Command):

@@ -257,7 +257,8 @@ def draw(study: optuna.Study, path: Path) -> list[Path]:
     files = []
     for name in ("optimization_history", "param_importances", "slice", "intermediate_values"):
         with contextlib.suppress(ValueError, RuntimeError), warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # That these plots are experimental, and that their layout is tight.
+            warnings.simplefilter("ignore", UserWarning)
             getattr(plots, f"plot_{name}")(study)
             file = path / f"{name}.png"
             with replacing(file, "wb") as out:

@@ -258,7 +258,7 @@ def draw(study: optuna.Study, path: Path) -> list[Path]:
     for name in ("optimization_history", "param_importances", "slice", "intermediate_values"):
         with contextlib.suppress(ValueError, RuntimeError), warnings.catch_warnings():
             # That these plots are experimental, and that their layout is tight.
-            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore")
             getattr(plots, f"plot_{name}")(study)
             file = path / f"{name}.png"
             with replacing(file, "wb") as out:

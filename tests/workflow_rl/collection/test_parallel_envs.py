@@ -295,6 +295,27 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
     assert {t.policy_version for t in two.trajectories} == {5}
 
 
+def test_a_batch_is_returned_when_it_is_complete_whatever_follows(policy):
+    specs = [episode_spec(3, number, RED_AGENTS) for number in range(4)]
+    following = [episode_spec(4, number, RED_AGENTS) for number in range(3000)]
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncParallelEnv(pool)
+        assert len(collector.collect(policy, specs, lambda: (policy, following)).trajectories) == 4
+        assert collector._ahead is not None
+        assert len(collector._ahead.trajectories) < len(following)
+
+
+@pytest.mark.parametrize("collector_of", [AsyncParallelEnv, partial(ParallelEnv, n_envs=2)])
+def test_restarts_are_those_of_the_collection(collector_of, policy, specs):
+    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = collector_of(pool)
+        for n_killed in (1, 2, 0, 1):
+            for worker in pool._workers[:n_killed]:
+                worker.process.kill()
+                worker.process.join()
+            assert collector.collect(policy, specs).workers_restarted == n_killed
+
+
 def test_what_follows_is_dropped_if_something_else_does(policy, specs, expected, same_trajectories):
     with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         collector = AsyncParallelEnv(pool)

@@ -90,12 +90,9 @@ class Player:
         self,
         specs: Mapping[int, EpisodeSpec],
         actions: Mapping[int, Actions],
-        stepped: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Bring each env to where its actions, at least one, lead in its episode.
-
-        stepped: called after every step on the way.
-        """
+    ) -> Iterator[None]:
+        """Bring each env to where its actions, at least one, lead in its episode. Yields after
+        every step on the way."""
         envs = list(specs)
         obs = np.array(self._envs.reset(envs, list(specs.values())))
         returns = np.zeros(len(envs))
@@ -105,7 +102,7 @@ class Player:
             transitions = self._envs.step(going_on, np.stack([actions[env][t] for env in going_on]))
             obs[rows] = transitions.obs
             returns[rows] += transitions.reward
-            stepped()
+            yield
         for row, env in enumerate(envs):
             self._recorder.begin(
                 {env: specs[env]}, obs[row : row + 1], len(actions[env]), float(returns[row])

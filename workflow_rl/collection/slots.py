@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,12 +75,19 @@ def skip(slots: list[Slot], episode: int) -> None:
             slots[env] = slot.next if slot.episode == episode else slot
 
 
-def player_in(
-    envs: EnvBatch, slots: Sequence[Slot], stepped: Callable[[], None] = lambda: None
-) -> Player:
-    """A player of these envs, each where its slot says. stepped: see `Player.restore`."""
-    # By env: the episode that it is in already, or begins next.
-    ahead = list(slots)
+def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
+    """A player of these envs, each where its slot says."""
+    player, steps = brought_back(envs, slots)
+    for _ in steps:
+        pass
+    return player
+
+
+def brought_back(envs: EnvBatch, slots: Sequence[Slot]) -> tuple[Player, Iterator[None]]:
+    """A player of these envs, and the steps that are still to be taken, by whoever iterates over
+    them, until each is where its slot says."""
+    # By env: the episode that it begins next.
+    ahead = [slot if slot.actions is None else slot.next for slot in slots]
 
     def next_spec(env: int) -> EpisodeSpec | None:
         if env >= len(slots):
@@ -90,13 +97,7 @@ def player_in(
         return spec
 
     player = Player(envs, next_spec)
-    begun = {env: slot for env, slot in enumerate(slots) if slot.actions is not None}
-    if begun:
-        player.restore(
-            {env: slot.spec for env, slot in begun.items()},
-            {env: slot.actions for env, slot in begun.items() if slot.actions is not None},
-            stepped,
-        )
-    for env, slot in begun.items():
-        ahead[env] = slot.next
-    return player
+    actions = {env: slot.actions for env, slot in enumerate(slots) if slot.actions is not None}
+    if not actions:
+        return player, iter(())
+    return player, player.restore({env: slots[env].spec for env in actions}, actions)

@@ -112,6 +112,15 @@ class WorkerMarks:
         self._marks.clear()
         return marks
 
+    def along(self, answer: Any) -> Any:
+        """The message of an answer that is sent now: the marks go with it if they are due."""
+        return (answer, self.take()) if self.turn_to(_SENDING) >= self.due else answer
+
+    def last(self) -> tuple[None, bytes]:
+        """The message of the marks that are left, with no answer."""
+        self.add(Activity.IDLE)
+        return None, self.take()
+
 
 class TracedPipe:
     """Marks waiting and sending, and now and then sends the marks along: see `Trace.take_marks`."""
@@ -122,9 +131,7 @@ class TracedPipe:
 
     def send(self, answer: Any, /) -> None:
         """Send it, along with the marks if they are due."""
-        if self._marks.turn_to(_SENDING) >= self._marks.due:
-            answer = (answer, self._marks.take())
-        self._pipe.send(answer)
+        self._pipe.send(self._marks.along(answer))
 
     def recv(self) -> Any:
         """The next request."""
@@ -133,8 +140,7 @@ class TracedPipe:
 
     def send_last(self) -> None:
         """Send the marks that are left, with no answer."""
-        self._marks.add(Activity.IDLE)
-        self._pipe.send((None, self._marks.take()))
+        self._pipe.send(self._marks.last())
 
 
 class TracedEnvs:

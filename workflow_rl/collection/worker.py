@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
@@ -19,7 +19,6 @@ import cloudpickle
 import numpy as np
 
 from agents.numpy_policy import Actor
-from agents.trajectory import Trajectory
 from workflow_rl.collection.env_batch import (
     DelayedEnvs,
     EnvBatch,
@@ -29,7 +28,7 @@ from workflow_rl.collection.env_batch import (
 )
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.play import play_episodes
-from workflow_rl.collection.slots import Slot, player_in
+from workflow_rl.collection.slots import Slot, brought_back
 from workflow_rl.collection.trace import (
     Activity,
     Pipe,
@@ -130,54 +129,67 @@ def worker_main(
         marks.add(Activity.STARTING)
         pipe = TracedPipe(connection_to_main, marks)
     try:
-        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
-        envs = make_envs(n_envs)
-        worker = _Worker(pipe, DelayedEnvs(envs, step_delay) if step_delay else envs, marks)
+        worker = Worker(pickled_make_envs, n_envs, step_delay, marks)
         pipe.send(Reply(None))
         while command is not Command.CLOSE:
             command, payload = pipe.recv()
-            worker.answer(command, payload)
+            for reply in worker.answers(command, payload):
+                pipe.send(reply)
         if isinstance(pipe, TracedPipe):
             pipe.send_last()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # The main process has closed its end.
     except BaseException as error:
-        spec = error.spec if isinstance(error, EpisodeError) else None
-        pipe.send(Failure(command, traceback.format_exc(), spec))
+        pipe.send(failure_of(command, error))
         raise SystemExit(1) from None
 
 
-class _Worker:
-    """A worker's envs and actor, and one method for each command.
+def failure_of(command: Command, error: BaseException) -> Failure:
+    """What a worker answers that is handling this error."""
+    spec = error.spec if isinstance(error, EpisodeError) else None
+    return Failure(command, traceback.format_exc(), spec)
 
-    marks: of what it does; None if it is not traced.
+
+class Worker:
+    """A worker's envs and actor, and what it answers to each command.
+
+    step_delay: seconds that a step of its envs takes longer. marks: of what it does; None if it is
+    not traced.
     """
 
-    def __init__(self, pipe: Pipe, envs: EnvBatch, marks: WorkerMarks | None) -> None:
-        self.pipe = pipe
-        self.envs = envs if marks is None else TracedEnvs(envs, marks)
+    def __init__(
+        self,
+        pickled_make_envs: bytes,
+        n_envs: int,
+        step_delay: float = 0.0,
+        marks: WorkerMarks | None = None,
+    ) -> None:
+        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
+        envs = make_envs(n_envs)
+        envs = DelayedEnvs(envs, step_delay) if step_delay else envs
+        self.envs: EnvBatch = envs if marks is None else TracedEnvs(envs, marks)
         self.marks = marks
         self.actor: Actor | None = None
         self.shown_life_at = 0.0
 
-    def answer(self, command: Command, payload: Any) -> None:
+    def answers(self, command: Command, payload: Any) -> Iterator[Reply]:
+        """Does what is asked, answer by answer."""
         start = time.perf_counter()
         match command:
             case Command.LOAD_ACTOR:
                 self.actor = self._load(payload)
             case Command.PLAY:
-                self._play(payload)
+                yield from self._play(payload)
             case Command.UNROLL:
-                trajectories = self._unroll(payload)
-                self.pipe.send(Reply(trajectories, time.perf_counter() - start))
+                yield from self._unroll(payload)
             case Command.RESET:
                 first = self._reset(*payload)
-                self.pipe.send(Reply(first, time.perf_counter() - start))
+                yield Reply(first, time.perf_counter() - start)
             case Command.STEP:
                 transitions = self.envs.step(*payload)
-                self.pipe.send(Reply(transitions, time.perf_counter() - start))
+                yield Reply(transitions, time.perf_counter() - start)
             case Command.FREE_RUN:
-                self.pipe.send(Reply(self._free_run(payload)))
+                yield Reply(self._free_run(payload))
             case Command.CLOSE:
                 self.envs.close()
 
@@ -187,25 +199,25 @@ class _Worker:
         actor: Actor = cloudpickle.loads(pickled_actor)
         return actor if self.marks is None else TracedActor(actor, self.marks)
 
-    def _play(self, specs: Sequence[EpisodeSpec]) -> None:
+    def _play(self, specs: Sequence[EpisodeSpec]) -> Iterator[Reply]:
         assert self.actor is not None
         start = time.perf_counter()
         for finished in play_episodes(self.envs, self.actor, specs):
-            self.pipe.send(Reply(finished, time.perf_counter() - start))
+            yield Reply(finished, time.perf_counter() - start)
             start = time.perf_counter()
 
-    def _unroll(self, unroll: Unroll) -> list[Trajectory]:
+    def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
         assert self.actor is not None
+        start = time.perf_counter()
         if unroll.slots is not None:
-            self.player = player_in(self.envs, unroll.slots, self._show_life)
-        return self.player.unroll(self.actor, unroll.n_steps)
-
-    def _show_life(self) -> None:
-        """Every so often: however long what it does takes, the worker is not taken to hang."""
-        now = time.perf_counter()
-        if now - self.shown_life_at > LIFE_SECONDS:
-            self.shown_life_at = now
-            self.pipe.send(Reply([]))
+            self.player, steps = brought_back(self.envs, unroll.slots)
+            for _ in steps:
+                # However long that takes, the worker is not taken to hang.
+                if time.perf_counter() - self.shown_life_at > LIFE_SECONDS:
+                    self.shown_life_at = time.perf_counter()
+                    yield Reply([])
+        trajectories = self.player.unroll(self.actor, unroll.n_steps)
+        yield Reply(trajectories, time.perf_counter() - start)
 
     def _reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Transitions:
         nothing = np.zeros(len(envs))

@@ -1,8 +1,7 @@
-"""The main process's side of the workers: starting, asking, diagnosing, replacing, ending them."""
+"""Workers behind pipes: processes of this machine."""
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
@@ -14,46 +13,28 @@ import socket
 import struct
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import cloudpickle
 
 from workflow_rl.collection.env_batch import EnvBatchFactory
+from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker
 from workflow_rl.collection.trace import Trace
-from workflow_rl.collection.worker import Command, Failure, Reply, Request, worker_main
-from workflow_rl.collection.workers import (
-    POLL_SECONDS,
-    Fault,
-    StopRequested,
-    TooManyFailuresError,
-    WorkerError,
-    fault_of,
-)
+from workflow_rl.collection.worker import Command, Request, worker_main
+from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
 
-CLOSE_SECONDS = 2.0
 GRACE_SECONDS = 0.5
 LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
 
-_log = logging.getLogger(__name__)
 _context = multiprocessing.get_context("forkserver")
 
 
-class RemoteTraceback(Exception):
-    """Carries a worker's traceback as the cause of a WorkerError."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
-class _WorkerProcess:
-    """One worker: its process, its pipe, and what it was last asked."""
+class _WorkerProcess(PooledWorker):
+    """One worker: its process and its pipe."""
 
     def __init__(
         self,
@@ -64,12 +45,9 @@ class _WorkerProcess:
         timeout: float,
         trace: Trace,
     ) -> None:
-        self.name = f"worker-{index}"
-        self.timeout = timeout
-        self.trace = trace
-        self.command = Command.START
         self.pipe, child_pipe = _context.Pipe()
         _limit_blocking(self.pipe, timeout)
+        super().__init__(index, timeout, trace)
         self.process = _context.Process(
             target=worker_main,
             args=(child_pipe, make_envs, n_envs, step_delay, trace.is_on),
@@ -86,10 +64,11 @@ class _WorkerProcess:
         # With our copy of the child's end closed, a worker's death reads as the end of the file.
         child_pipe.close()
 
-    def send(self, request: Request) -> None:
-        """Raises WorkerError if the worker is gone or does not take the message in time."""
-        self.command = request.command
-        self.heard_at = time.monotonic()
+    def poll(self, seconds: float) -> bool:
+        """Waits so long for an answer, or its failure to give one. Whether there is one."""
+        return self.pipe.poll(seconds)
+
+    def _send(self, request: Request) -> None:
         try:
             self.pipe.send(request)
         except BlockingIOError:
@@ -99,30 +78,16 @@ class _WorkerProcess:
             self.receive()
             raise self._error("ended") from None
 
-    def receive(self) -> Reply:
-        """The next answer. Raises WorkerError if there is none by the deadline."""
+    def _receive(self) -> Any:
         try:
             # The grace is for a run that was itself stopped, and its workers with it.
             if self.overdue and not self.pipe.poll(GRACE_SECONDS):
                 raise BlockingIOError  # As the pipe itself does half-way through a message.
-            answer = self.trace.take_marks(self.name, self.pipe.recv())
+            return self.pipe.recv()
         except BlockingIOError:
             raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
-        self.heard_at = time.monotonic()
-        if isinstance(answer, Failure):
-            self.command = answer.command
-            error = self._error("raised an exception")
-            if answer.spec is not None:
-                error.fault = fault_of(answer.spec, answer.traceback)
-            raise error from RemoteTraceback(answer.traceback)
-        assert isinstance(answer, Reply)
-        return answer
-
-    @property
-    def overdue(self) -> bool:
-        return time.monotonic() > self.heard_at + self.timeout
 
     def _error(self, reason: str) -> WorkerError:
         # A pipe can close a moment before its process can be waited for.
@@ -137,6 +102,7 @@ class _WorkerProcess:
                 self.trace.take_marks(self.name, self.pipe.recv())
 
     def kill(self) -> None:
+        """End it, whatever it does."""
         self.pipe.close()
         if self.process.pid is None:
             return  # It could not be forked.
@@ -146,18 +112,13 @@ class _WorkerProcess:
         self.process.join(CLOSE_SECONDS)
 
 
-class WorkerPool:
+class WorkerPool(Pool[_WorkerProcess]):
     """Workers behind pipes: processes of this machine. A context manager.
 
     make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
-    timeout: seconds within which every answer must come. A worker that plays episodes answers
-    whenever some end.
-    max_failures: how many workers may fail and be replaced before TooManyFailuresError. An episode
-    that raises the same exception again does not count again.
     preload: module that the process imports that workers are forked from; of a main process's first
     pool only. It saves memory and time, and changes nothing else.
-    step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
-    trace: where what the workers do is recorded, and what whoever asks them does.
+    timeout, max_failures, step_delays, trace: see `Pool`.
     """
 
     def __init__(
@@ -171,42 +132,12 @@ class WorkerPool:
         step_delays: Sequence[float] = (),
         trace: Trace | None = None,
     ) -> None:
-        self.n_workers = n_workers
-        self.envs_per_worker = envs_per_worker
-        self.timeout = timeout
-        self.max_failures = max_failures
-        self.failures = 0
-        self.faults: Counter[Fault] = Counter()
+        super().__init__(n_workers, envs_per_worker, timeout, max_failures, step_delays, trace)
         self.preload = preload
-        self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
-        self.trace = trace or Trace()
-        self.stop_signal: int | None = None
-        self._cancelled = False
         self._make_envs = cloudpickle.dumps(make_envs)
-        self._workers: list[_WorkerProcess] = []
 
-    def __enter__(self) -> WorkerPool:
+    def _prepare(self) -> None:
         _allow_open_files(64 + 8 * self.n_workers)
-        try:
-            for index in range(self.n_workers):
-                self._workers.append(self._start(index))
-            for index in range(self.n_workers):
-                try:
-                    self.receive(index)
-                except WorkerError as error:
-                    self.replace(index, error)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _start(self, index: int) -> _WorkerProcess:
         ensure_fork_server(self.preload)
@@ -219,57 +150,9 @@ class WorkerPool:
             self.trace,
         )
 
-    def send(self, index: int, command: Command, payload: Any = None) -> None:
-        """Ask one worker. Raises WorkerError."""
-        self._workers[index].send(Request(command, payload))
-
-    def receive(self, index: int) -> Reply:
-        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
-        worker = self._workers[index]
-        self.raise_if_stopped()
-        while not worker.overdue and not worker.pipe.poll(POLL_SECONDS):
-            self.raise_if_stopped()
-        return worker.receive()
-
-    def ready(self, indices: Sequence[int]) -> list[int]:
-        """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
+    def _heard(self, indices: Sequence[int]) -> set[int]:
         pipes = {self._workers[index].pipe: index for index in indices}
-        readable = {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
-        self.raise_if_stopped()
-        return [index for index in indices if index in readable or self._workers[index].overdue]
-
-    def cancel(self) -> None:
-        """Have whoever waits for a worker, in whatever thread, give up with CancelledError."""
-        self._cancelled = True
-
-    def raise_if_stopped(self) -> None:
-        """Raises StopRequested once `stop_signal` has been set, CancelledError after `cancel`."""
-        if self._cancelled:
-            raise CancelledError
-        if self.stop_signal is not None:
-            raise StopRequested(self.stop_signal)
-
-    def replace(self, index: int, error: WorkerError) -> None:
-        """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
-        while True:
-            self.failures += 1
-            if error.fault is not None:
-                self.faults[error.fault] += 1
-            cause = error.__cause__ or ""
-            counted = self.failures - self.faults.total() + len(self.faults)
-            if counted > self.max_failures:
-                raise TooManyFailuresError(
-                    f"{counted} workers failed, and at most {self.max_failures} may "
-                    f"(--max-worker-failures). The last one: {error}{cause}"
-                ) from error
-            _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
-            self._workers[index].kill()
-            self._workers[index] = self._start(index)
-            try:
-                self.receive(index)
-                return
-            except WorkerError as start_error:
-                error = start_error
+        return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
 
     def close(self) -> None:
         """End all workers, at the latest after a few seconds. May be called again."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Failure, Reply, Request
@@ -201,10 +201,14 @@ class Pool(ABC, Generic[OneWorker]):
             self._workers[index].kill()
             self._workers[index] = self._start(index)
             try:
-                self.receive(index)
+                self._wait_for_new(index)
                 return
             except WorkerError as start_error:
                 error = start_error
+
+    def _wait_for_new(self, index: int) -> None:
+        """Until it has started. Raises WorkerError."""
+        self.receive(index)
 
     def _count(self, error: WorkerError) -> None:
         self.failures += 1
@@ -218,3 +222,6 @@ class Pool(ABC, Generic[OneWorker]):
                 f"(--max-worker-failures). The last one: {error}{cause}"
             ) from error
         _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
+
+
+AnyPool: TypeAlias = Pool[Any]

@@ -232,12 +232,16 @@ class Trace:
             self._rows[row].append(time.perf_counter_ns() << _ACTIVITY_BITS | activity)
             self._room -= 1
 
-    def take_marks(self, worker: str, message: Any) -> Any:
-        """The answer in a worker's message, without the marks that may come with it."""
+    def take_marks(self, worker: str, message: Any, ahead: int = 0) -> Any:
+        """The answer in a worker's message, without the marks that may come with it.
+
+        ahead: nanoseconds to add to the worker's clock, if it is another machine's.
+        """
         if type(message) is not tuple:
             return message
         answer, marks = message
-        self.extend(worker, array("q", marks))
+        shift = ahead << _ACTIVITY_BITS
+        self.extend(worker, [marked + shift for marked in array("q", marks)])
         return answer
 
     def extend(self, row: str, marks: Sequence[int]) -> None:

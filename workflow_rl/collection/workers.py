@@ -44,7 +44,7 @@ def fault_of(spec: EpisodeSpec, traceback: str) -> Fault:
 class WorkerError(RuntimeError):
     """A worker raised, exited, was killed or did not answer in time.
 
-    fault: if it was an episode that raised.
+    fault: if it was an episode that raised. place: where it is, if its exit code cannot be known.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class WorkerError(RuntimeError):
         exitcode: int | None,
         reason: str,
         fault: Fault | None = None,
+        place: str | None = None,
     ) -> None:
         self.worker = worker
         self.command = command
         self.exitcode = exitcode
         self.fault = fault
-        super().__init__(
-            f"{worker} {reason} during '{command.value}' (exit code: {_describe(exitcode)})"
-        )
+        where = f"exit code: {_describe(exitcode)}" if place is None else place
+        super().__init__(f"{worker} {reason} during '{command.value}' ({where})")
 
 
 class TooManyFailuresError(RuntimeError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agents.ppo_config import PPOConfig, mistyped
+from workflow_rl.collection.cluster import AUTO, LOCAL, NONE, host_and_port
 from workflow_rl.collection.env_batch import Env
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -58,6 +59,7 @@ FREE_ON_RESUME = frozenset(
         "keep_every",
         "worker_timeout",
         "max_worker_failures",
+        "cluster",
         "slow_worker_ms",
         "slow_worker_share",
     }
@@ -101,6 +103,7 @@ class TrainConfig:
     `schedule`; without async_rl nothing ever waits.
     checkpoint_every, keep_every, eval_every: in updates. keep_every: between checkpoints that stay
     beside the latest, as candidates to choose from; 0 keeps none. eval_every: 0 never evaluates.
+    cluster: "none" has the workers on this machine; others are addresses of `collection.cluster`.
     worker_timeout: seconds. slow_worker_ms: how much longer a step takes in the slow workers, which
     are slow_worker_share of all, rounded up.
     """
@@ -131,6 +134,7 @@ class TrainConfig:
     eval_episodes: int = 20
     worker_timeout: float = 60.0
     max_worker_failures: int = 10
+    cluster: str = NONE
     slow_worker_ms: float = 0.0
     slow_worker_share: float = 0.1
     ppo: PPOConfig = None  # type: ignore[assignment]  # PPOConfig | Mapping[str, Any] | None
@@ -174,6 +178,13 @@ class TrainConfig:
             _require_at_least(0, name, getattr(self, name))
         if self.worker_timeout <= 0:
             raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
+        if self.cluster not in (NONE, LOCAL, AUTO):
+            try:
+                host_and_port(self.cluster)
+            except ValueError:
+                raise ConfigError(
+                    "cluster", f"{self.cluster!r} is neither none, local, auto nor host:port"
+                ) from None
         if self.slow_worker_ms < 0:
             raise ConfigError("slow_worker_ms", f"{self.slow_worker_ms:g} is less than 0")
         if not 0 < self.slow_worker_share <= 1:
@@ -186,6 +197,7 @@ class TrainConfig:
             self.n_workers,
             self.envs_per_worker,
             one_env_each=self.mode == "sync" and not self.environment.steps_together,
+            cores=usable_cores() if self.cluster in (NONE, LOCAL) else None,
         )
         object.__setattr__(self, "n_workers", n_workers)
         object.__setattr__(self, "envs_per_worker", envs_per_worker)
@@ -373,15 +385,24 @@ def _require_at_most(maximum: int, name: str, value: float | None) -> None:
 
 
 def workers_for(
-    n_envs: int, n_workers: int | None, envs_per_worker: int | None, one_env_each: bool
+    n_envs: int,
+    n_workers: int | None,
+    envs_per_worker: int | None,
+    one_env_each: bool,
+    cores: int | None,
 ) -> tuple[int, int]:
     """Workers and envs for each, where only some are given. Raises ConfigError.
 
     The default is one env a worker, as SubprocVecEnv has it, or else one worker a core: where
-    workers play episodes by themselves, and where one call steps all of a worker's envs.
+    workers play episodes by themselves, and where one call steps all of a worker's envs. cores:
+    None if nobody knows how many there are.
     """
     if n_workers is None and envs_per_worker is None:
-        n_workers = n_envs if one_env_each else min(usable_cores(), n_envs)
+        if cores is None and not one_env_each:
+            raise ConfigError(
+                "n_workers", "it has to be given with this --cluster: as many as it has cores"
+            )
+        n_workers = n_envs if one_env_each or cores is None else min(cores, n_envs)
     if n_workers is None:
         assert envs_per_worker is not None
         _require_at_least(1, "envs_per_worker", envs_per_worker)

@@ -16,8 +16,11 @@ from typing import Any, Protocol, TypeAlias
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.ray_pool import RayWorkerPool
 from workflow_rl.collection.rollout import Collector, NotFiniteError
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
@@ -27,13 +30,13 @@ from workflow_rl.training.checkpoint import Checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.learner import Beginning, Learner
 
-MakeCollector: TypeAlias = Callable[[WorkerPool, TrainConfig], Collector]
-Watch: TypeAlias = Callable[[WorkerPool], AbstractContextManager[Any]]
+MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
+Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
 
 _log = logging.getLogger(__name__)
 
 
-def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
+def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
     """The workers of a run of this config, not started yet."""
     environment = config.environment
     # One will do where asynchronous workers play one episode at a time.
@@ -42,20 +45,22 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> WorkerPool:
         and not environment.plays_together
         and config.num_steps_per_env is None
     )
-    return WorkerPool(
-        environment.make_envs,
-        config.n_workers,
-        1 if one_env else config.envs_per_worker,
-        config.worker_timeout,
-        config.max_worker_failures,
-        environment.preload,
-        [config.slow_worker_ms / 1000]
-        * math.ceil(round(config.slow_worker_share * config.n_workers, 6)),
-        trace,
-    )
+    slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
+    common: dict[str, Any] = {
+        "make_envs": environment.make_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": 1 if one_env else config.envs_per_worker,
+        "timeout": config.worker_timeout,
+        "max_failures": config.max_worker_failures,
+        "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
+        "trace": trace,
+    }
+    if config.cluster == NONE:
+        return WorkerPool(**common, preload=environment.preload)
+    return RayWorkerPool(**common, address=config.cluster)
 
 
-def make_collector(pool: WorkerPool, config: TrainConfig) -> Collector:
+def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
     """The one thing in which the synchronous and the asynchronous trainer differ."""
     if config.mode == "sync":
         # Steps all envs together: one batched forward pass, then a barrier, at every step.
@@ -148,7 +153,7 @@ def train_together(
 
 def _loop(
     learners: Sequence[Learner],
-    pool: WorkerPool,
+    pool: AnyPool,
     bar: tqdm[Any],
     meetings: Meetings,
     last_update: int | None,
@@ -218,7 +223,7 @@ def _postfix(learners: Sequence[Learner], row: dict[str, float]) -> dict[str, st
 
 
 @contextlib.contextmanager
-def stopped_by_signals(pool: WorkerPool) -> Iterator[None]:
+def stopped_by_signals(pool: AnyPool) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM asks the pool to stop; a second one stops at once.
 
     The signal's number is then in `pool.stop_signal`.

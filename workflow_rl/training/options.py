@@ -242,6 +242,9 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
         option("--envs-per-worker", "--envs-per-actor", "envs_per_worker", type=COUNT,
                show_default="n_envs / n_workers",
                help="Environments a worker owns."),
+        option("--cluster", metavar="ADDRESS",
+               help="Have the workers on a Ray cluster: local starts one on this machine, auto and "
+                    "host:port join one that runs; none has none. See docs/scaling.md."),
         option("--worker-timeout", type=POSITIVE,
                help="Seconds within which a worker must answer; one that does not is replaced."),
         option("--max-worker-failures", type=click.IntRange(min=0),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workflow_rl.collection.cluster import NONE
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.options import PATH
 from workflow_rl.training.run_record import RECORD_FILE, RunRecord, read_record
@@ -100,7 +101,7 @@ def config_of(record: RunRecord) -> TrainConfig:
     if len(record.weights) < 2:
         raise CannotVerifyError("it ended before its first update")
     # As many workers as this machine has use for: they make no difference.
-    defaults: dict[str, Any] = {"n_workers": None, "envs_per_worker": None}
+    defaults: dict[str, Any] = {"n_workers": None, "envs_per_worker": None, "cluster": NONE}
     return dataclasses.replace(config, **defaults)
 
 

@@ -47,10 +47,10 @@ def test_every_env_has_a_worker_or_the_option_is_named(
     n_given, per_given = n_workers or n_envs, envs_per_worker or n_envs
     if n_workers and (n_workers > n_envs or n_workers * per_given < n_envs):
         with pytest.raises(ConfigError) as caught:
-            workers_for(n_envs, n_workers, envs_per_worker, one_env_each)
+            workers_for(n_envs, n_workers, envs_per_worker, one_env_each, cores=2)
         assert caught.value.field_name == ("n_workers" if n_workers > n_envs else "envs_per_worker")
     else:
-        workers, envs = workers_for(n_envs, n_workers, envs_per_worker, one_env_each)
+        workers, envs = workers_for(n_envs, n_workers, envs_per_worker, one_env_each, cores=2)
         assert workers <= n_given
         assert workers * envs >= n_envs
         assert n_workers in (None, workers)

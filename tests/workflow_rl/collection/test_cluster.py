@@ -1,0 +1,86 @@
+"""What is said of clusters that are not there. Needs no Ray."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.cli import main
+from workflow_rl.collection import cluster
+from workflow_rl.collection.cluster import ClusterError, host_and_port, require_cluster
+from workflow_rl.training.config import ConfigError, TrainConfig
+
+HAS_RAY = importlib.util.find_spec("ray") is not None
+
+
+def refused(*options: str) -> str:
+    """The one line of an error."""
+    result = CliRunner().invoke(main, ["train-async", "--n-envs", "2", "--dry-run", *options])
+    assert result.exit_code == 2, result.output
+    line = result.output.strip().splitlines()[-1]
+    assert line.startswith("Error: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    "address", ["", "here", ":6379", "host:", "host:0", "host:65536", "ray://host:10001", "a:b"]
+)
+def test_an_address_is_none_local_auto_or_host_and_port(address: str) -> None:
+    with pytest.raises(ConfigError, match="neither none, local, auto nor host:port") as caught:
+        TrainConfig("async", cluster=address)
+    assert caught.value.field_name == "cluster"
+    assert "--cluster" in refused("--cluster", address)
+
+
+def test_host_and_port() -> None:
+    assert host_and_port("10.0.0.1:6379") == ("10.0.0.1", 6379)
+    assert host_and_port("::1:6379") == ("::1", 6379)
+
+
+@pytest.mark.parametrize("address", ["auto", "10.0.0.1:6379"])
+def test_of_a_cluster_that_is_joined_the_number_of_workers_is_the_user_s(address: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig("async", 8, cluster=address)
+    assert caught.value.field_name == "n_workers"
+    assert TrainConfig("async", 8, n_workers=5, cluster=address).n_workers == 5
+    assert TrainConfig("async", 8, envs_per_worker=2, cluster=address).n_workers == 4
+    assert TrainConfig("sync", 8, cluster=address).n_workers == 8, "one an env"
+    assert TrainConfig("async", 8, cluster="local") == TrainConfig(
+        "async", 8, n_workers=TrainConfig("async", 8).n_workers, cluster="local"
+    )
+
+
+def test_without_ray_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
+    line = refused("--cluster", "local")
+    assert "Invalid value for --cluster: local needs Ray, which is not installed" in line
+    assert "pip install '.[ray]'" in line
+
+
+@pytest.mark.skipif(not HAS_RAY, reason="no Ray here")
+def test_where_no_cluster_is_it_is_one_line_soon() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        start = time.monotonic()
+        line = refused("--cluster", address, "--n-workers", "2")
+    assert f"no cluster answers at {address} (Connection refused)" in line
+    assert time.monotonic() - start < 10
+    with pytest.raises(ClusterError, match="no cluster answers at no-such-host"):
+        require_cluster("no-such-host.invalid:6379")
+
+
+def test_nothing_imports_ray_unless_a_cluster_is_asked_for() -> None:
+    code = """
+import sys, workflow_rl, workflow_rl.cli
+from workflow_rl.training import loop, command, config
+loop.make_pool(config.TrainConfig("async", cluster="local"))
+assert "ray" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

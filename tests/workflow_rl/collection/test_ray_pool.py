@@ -1,0 +1,286 @@
+"""Workers on Ray: what they return, what goes wrong with them, and that nothing is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.faulty_env import FAULTS, FaultyEnv
+from tests.processes import descendants, survivors
+from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
+from workflow_rl import portable
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection import ray_pool
+from workflow_rl.collection.cluster import Cluster, ClusterError
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.episode import episode_spec
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.slots import first_slots, player_in
+from workflow_rl.collection.trace import Trace, unpacked
+from workflow_rl.collection.worker import Command
+from workflow_rl.collection.workers import (
+    MAX_RAISES,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+)
+
+ray = pytest.importorskip("ray")
+
+COUNTING = partial(SerialEnvs, CountingEnv)
+SPEC = episode_spec(0, 0, RED_AGENTS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[Cluster]:
+    """One for all: pools use a connection that is there, and leave it."""
+    own = Cluster("local", 6)
+    started = descendants()
+    yield own
+    assert ray.is_initialized()
+    own.leave()
+    assert not survivors(started, 10)
+
+
+def pids(pool: RayWorkerPool) -> list[int]:
+    return [worker.actor.host.pid for worker in pool._workers]  # type: ignore[union-attr]
+
+
+def collect_async(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
+    with RayWorkerPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
+        return AsyncParallelEnv(pool, 3).collect(policy, specs)
+
+
+def collect_sync(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
+    with RayWorkerPool(partial(SerialEnvs, make_env), n_workers, 2, **pool_options) as pool:
+        return ParallelEnv(pool, n_workers * 2).collect(policy, specs)
+
+
+COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
+
+
+@pytest.fixture(scope="module")
+def expected(policy) -> list:
+    env = SerialEnvs(CountingEnv, 1)
+    return [play_episode(env, policy, episode_spec(3, number, RED_AGENTS)) for number in range(11)]
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_collectors_return_what_plain_episodes_are(
+    collect, n_workers, policy, specs, expected, same_trajectories
+):
+    rollout = collect(CountingEnv, policy, specs, n_workers)
+    same_trajectories(rollout.trajectories, expected)
+    assert all(trajectory.obs.flags.writeable for trajectory in rollout.trajectories)
+    assert 0 < rollout.utilisation <= 1
+
+
+def test_unrolls_go_on_in_a_new_worker(policy, same_trajectories, tmp_path):
+    slots = first_slots(3, RED_AGENTS, 4)
+    player = player_in(SerialEnvs(CountingEnv, 4), slots)
+    expected = [player.unroll(policy, 5) for _ in range(2)]
+    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", 8, [tmp_path / "1"])
+    with RayWorkerPool(partial(SerialEnvs, make_env), 2, 2) as pool:
+        collector = AsyncParallelEnv(pool)
+        collector.start_slots(slots, 5)
+        unrolls = [collector.unroll(policy) for _ in range(2)]
+    for rollout, trajectories in zip(unrolls, expected, strict=True):
+        by_place = sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
+        same_trajectories(rollout.trajectories, by_place)
+    assert pool.failures == 1
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+@pytest.mark.parametrize("method", ["create", "reset", "step"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_changes_the_result(
+    collect, fault, method, policy, specs, expected, same_trajectories, tmp_path
+):
+    if collect is collect_sync and fault in ("exit", "stopped", "hang"):
+        pytest.skip("the same to a pool, whoever asks it")
+    if method == "create" and fault in ("stopped", "hang"):
+        pytest.skip("two minutes: a process may take so long to start")
+    make_env = partial(FaultyEnv, CountingEnv, fault, method, 2, [tmp_path / "1"])
+    if method == "create":
+        make_env = partial(FaultyEnv, CountingEnv, fault, method, 1, [tmp_path / "1"])
+    rollout = collect(make_env, policy, specs, timeout=2.0)
+    assert (tmp_path / "1").exists()
+    same_trajectories(rollout.trajectories, expected)
+    if method != "create":
+        assert rollout.workers_restarted == 1
+
+
+def test_an_exception_names_worker_command_and_place_and_carries_the_traceback(policy, specs):
+    with RayWorkerPool(partial(SerialEnvs, partial(RaisingEnv, {SPEC.env_seed})), 1) as pool:  # type: ignore[arg-type]
+        pool.send(0, Command.RESET, ([0], [SPEC]))
+        pool.receive(0)
+        for _ in range(2):
+            pool.send(0, Command.STEP, ([0], np.array([0])))
+            reply = None
+            try:
+                reply = pool.receive(0)
+            except WorkerError as error:
+                caught = error
+        (pid,) = pids(pool)
+    assert reply is None
+    place = rf"worker-0 raised an exception during 'step' (process {pid} of node "
+    assert str(caught).startswith(place)
+    assert "ArithmeticError: no second step" in str(caught.__cause__)
+    assert caught.fault is not None
+    assert caught.fault.spec == SPEC
+
+
+def test_an_actor_that_cannot_be_loaded_is_said_to_be_the_reason():
+    with RayWorkerPool(COUNTING, 1) as pool:
+        pool.send(0, Command.LOAD_ACTOR, b"no pickle")
+        pool.send(0, Command.PLAY, [SPEC])
+        with pytest.raises(WorkerError, match="raised an exception during 'load actor'"):
+            pool.receive(0)
+
+
+def test_a_hang_is_over_at_the_deadline():
+    make_env = partial(SleepyEnv, 0.0, reset_seconds=60.0)
+    with RayWorkerPool(partial(SerialEnvs, make_env), 1, timeout=1.0) as pool:
+        pool.send(0, Command.RESET, ([0], [SPEC]))
+        start = time.monotonic()
+        with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
+            pool.receive(0)
+        assert 0.9 < time.monotonic() - start < 3
+
+
+def test_an_episode_that_always_raises_is_left_out(policy, specs, expected, same_trajectories):
+    seeds = frozenset({specs[4].env_seed})
+    rollout = collect_async(partial(RaisingEnv, seeds), policy, specs, max_failures=1)
+    assert rollout.skipped == (4,)
+    assert rollout.workers_restarted == MAX_RAISES
+    same_trajectories(rollout.trajectories, [*expected[:4], *expected[5:]])
+
+
+def test_too_many_failures_end_it(policy, specs):
+    def no_envs(n_envs: int) -> Any:
+        raise ZeroDivisionError("no env today")
+
+    pool = RayWorkerPool(no_envs, 1, max_failures=1)
+    with pytest.raises(TooManyFailuresError, match=r"'start'.*not started") as caught, pool:
+        pass
+    assert "no env today" in str(caught.value)
+
+
+def test_a_policy_is_stored_once_for_all_workers(policy, specs, monkeypatch):
+    stored = []
+    put = ray.put
+    monkeypatch.setattr(ray, "put", lambda thing: stored.append(thing) or put(thing))
+    with RayWorkerPool(COUNTING, 3) as pool:
+        collector = AsyncParallelEnv(pool)
+        assert len(stored) == 1, "what makes the envs"
+        collector.collect(policy, specs)
+        collector.collect(policy, specs)
+    assert len(stored) == 2
+
+
+class RevealingEnv(CountingEnv):
+    """Observes whether torch is there."""
+
+    def reset(self, **options: Any) -> Any:
+        obs, info = super().reset(**options)
+        obs[:] = any(name.partition(".")[0] == "torch" for name in sys.modules)
+        return obs, info
+
+
+def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
+    import torch  # noqa: F401  # The main process has it.
+
+    with RayWorkerPool(partial(SerialEnvs, RevealingEnv), 1) as pool:
+        pool.send(0, Command.RESET, ([0], [SPEC]))
+        assert not pool.receive(0).result.obs.any()
+        own = psutil.Process(*pids(pool)).environ()
+    assert {name: own.get(name) for name in portable.PINS} == {
+        name: os.environ.get(name) for name in portable.PINS
+    }
+    assert own["OMP_NUM_THREADS"] == own["MKL_NUM_THREADS"] == "1"
+
+
+def test_a_node_with_other_software_is_refused(monkeypatch):
+    other = {**ray_pool.software(), "numpy": "1.0"}
+    monkeypatch.setattr(ray_pool, "software", lambda: other)
+    expected = r"numpy is \S+ there and 1\.0 here$"
+    with pytest.raises(ClusterError, match=expected) as caught, RayWorkerPool(COUNTING, 2):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stop_is_noticed_while_waiting():
+    with RayWorkerPool(COUNTING, 1) as pool:
+        pool.stop_signal = signal.SIGTERM
+        with pytest.raises(StopRequested, match="SIGTERM"):
+            pool.ready([0])
+
+
+def test_close_is_bounded_when_workers_are_stopped_dead_and_at_work():
+    make_env = partial(SleepyEnv, 60.0)
+    with RayWorkerPool(partial(SerialEnvs, make_env), 3) as pool:
+        ended = pids(pool)
+        os.kill(ended[0], signal.SIGSTOP)
+        os.kill(ended[1], signal.SIGKILL)
+        pool.send(2, Command.RESET, ([0], [SPEC]))
+        pool.receive(2)
+        pool.send(2, Command.STEP, ([0], np.array([0])))
+        start = time.monotonic()
+        pool.close()
+        pool.close()
+    assert time.monotonic() - start < 5
+    assert not survivors([psutil.Process(pid) for pid in ended if psutil.pid_exists(pid)], 10)
+
+
+def test_signals_stay_the_main_process_s():
+    before = signal.getsignal(signal.SIGTERM)
+    with RayWorkerPool(COUNTING, 1) as pool:
+        assert signal.getsignal(signal.SIGTERM) is before
+        (pid,) = pids(pool)
+        # As a terminal's Ctrl-C, which reaches every process.
+        os.kill(pid, signal.SIGINT)
+        pool.send(0, Command.RESET, ([0], [SPEC]))
+        assert len(pool.receive(0).result.obs) == 1
+
+
+def test_a_trace_tells_what_workers_do(policy, specs, tmp_path):
+    with Trace(tmp_path / "trace.json") as trace, RayWorkerPool(COUNTING, 2, trace=trace) as pool:
+        began = time.perf_counter_ns()
+        AsyncParallelEnv(pool).collect(policy, specs)
+        ended = time.perf_counter_ns()
+    for index in range(2):
+        times, activities = zip(*map(unpacked, trace._rows[f"worker-{index}"]), strict=True)
+        names = {activity.name for activity in activities}
+        assert {"STARTING", "RESETTING", "LOADING", "PLAYING", "SENDING", "WAITING"} <= names
+        assert list(times) == sorted(times)
+        played = [
+            when for when, what in zip(times, activities, strict=True) if what.name == "PLAYING"
+        ]
+        assert began < min(played) < max(played) < ended
+        assert activities[-1].name == "IDLE"
+
+
+def test_slow_workers_are_so_much_slower():
+    with RayWorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
+        seconds = []
+        for worker in range(2):
+            pool.send(worker, Command.RESET, ([0], [SPEC]))
+            pool.receive(worker)
+            pool.send(worker, Command.STEP, ([0], np.array([0])))
+            seconds.append(pool.receive(worker).busy_seconds)
+    assert 0.25 <= seconds[0] < 0.5
+    assert seconds[1] < 0.1

@@ -1,0 +1,129 @@
+"""A Ray cluster: started here or joined, and left again. Ray is imported once one is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+NONE, LOCAL, AUTO = "none", "local", "auto"
+CONNECT_SECONDS = 5.0
+LEAVE_SECONDS = 10.0
+OBJECT_STORE_BYTES = 200 * 2**20
+"""Of a cluster started here: room for what is on its way between processes."""
+
+# For Ray's processes as for this one; what the user has set stays.
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_NUM_REDIS_GET_RETRIES": "1",  # An address without a cluster is asked for half a minute.
+}
+
+
+class ClusterError(ValueError):
+    """There is no such cluster, or it cannot be used. The message is one line."""
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Of an address "host:port". Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is not host:port")
+    return host, int(port)
+
+
+def require_cluster(address: str) -> None:
+    """Raises ClusterError where Ray or the cluster is plainly missing. Takes a few seconds."""
+    if importlib.util.find_spec("ray") is None:
+        raise ClusterError(f"{address} needs Ray, which is not installed: pip install '.[ray]'")
+    if address in (LOCAL, AUTO):
+        return
+    try:
+        socket.create_connection(host_and_port(address), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(
+            f"no cluster answers at {address} ({error.strerror or error}): start one there with "
+            "`ray start --head`, or have the workers on this machine with --cluster none"
+        ) from None
+
+
+class Cluster:
+    """A connection of this process to a Ray cluster.
+
+    address: "local" starts one on this machine, for as long as the connection lasts, with room for
+    `n_workers`; "auto" and "host:port" join one, which has to have a node on this machine, and
+    leave it running. A connection that is there already is used, and left as it is.
+
+    Raises ClusterError.
+    """
+
+    def __init__(self, address: str, n_workers: int) -> None:
+        require_cluster(address)
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        self.ray: Any = importlib.import_module("ray")
+        self.is_own = not self.ray.is_initialized()
+        if not self.is_own:
+            return
+        options: dict[str, Any] = {}
+        if address == LOCAL:
+            options = {
+                "num_cpus": max(n_workers, len(os.sched_getaffinity(0))),
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "include_dashboard": False,
+            }
+        _silence()
+        try:
+            with _signal_handlers_kept():
+                self.ray.init(address, log_to_driver=False, configure_logging=False, **options)
+        except Exception as error:
+            raise ClusterError(_reason(address, error)) from error
+
+    def leave(self) -> None:
+        """Close the connection, and with it the cluster if it was started here. Takes a few
+        seconds at most; may be called again."""
+        if not self.is_own:
+            return
+        self.is_own = False
+        # Of a cluster that is gone Ray may wait for answers that nobody gives.
+        leaving = threading.Thread(target=self.ray.shutdown, name="leave cluster", daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_SECONDS)
+
+
+def _reason(address: str, error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if address == AUTO and isinstance(error, ConnectionError):
+        return (
+            "auto finds no cluster that this machine is part of: start one with `ray start --head`,"
+            " or join one with `ray start --address HOST:PORT`"
+        )
+    return f"{address}: {lines[0]}"
+
+
+def _silence() -> None:
+    """Ray's own messages: whatever happens to workers is reported by those who ask them."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    # What it prints of dead processes, pages of it, whatever `log_to_driver` says.
+    with suppress(ImportError, AttributeError):
+        module: Any = importlib.import_module("ray._private.worker")
+        module.print_to_stdstream = lambda *args, **kwargs: None
+
+
+@contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """Ray would put its own in the place of SIGTERM's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

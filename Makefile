@@ -1,4 +1,4 @@
-.PHONY: setup test pages lint bench long soak parity transfer mutants processors clients
+.PHONY: setup test pages lint bench long soak parity transfer mutants processors clients ray
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -40,3 +40,6 @@ pages:
 
 clients: setup
 	.venv/bin/python scripts/check_clients.py
+
+ray:
+	bash scripts/check_ray.sh

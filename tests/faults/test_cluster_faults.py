@@ -17,13 +17,10 @@ import pytest
 
 from tests.faults.checks import assert_counted_once, assert_same_history, assert_sound
 from tests.faults.runs import SAME_WEIGHTS, config_of, options_of
+from tests.nodes import Nodes, running
 from tests.processes import descendants, survivors
-from tests.tiny_envs import SleepyEnv
 from tests.tiny_runs import recorded_updates, run, same_weights
-from workflow_rl.collection import ray_pool
-from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.env_batch import DelayedEnvs
 
 pytest.importorskip("ray")
 
@@ -31,37 +28,12 @@ Reference = Callable[[str], Path]
 
 ROOT = Path(__file__).resolve().parents[2]
 UPDATES = 12
-NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-
-
-class Nodes:
-    """A cluster whose head has no workers, and whose other nodes have a core each."""
-
-    def __init__(self, n_nodes: int) -> None:
-        from ray.cluster_utils import Cluster
-
-        head = {**NODE, "num_cpus": 0, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
-        self.address: str = self._cluster.address
-        self.nodes = [self._cluster.add_node(**NODE) for _ in range(n_nodes)]
-
-    def add(self, **options: Any) -> None:
-        self.nodes.append(self._cluster.add_node(**NODE, **options))
-
-    def kill_oldest(self) -> None:
-        self._cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
-
-    def shutdown(self) -> None:
-        self._cluster.shutdown()
 
 
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    before = descendants()
-    cluster = Nodes(3)
-    yield cluster
-    cluster.shutdown()
-    assert not survivors([child for child in descendants() if child not in before], 10)
+    with running(3) as three:
+        yield three
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +78,6 @@ def strike(path: Path, mode: str, nodes: Nodes, times: int) -> None:
 
 def slowed(make_envs: Any, n_envs: int) -> Any:
     """A run that waits for its workers while nodes start."""
-    from workflow_rl.collection.env_batch import DelayedEnvs
-
     return DelayedEnvs(make_envs(n_envs), 0.02)
 
 
@@ -126,60 +96,6 @@ def test_nodes_killed_three_times_make_no_difference(
     strike(tmp_path / "run", mode, nodes, times=3)
     assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode]))
     assert_same_history(tmp_path / "run", reference(SAME_WEIGHTS[mode]))
-
-
-def test_workers_share_cores_until_nodes_join(
-    nodes: Nodes,
-    policy: Any,
-    specs: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
-    make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
-
-    def with_cores() -> int:
-        actors = [worker.actor for worker in pool._workers]
-        return sum(actor is not None and actor.has_core for actor in actors)
-
-    with RayWorkerPool(make_envs, 5, address=nodes.address) as pool:
-        collector = AsyncParallelEnv(pool)
-        first = collector.collect(policy, specs).trajectories
-        assert with_cores() == 3
-        assert [record.message for record in caplog.records] == [
-            "the cluster has fewer free cores than there are workers: some share theirs until "
-            "nodes join"
-        ]
-        for _ in range(2):
-            nodes.add()
-        deadline = time.monotonic() + 60
-        while with_cores() < 5 and time.monotonic() < deadline:
-            again = collector.collect(policy, specs).trajectories
-        assert with_cores() == 5
-        assert [t.episode for t in again] == [t.episode for t in first]
-        assert pool.failures == 0
-
-
-def test_a_node_that_joins_with_other_software_is_left_out(
-    nodes: Nodes, policy: Any, specs: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
-    with RayWorkerPool(make_envs, 3, address=nodes.address) as pool:
-        collector = AsyncParallelEnv(pool)
-        collector.collect(policy, specs)
-        refused = nodes.nodes[-1]
-        nodes.add(env_vars={"WORKFLOW_RL_NATIVE": "1"})
-        other = nodes.nodes[-1]
-        assert refused is not other
-        nodes.kill_oldest()
-        deadline = time.monotonic() + 60
-        while not pool._refused and time.monotonic() < deadline:
-            collector.collect(policy, specs)
-        assert pool._refused == [other.node_id]
-        collector.collect(policy, specs)
-        homes = {worker.actor.host.node for worker in pool._workers if worker.actor}  # type: ignore[union-attr]
-        assert other.node_id not in homes
-    assert sum("it is left out" in record.message for record in caplog.records) == 1
 
 
 def start(*options: str) -> subprocess.Popen[str]:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -24,6 +24,9 @@ _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_NUM_REDIS_GET_RETRIES": "1",  # An address without a cluster is asked for half a minute.
 }
+# When this process is killed, so is the head of a cluster that it has started. Without this Ray's
+# agents would try for a minute to tell it of their end.
+_LOCAL_SETTINGS = {"RAY_gcs_grpc_max_request_queued_max_bytes": "0"}
 
 
 class ClusterError(ValueError):
@@ -65,14 +68,14 @@ class Cluster:
 
     def __init__(self, address: str, n_workers: int) -> None:
         require_cluster(address)
-        for name, value in _SETTINGS.items():
-            os.environ.setdefault(name, value)
+        _set(_SETTINGS)
         self.ray: Any = importlib.import_module("ray")
         self.is_own = not self.ray.is_initialized()
         if not self.is_own:
             return
         options: dict[str, Any] = {}
         if address == LOCAL:
+            _set(_LOCAL_SETTINGS)
             options = {
                 "num_cpus": max(n_workers, len(os.sched_getaffinity(0))),
                 "object_store_memory": OBJECT_STORE_BYTES,
@@ -95,6 +98,11 @@ class Cluster:
         leaving = threading.Thread(target=self.ray.shutdown, name="leave cluster", daemon=True)
         leaving.start()
         leaving.join(LEAVE_SECONDS)
+
+
+def _set(variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def _reason(address: str, error: Exception) -> str:

@@ -48,10 +48,10 @@ def software() -> dict[str, str | None]:
             own[name] = version(name)
         except PackageNotFoundError:
             own[name] = None
-    if not portable.is_native():
-        own["NumPy's kernels"] = portable.numpy_kernels()
-        own |= {name: os.environ.get(name) for name in portable.PINS}
-    return own
+    if portable.departures():
+        return own  # The main process's own numbers are not those of other machines.
+    own["NumPy's kernels"] = portable.numpy_kernels()
+    return own | {name: os.environ.get(name) for name in portable.PINS}
 
 
 class RayWorker:
@@ -118,7 +118,7 @@ class RayWorker:
 
         own = software()
         differences = [
-            f"{name} is {own.get(name)} there and {expected} here"
+            f"{name}: {own.get(name)} there, {expected} here"
             for name, expected in self._expected.items()
             if own.get(name) != expected
         ]

@@ -217,7 +217,7 @@ def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
 def test_a_node_with_other_software_is_refused(monkeypatch):
     other = {**ray_pool.software(), "numpy": "1.0"}
     monkeypatch.setattr(ray_pool, "software", lambda: other)
-    expected = r"numpy is \S+ there and 1\.0 here$"
+    expected = r"numpy: \S+ there, 1\.0 here$"
     with pytest.raises(ClusterError, match=expected) as caught, RayWorkerPool(COUNTING, 2):
         pass
     assert "\n" not in str(caught.value)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Sets up an environment of its own, .venv-ray, and runs in it all tests that need Ray: those of one
+# pool and of clusters of several nodes, with workers, nodes and main processes lost; about half an
+# hour. Options go on to pytest: `-m "not slow"` leaves out the long ones.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [ ! -f .venv-ray/.set_up ] || [ requirements-ray.txt -nt .venv-ray/.set_up ]; then
+  python3 -m venv .venv-ray
+  .venv-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-ray.txt
+  touch .venv-ray/.set_up
+fi
+exec .venv-ray/bin/python -m pytest -m "slow or not slow" --timeout 900 -v \
+  tests/workflow_rl/collection/test_cluster.py tests/workflow_rl/collection/test_ray_pool.py \
+  tests/workflow_rl/collection/test_ray_nodes.py tests/faults/test_cluster_faults.py "$@"

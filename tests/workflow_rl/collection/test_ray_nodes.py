@@ -1,0 +1,76 @@
+"""Workers on nodes that are lost, join, and are refused."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.nodes import Nodes, running
+from tests.tiny_envs import SleepyEnv
+from workflow_rl.collection import ray_pool
+from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.ray_pool import RayWorkerPool
+
+pytest.importorskip("ray")
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with running(3) as three:
+        yield three
+
+
+def test_workers_share_cores_until_nodes_join(
+    nodes: Nodes,
+    policy: Any,
+    specs: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
+    make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
+
+    def with_cores() -> int:
+        actors = [worker.actor for worker in pool._workers]
+        return sum(actor is not None and actor.has_core for actor in actors)
+
+    with RayWorkerPool(make_envs, 5, address=nodes.address) as pool:
+        collector = AsyncParallelEnv(pool)
+        first = collector.collect(policy, specs).trajectories
+        assert with_cores() == 3
+        assert [record.message for record in caplog.records] == [
+            "the cluster has fewer free cores than there are workers: some share theirs until "
+            "nodes join"
+        ]
+        for _ in range(2):
+            nodes.add()
+        deadline = time.monotonic() + 60
+        while with_cores() < 5 and time.monotonic() < deadline:
+            again = collector.collect(policy, specs).trajectories
+        assert with_cores() == 5
+        assert [t.episode for t in again] == [t.episode for t in first]
+        assert pool.failures == 0
+
+
+def test_a_node_that_joins_with_other_software_is_left_out(
+    nodes: Nodes, policy: Any, specs: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
+    with RayWorkerPool(make_envs, 3, address=nodes.address) as pool:
+        collector = AsyncParallelEnv(pool)
+        collector.collect(policy, specs)
+        other = nodes.add(env_vars={"WORKFLOW_RL_NATIVE": "1"})
+        nodes.kill_oldest()
+        deadline = time.monotonic() + 60
+        while not pool._refused and time.monotonic() < deadline:
+            collector.collect(policy, specs)
+        assert pool._refused == [other]
+        collector.collect(policy, specs)
+        homes = {worker.actor.host.node for worker in pool._workers if worker.actor}  # type: ignore[union-attr]
+        assert other not in homes
+    assert sum("it is left out" in record.message for record in caplog.records) == 1

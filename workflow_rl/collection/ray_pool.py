@@ -31,6 +31,7 @@ SAME_CLOCK = 1_000_000
 """Nanoseconds by which two readings of one clock may differ: less than between machines."""
 REASON_LENGTH = 600
 PUT_POLICIES = 32
+ONE_REPLY = (Command.RESET, Command.STEP, Command.FREE_RUN)
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ class _Actor:
 
     def ask(self, request: Request, policy: Any) -> None:
         """policy: reference of a pickled actor that it loads before."""
-        self.stream = self._handle.answer.remote(pickle.dumps(request, protocol=5), policy)
+        answer = self._handle.answer_once if request.command in ONE_REPLY else self._handle.answer
+        self.stream = answer.remote(pickle.dumps(request, protocol=5), policy)
 
     def has_message(self, seconds: float = 0.0) -> bool:
         """Waits so long. True if it has failed, too."""
@@ -63,7 +65,9 @@ class _Actor:
 
     def message(self, seconds: float) -> Any:
         """Its next one. Raises RayError, which may be a timeout, or StopIteration."""
-        return pickle.loads(self._ray.get(next(self.stream), timeout=seconds))
+        is_stream = isinstance(self.stream, self._ray.ObjectRefGenerator)
+        reference = next(self.stream) if is_stream else self.stream
+        return pickle.loads(self._ray.get(reference, timeout=seconds))
 
     def kill(self) -> None:
         with suppress(Exception):  # Ray's connection may be closed.

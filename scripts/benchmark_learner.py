@@ -26,7 +26,7 @@ from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.training.batches import episode_specs
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import make_agent
+from workflow_rl.training.learner import make_agent
 
 
 def played(config: TrainConfig, episodes: int, envs: EnvBatch) -> list[Trajectory]:

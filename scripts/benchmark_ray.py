@@ -36,7 +36,8 @@ from workflow_rl.collection.ray_pool import RayWorkerPool
 from workflow_rl.collection.worker import Reply
 from workflow_rl.training.batches import episode_specs
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import make_agent, make_collector, make_pool
+from workflow_rl.training.learner import make_agent
+from workflow_rl.training.loop import make_collector, make_pool
 
 STEP_SECONDS = 0.02
 EPISODE_STEPS = 50

@@ -11,4 +11,5 @@ if [ ! -f .venv-ray/.set_up ] || [ requirements-ray.txt -nt .venv-ray/.set_up ];
 fi
 exec .venv-ray/bin/python -m pytest -m "slow or not slow" --timeout 900 -v \
   tests/workflow_rl/collection/test_cluster.py tests/workflow_rl/collection/test_ray_pool.py \
-  tests/workflow_rl/collection/test_ray_nodes.py tests/faults/test_cluster_faults.py "$@"
+  tests/workflow_rl/collection/test_ray_nodes.py tests/faults/test_cluster_faults.py \
+  tests/test_clusters.py "$@"

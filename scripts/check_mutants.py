@@ -33,7 +33,7 @@ NOTICED_BY = {
     "workflow_rl/collection/env_batch.py": "play parallel_envs",
     "workflow_rl/collection/parallel_env.py": "parallel_envs",
     "workflow_rl/collection/parallel_env_async.py": "parallel_envs",
-    "workflow_rl/collection/play.py": "play parallel_envs",
+    "workflow_rl/collection/play.py": "play slots parallel_envs",
     "workflow_rl/collection/rollout.py": "parallel_envs schedule",
     "workflow_rl/collection/schedule.py": "schedule",
     "workflow_rl/collection/slots.py": "slots parallel_envs",

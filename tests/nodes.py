@@ -59,4 +59,5 @@ def running(n_nodes: int) -> Iterator[Nodes]:
 def is_of_ray(process: psutil.Process) -> bool:
     """Whether it is one of Ray's own, or a worker."""
     command = " ".join(process.cmdline())
-    return "/ray/" in command or command.startswith("ray::")
+    is_own = "multiprocessing" in command  # Whose search path names Ray's folder, too.
+    return not is_own and ("/ray/" in command or command.startswith("ray::"))

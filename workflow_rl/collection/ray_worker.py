@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import platform
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -65,8 +64,6 @@ class RayWorker:
     def __init__(
         self, n_envs: int, step_delay: float, traced: bool, expected: Mapping[str, str | None]
     ) -> None:
-        # Ctrl-C in a terminal may reach it: only the main process acts on it.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._n_envs = n_envs
         self._step_delay = step_delay
         self._expected = expected

@@ -26,7 +26,7 @@ from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.ray_pool import RayWorkerPool, worker_variables
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.trace import Trace, unpacked
@@ -211,6 +211,8 @@ def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
     assert {name: own.get(name) for name in portable.PINS} == {
         name: os.environ.get(name) for name in portable.PINS
     }
+    # A node that was started elsewhere has other variables.
+    assert worker_variables().items() >= {name: own[name] for name in portable.PINS}.items()
     assert own["OMP_NUM_THREADS"] == own["MKL_NUM_THREADS"] == "1"
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.faulty_env import FAULTS, FaultyEnv
+from tests.nodes import is_of_ray
 from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
@@ -48,7 +49,7 @@ SPEC = episode_spec(0, 0, RED_AGENTS)
 def cluster() -> Iterator[Cluster]:
     """One for all: pools use a connection that is there, and leave it."""
     own = Cluster("local", 6)
-    started = descendants()
+    started = [child for child in descendants() if is_of_ray(child)]
     yield own
     assert ray.is_initialized()
     own.leave()

@@ -131,6 +131,13 @@ def test_same_weights_on_the_compiled_simulator(reference, tmp_path):
     assert same_weights(tmp_path / "run", reference)
 
 
+@pytest.mark.parametrize("changes", [{}, {"async_rl": True}])
+def test_a_run_ends_with_exactly_its_episodes(changes, tmp_path):
+    config = config_of(simulator="compiled", total_episodes=16, **changes)
+    summary = run(tmp_path / "run", config)
+    assert (summary["episodes"], summary["updates"]) == (16, 3)
+
+
 def test_another_seed_gives_other_weights(reference, tmp_path):
     run(tmp_path / "run", config_of(seed=4))
     assert not same_weights(tmp_path / "run", reference)

@@ -125,11 +125,13 @@ def run_command(
         click.echo(f"The last checkpoint is kept; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
     except DivergedError as error:
+        # Of several policies, in the folder of the one that did.
+        batch = next(run_path.rglob(DIVERGED_FILE), run_path / DIVERGED_FILE)
         click.echo(f"Error: learning diverged: {error}", err=True)
         click.echo(
-            f"The last checkpoint is kept, and the batch is in {run_path / DIVERGED_FILE}; "
+            f"The last checkpoint is kept, and the batch is in {batch}; "
             "begin again with a smaller --learning-rate, --reward-scale or --max-grad-norm, from "
-            f"its weights with --init-from {run_path / 'checkpoint.pt'}",
+            f"its weights with --init-from {batch.with_name('checkpoint.pt')}",
             err=True,
         )
         raise SystemExit(1) from None
@@ -141,7 +143,10 @@ def run_command(
         if options["final_evaluation"]:
             _evaluate(folder, config, options)
     if several:
-        finish_population(run_path, summaries, best)
+        try:
+            finish_population(run_path, summaries, best)
+        except RunDirError as error:
+            raise click.UsageError(str(error)) from None
         _report_several(run_path, learners, summaries, best)
     else:
         _report(run_path, summaries[0], chosen)

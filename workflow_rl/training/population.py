@@ -16,7 +16,7 @@ import numpy as np
 from workflow_rl.training.exchange import ExchangeConfig, Settings, exchanged, meeting_random
 from workflow_rl.training.learner import Learner
 from workflow_rl.training.population_dir import Meeting, PopulationRecord
-from workflow_rl.training.run_dir import RunDirError
+from workflow_rl.training.run_dir import NotWrittenError, RunDirError
 
 RANKED_EPISODES = 100
 
@@ -81,7 +81,10 @@ class Population:
         copies, settings = exchanged(scores, self.settings, self._exchange, random)
         at = min(learner.position for learner in self._learners)
         self._record.meetings.append(Meeting(at, scores, copies, settings))
-        self._record.write(self._path)
+        try:
+            self._record.write(self._path)
+        except OSError as error:
+            raise NotWrittenError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def score(self, learner: Learner) -> float:
         """What members are ranked by; minus infinity before there is anything."""

@@ -13,7 +13,7 @@ from typing import Any
 from workflow_rl.output_files import read_text, replacing, write_text
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import Copy, Settings
-from workflow_rl.training.run_dir import RunDirError
+from workflow_rl.training.run_dir import RunDirError, begin_folder
 
 POPULATION_FILE = "population.json"
 MOST_OF_POPULATION = 2**26
@@ -47,7 +47,12 @@ class PopulationRecord:
 
     def write(self, path: Path) -> None:
         """Replace the file in the folder `path` in one step."""
-        write_text(path / POPULATION_FILE, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        write_text(path / POPULATION_FILE, self.text)
+
+    @property
+    def text(self) -> str:
+        """As the file has it."""
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
 
 def policy_folder(path: Path, number: int) -> Path:
@@ -69,13 +74,7 @@ def run_folders(path: Path) -> list[Path]:
 
 def begin_population(path: Path, record: PopulationRecord) -> None:
     """Make the folder, which must be new or empty. Raises RunDirError."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
-        record.write(path)
-    except OSError as error:
-        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+    begin_folder(path, POPULATION_FILE, record.text)
 
 
 def read_population(path: Path) -> PopulationRecord:

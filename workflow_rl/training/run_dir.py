@@ -99,6 +99,17 @@ def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
             raise RunDirError(f"{path} cannot be made: {error.strerror}") from None
 
 
+def begin_folder(path: Path, name: str, text: str) -> None:
+    """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
+        write_text(path / name, text)
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+
+
 class RunDir:
     """Opens a run's files for writing, alone; a context manager.
 

@@ -33,7 +33,6 @@ from workflow_rl.training.population_dir import PopulationRecord, begin_populati
 from workflow_rl.training.run_dir import RunDirError
 
 STUDY_FILE = "study.db"
-SCORED_EPISODES = 300
 REPORTS = 10
 """So often a trial says how it does, and may be given up."""
 
@@ -45,7 +44,7 @@ Ranges = Mapping[str, tuple[float, float]]
 class Reports:
     """Meetings at which a trial's policies say how they do; `optuna.TrialPruned` gives it up."""
 
-    def __init__(self, trial: optuna.Trial | None, learners: Sequence[Learner]) -> None:
+    def __init__(self, trial: optuna.Trial, learners: Sequence[Learner]) -> None:
         self._trial = trial
         self._learners = learners
         config = learners[0].config
@@ -57,16 +56,15 @@ class Reports:
 
     def meet(self) -> None:
         self._n_reports += 1
-        if self._trial is not None:
-            self._trial.report(score_of(self._learners), self._n_reports)
-            if self._trial.should_prune():
-                raise optuna.TrialPruned
+        self._trial.report(score_of(self._learners), self._n_reports)
+        if self._trial.should_prune():
+            raise optuna.TrialPruned
 
 
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity
     before any has ended."""
-    returns = [list(learner.state.recent_returns)[-SCORED_EPISODES:] for learner in learners]
+    returns = [list(learner.state.recent_returns) for learner in learners]
     return float(np.mean([np.mean(one) for one in returns])) if all(returns) else -math.inf
 
 
@@ -174,7 +172,10 @@ class Search:
             for number, config in enumerate(configs)
         ]
         train_together(
-            learners, quiet=True, watch=stopped_by_signals, meetings=Reports(trial, learners)
+            learners,
+            quiet=True,
+            watch=stopped_by_signals,
+            meetings=None if trial is None else Reports(trial, learners),
         )
         return score_of(learners)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from prettytable import PrettyTable, TableStyle
 
-from workflow_rl.output_files import read_text, write_text
+from workflow_rl.collection.cluster import ClusterError
+from workflow_rl.output_files import read_text
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.exchange import VARIABLE, require_range
@@ -19,6 +20,7 @@ from workflow_rl.training.options import (
     POSITIVE,
     GroupedCommand,
     Range,
+    given_options,
     spelled,
     spelling,
     training_options_and,
@@ -42,6 +44,8 @@ RANGES: dict[str, tuple[float, float]] = {
 TUNE_FILE = "tune.json"
 MOST_OF_TUNE = 2**20
 SHOWN_TRIALS = 10
+IGNORED = frozenset(("init_from", "trace", "final_evaluation"))
+GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run"))
 
 
 def _search_options(option: Any) -> list[Any]:
@@ -96,6 +100,8 @@ def tune(**options: Any) -> None:
         search.run(study, options["trials"], seconds)
     except ConfigError as error:
         raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+    except ClusterError as error:
+        raise click.BadParameter(str(error), param_hint="--cluster") from None
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
@@ -111,10 +117,16 @@ def tune(**options: Any) -> None:
 def _search(options: dict[str, Any]) -> Search:
     """A new one, its folder made, or the one to go on with."""
     from workflow_rl.training.learner import usable_device
-    from workflow_rl.training.run_dir import RunDirError, make_run_folder
+    from workflow_rl.training.run_dir import begin_folder, make_run_folder
     from workflow_rl.training.search import Search
 
+    for name in IGNORED & given_options():
+        raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
     if options["resume"] is not None:
+        if others := given_options() - GOES_ON_WITH:
+            raise click.UsageError(
+                f"{spelling(min(others))} does not go with --resume: a search goes on as it began"
+            )
         path = path_to_resume(options)
         config, ranges, n_policies, n_finalists = _read(path)
         return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
@@ -128,21 +140,13 @@ def _search(options: dict[str, Any]) -> Search:
     path = options["run_dir"]
     if not options["dry_run"]:
         path = path or make_run_folder("tune", config.environment.label)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise RunDirError(
-                    f"{path} is not empty: choose another folder, or go on with --resume"
-                )
-            content = {
-                "config": config.to_dict(),
-                "ranges": ranges,
-                "n_policies": options["n_policies"],
-                "finalists": options["finalists"],
-            }
-            write_text(path / TUNE_FILE, json.dumps(content, indent=2) + "\n")
-        except OSError as error:
-            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        content = {
+            "config": config.to_dict(),
+            "ranges": ranges,
+            "n_policies": options["n_policies"],
+            "finalists": options["finalists"],
+        }
+        begin_folder(path, TUNE_FILE, json.dumps(content, indent=2) + "\n")
     return Search(
         config, ranges, options["n_policies"], options["finalists"], path, options["quiet"]
     )

@@ -30,7 +30,7 @@ from workflow_rl.training.population_dir import (
     read_population,
     run_folders,
 )
-from workflow_rl.training.run_dir import RunDirError, read_config, read_metrics
+from workflow_rl.training.run_dir import NotWrittenError, RunDirError, read_config, read_metrics
 from workflow_rl.training.train_population import train_population
 
 N_POLICIES = 4
@@ -301,6 +301,16 @@ def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
     monkeypatch.undo()
     run(tmp_path / "run", configs, exchange=True)
     assert same_population(tmp_path / "run", population)
+
+
+def test_a_disk_that_is_full_at_a_meeting_is_one_clear_line(tmp_path, monkeypatch):
+    def full(record: PopulationRecord, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PopulationRecord, "write", full)
+    configs = configs_of(N_POLICIES, exchange=True)
+    with pytest.raises(NotWrittenError, match="No space left"):
+        run(tmp_path / "run", configs, exchange=True)
 
 
 def test_members_may_be_ranked_by_evaluations(tmp_path, monkeypatch):

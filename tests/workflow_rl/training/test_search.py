@@ -189,6 +189,16 @@ def test_a_damaged_study_is_one_clear_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
+    [([], "nowhere"), (["--learning-rate", "1e-3"], "--learning-rate")],
+)
+def test_what_cannot_go_on_is_one_line(arguments, message):
+    result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
     [
         ([], "--trials"),
         (["--trials", "0"], "--trials"),
@@ -196,7 +206,7 @@ def test_a_damaged_study_is_one_clear_line(tmp_path):
         (["--trials", "1", "--range", "gamma=1:2"], "--range"),
         (["--trials", "1", "--range", "epochs=5:2"], "--range"),
         (["--trials", "1", "--preset", "continuous"], "--n-policies"),
-        (["--trials", "1", "--resume", "nowhere"], "nowhere"),
+        (["--trials", "1", "--init-from", "run"], "--init-from"),
     ],
 )
 def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch):

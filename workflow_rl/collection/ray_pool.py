@@ -369,7 +369,7 @@ class RayWorkerPool(Pool[_ActorWorker]):
 
     def _may_share(self) -> bool:
         """Whether a worker that waits for a core has none to hope for."""
-        if self.address == LOCAL or self._ray.available_resources().get("CPU", 0) >= 1:
+        if self.address == LOCAL or self._free_cores() >= 1:
             return False
         if not self._shares:
             self._shares = True
@@ -378,6 +378,15 @@ class RayWorkerPool(Pool[_ActorWorker]):
                 "nodes join"
             )
         return True
+
+    def _free_cores(self) -> float:
+        """On nodes that are not refused. At least so many: on those others may use some."""
+        of_refused = sum(
+            node["Resources"].get("CPU", 0.0)
+            for node in self._ray.nodes()
+            if node["Alive"] and node["NodeID"] in self._refused
+        )
+        return float(self._ray.available_resources().get("CPU", 0.0)) - of_refused
 
     def _heard(self, indices: Sequence[int]) -> set[int]:
         for index in indices:

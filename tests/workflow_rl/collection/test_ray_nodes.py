@@ -58,12 +58,17 @@ def test_workers_share_cores_until_nodes_join(
 
 
 def test_a_node_that_joins_with_other_software_is_left_out(
-    nodes: Nodes, policy: Any, specs: Any, caplog: pytest.LogCaptureFixture
+    nodes: Nodes,
+    policy: Any,
+    specs: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
     with RayWorkerPool(make_envs, 3, address=nodes.address) as pool:
         collector = AsyncParallelEnv(pool)
         collector.collect(policy, specs)
+        monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
         other = nodes.add(env_vars={"WORKFLOW_RL_NATIVE": "1"})
         nodes.kill_oldest()
         deadline = time.monotonic() + 60
@@ -73,4 +78,8 @@ def test_a_node_that_joins_with_other_software_is_left_out(
         collector.collect(policy, specs)
         homes = {worker.actor.host.node for worker in pool._workers if worker.actor}  # type: ignore[union-attr]
         assert other not in homes
+        while pool._free_cores() >= 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert pool._free_cores() < 1, "the refused node's core is none to wait for"
     assert sum("it is left out" in record.message for record in caplog.records) == 1
+    assert "did not start within" not in caplog.text

@@ -35,6 +35,9 @@ class Nodes:
     def kill_oldest(self) -> None:
         self._cluster.remove_node(self.nodes.pop(0), allow_graceful=False)
 
+    def kill_head(self) -> None:
+        self._cluster.remove_node(self._cluster.head_node, allow_graceful=False)
+
     def shutdown(self) -> None:
         self._cluster.shutdown()
 

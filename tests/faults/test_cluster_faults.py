@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,44 @@ def test_a_lost_main_process_leaves_nothing_and_its_run_goes_on(
     resumed = start("train-async", "--resume", str(path), "--cluster", "none")
     assert resumed.communicate(timeout=120)[1] == ""
     assert same_weights(path, reference("lag-1"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["local driver", "driver", "head"])
+def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
+    lost: str, reference: Reference, tmp_path: Path
+) -> None:
+    path = tmp_path / "run"
+    options = options_of("lag-1", "compiled", UPDATES, "--run-dir", str(path))
+    with ExitStack() as stack:
+        nodes = None if lost == "local driver" else stack.enter_context(running(3))
+        address = "local" if nodes is None else nodes.address
+        main = start(*options, "--cluster", address, "--slow-worker-ms", "20")
+        wait_for_update(path, main)
+        if lost == "head":
+            assert nodes is not None
+            nodes.kill_head()
+        else:
+            main.kill()
+        _, errors = main.communicate(timeout=30)
+        assert main.returncode == (1 if lost == "head" else -signal.SIGKILL)
+        (line,) = errors.splitlines()
+        assert line.startswith("Error: the main process is gone")
+        assert f"({address}) was lost" in line
+        assert not (path / "summary.json").exists()
+        for cluster in ("none", "local" if lost == "head" else address):
+            resumed_path = tmp_path / cluster.partition(":")[0]
+            shutil.copytree(path, resumed_path)
+            resumed = start("train-async", "--resume", str(resumed_path), "--cluster", cluster)
+            assert resumed.communicate(timeout=120)[1] == ""
+            assert_sound(resumed_path, finished=True)
+            assert same_weights(resumed_path, reference("lag-1"))
+            assert_same_history(resumed_path, reference("lag-1"))
+        if lost == "head":
+            again = start("train-async", "--resume", str(path))
+            _, errors = again.communicate(timeout=60)
+            assert again.returncode == 2
+            assert f"no cluster answers at {address}" in errors.splitlines()[-1]
 
 
 def test_a_cluster_that_is_joined_is_left_running(

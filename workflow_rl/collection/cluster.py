@@ -8,6 +8,8 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -27,6 +29,7 @@ _SETTINGS = {
 # When this process is killed, so is the head of a cluster that it has started. Without this Ray's
 # agents would try for a minute to tell it of their end.
 _LOCAL_SETTINGS = {"RAY_gcs_grpc_max_request_queued_max_bytes": "0"}
+_WITNESS = "import sys; sys.stdin.read(); sys.exit(sys.argv[1])"
 
 
 class ClusterError(ValueError):
@@ -71,6 +74,7 @@ class Cluster:
         _set(_SETTINGS)
         self.ray: Any = importlib.import_module("ray")
         self.is_own = not self.ray.is_initialized()
+        self._witness: subprocess.Popen[bytes] | None = None
         if not self.is_own:
             return
         options: dict[str, Any] = {}
@@ -87,6 +91,7 @@ class Cluster:
                 self.ray.init(address, log_to_driver=False, configure_logging=False, **options)
         except Exception as error:
             raise ClusterError(_reason(address, error)) from error
+        self._witness = _witness(address)
 
     def leave(self) -> None:
         """Close the connection, and with it the cluster if it was started here. Takes a few
@@ -98,6 +103,28 @@ class Cluster:
         leaving = threading.Thread(target=self.ray.shutdown, name="leave cluster", daemon=True)
         leaving.start()
         leaving.join(LEAVE_SECONDS)
+        if self._witness is not None:
+            self._witness.kill()
+            self._witness.wait()
+            assert self._witness.stdin is not None
+            self._witness.stdin.close()
+
+
+def _witness(address: str) -> subprocess.Popen[bytes]:
+    """A process that says so when this one ends without leaving its cluster: Ray ends it on the
+    spot, and without a word, once the cluster is lost."""
+    below_the_bar = "\n" if sys.stderr.isatty() else ""
+    lost = (
+        "Error: the main process is gone: it was killed, or Ray has ended it because its node or "
+        f"the head of the cluster ({address}) was lost. The last checkpoint is kept; go on with "
+        "--resume and the run's folder"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _WITNESS, below_the_bar + lost],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Out of reach of Ctrl-C.
+    )
 
 
 def _set(variables: Mapping[str, str]) -> None:

@@ -84,3 +84,17 @@ loop.make_pool(config.TrainConfig("async", cluster="local"))
 assert "ray" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_process_that_ends_without_leaving_its_cluster_is_spoken_for() -> None:
+    code = """
+import os
+from workflow_rl.collection.cluster import _witness
+_witness("10.0.0.1:6379")
+os._exit(1)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("Error: the main process is gone")
+    assert "10.0.0.1:6379" in line
+    assert "--resume" in line

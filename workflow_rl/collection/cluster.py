@@ -45,7 +45,14 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def require_cluster(address: str) -> None:
-    """Raises ClusterError where Ray or the cluster is plainly missing. Takes a few seconds."""
+    """Raises ClusterError where Ray or the cluster is missing. Takes a few seconds."""
+    if address == AUTO:
+        Cluster(AUTO, 0).leave()  # Only Ray knows where to look.
+    elif address != NONE:
+        _require_answer(address)
+
+
+def _require_answer(address: str) -> None:
     if importlib.util.find_spec("ray") is None:
         raise ClusterError(f"{address} needs Ray, which is not installed: pip install '.[ray]'")
     if address in (LOCAL, AUTO):
@@ -70,7 +77,7 @@ class Cluster:
     """
 
     def __init__(self, address: str, n_workers: int) -> None:
-        require_cluster(address)
+        _require_answer(address)
         _set(_SETTINGS)
         self.ray: Any = importlib.import_module("ray")
         self.is_own = not self.ray.is_initialized()
@@ -108,6 +115,18 @@ class Cluster:
             self._witness.wait()
             assert self._witness.stdin is not None
             self._witness.stdin.close()
+
+
+@contextmanager
+def connected(address: str, n_workers: int) -> Iterator[None]:
+    """Pools that are entered in here share one connection, and one cluster if it is "local".
+    Raises ClusterError."""
+    cluster = None if address == NONE else Cluster(address, n_workers)
+    try:
+        yield
+    finally:
+        if cluster is not None:
+            cluster.leave()
 
 
 def _witness(address: str) -> subprocess.Popen[bytes]:

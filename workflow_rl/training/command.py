@@ -15,7 +15,7 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl import portable
-from workflow_rl.collection.cluster import NONE, ClusterError, require_cluster
+from workflow_rl.collection.cluster import ClusterError, require_cluster
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import require_writable
@@ -78,8 +78,7 @@ def run_command(
         configs = [dataclasses.replace(config, device=device) for config in runs.configs]
         config, several = configs[0], len(configs) > 1
         warn_if_results_vary(config)
-        if config.cluster != NONE:
-            require_cluster(config.cluster)
+        require_cluster(config.cluster)
         if options["dry_run"]:
             _show(configs, runs.exchange)
             return

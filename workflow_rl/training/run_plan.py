@@ -248,8 +248,13 @@ def _changes(
             f"{checkpoint.training.episodes} episodes; to go on, give a larger "
             f"{'--total-steps' if config.total_episodes is None else '--total-episodes'}"
         )
+    return changed_workers(changes)
+
+
+def changed_workers(changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes of a config, with what has to be chosen anew where they concern its workers."""
     if changes.keys() & {"n_envs", "n_workers", "envs_per_worker"}:
-        changes = {"n_workers": None, "envs_per_worker": None, **changes}
+        return {"n_workers": None, "envs_per_worker": None, **changes}
     return changes
 
 

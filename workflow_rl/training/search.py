@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm import tqdm
 
 from agents.ppo import DivergedError
+from workflow_rl.collection.cluster import connected
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import replacing, write_text
 from workflow_rl.training.config import TrainConfig
@@ -35,6 +36,11 @@ from workflow_rl.training.run_dir import RunDirError
 STUDY_FILE = "study.db"
 REPORTS = 10
 """So often a trial says how it does, and may be given up."""
+FINAL_SEEDS = 3
+"""So often a finalist is trained again, time allowing; as often as a trial if that is more."""
+FIRST_FINAL_SEED = 1_000_000
+"""No trial has those from here on: a score that a trial was chosen for owes something to luck."""
+FINALS = "returns of finalists"
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -64,15 +70,19 @@ class Reports:
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity
     before any has ended."""
-    returns = [list(learner.state.recent_returns) for learner in learners]
-    return float(np.mean([np.mean(one) for one in returns])) if all(returns) else -math.inf
+    return float(np.mean([_return_of(learner) for learner in learners]))
+
+
+def _return_of(learner: Learner) -> float:
+    returns = list(learner.state.recent_returns)
+    return float(np.mean(returns)) if returns else -math.inf
 
 
 @dataclass(frozen=True)
 class Search:
     """What is tried, and how. config: what all trials have in common. ranges: of the settings that
     they differ in. n_policies: each trial's, with seeds of their own. n_finalists: of the best
-    trials, how many run again, with other seeds."""
+    trials, how many run again, and the first trial with them."""
 
     config: TrainConfig
     ranges: Ranges
@@ -115,28 +125,31 @@ class Search:
 
     def run(self, study: optuna.Study, n_trials: int | None, seconds: float | None) -> None:
         """Try settings until there have been so many trials, or until only the finalists' time is
-        left of so many seconds. Raises StopRequested and whatever else ends a training."""
+        left of so many seconds. Raises ClusterError, StopRequested and whatever else ends a
+        training."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
+        with connected(self.config.cluster, self.config.n_workers):
+            self._run_trials(study, n_trials, deadline)
+            n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
+            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet):
+                self._run_again(study, finalist, n_seeds)
+
+    def _run_trials(self, study: optuna.Study, n_trials: int | None, deadline: float) -> None:
         n_over = len(study.get_trials(deepcopy=False, states=_OVER))
         with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet) as bar:
             while n_trials is None or n_over < n_trials:
-                if time.monotonic() > deadline - self._time_for_final(study):
+                if time.monotonic() > deadline - self._seconds_of_one_more(study):
                     break
                 self._try(study, study.ask())
                 n_over += 1
                 bar.update()
-        for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet):
-            if str(finalist.number) not in study.user_attrs.get("finals", {}):
-                with contextlib.suppress(DivergedError, NotFiniteError):
-                    result = self._again(finalist)
-                    finals = {**study.user_attrs.get("finals", {}), str(finalist.number): result}
-                    study.set_user_attr("finals", finals)
 
     def _try(self, study: optuna.Study, trial: optuna.Trial) -> None:
         settings = {name: self._suggested(trial, name) for name in self.ranges}
         first_seed, name = trial.number * self.n_policies, f"trial-{trial.number}"
+        seeds = range(first_seed, first_seed + self.n_policies)
         try:
-            result = self._train(settings, first_seed, name, trial)
+            result = float(np.mean(self._train(settings, seeds, name, trial)))
         except (optuna.TrialPruned, DivergedError, NotFiniteError):
             frozen = study.tell(trial, state=TrialState.PRUNED)
         else:
@@ -152,18 +165,31 @@ class Search:
             return 1 - trial.suggest_float(parameter(name), 1 - high, 1 - low, log=True)
         return trial.suggest_float(name, low, high, log=True)
 
-    def _again(self, trial: FrozenTrial) -> float:
-        # Seeds that no trial has.
-        first_seed = 1_000_000 + trial.number * self.n_policies
-        return self._train(self.settings(trial), first_seed, f"final-{trial.number}", None)
+    def _run_again(self, study: optuna.Study, finalist: FrozenTrial, n_seeds: int) -> None:
+        """With so many of the finals' seeds, less those that it has had."""
+        before = self.finals(study).get(finalist.number, [])
+        seeds = range(FIRST_FINAL_SEED + len(before), FIRST_FINAL_SEED + n_seeds)
+        if not seeds:
+            return
+        try:
+            returns = self._train(self.settings(finalist), seeds, f"final-{finalist.number}", None)
+        except (DivergedError, NotFiniteError):
+            returns = [-math.inf] * len(seeds)
+        finals = {**self.finals(study), finalist.number: before + returns}
+        study.set_user_attr(FINALS, {str(number): one for number, one in finals.items()})
 
     def _train(
-        self, settings: Mapping[str, Any], seed: int, name: str, trial: optuna.Trial | None
-    ) -> float:
+        self,
+        settings: Mapping[str, Any],
+        seeds: Sequence[int],
+        name: str,
+        trial: optuna.Trial | None,
+    ) -> list[float]:
+        """Policies with these seeds, and their returns."""
         ppo = dataclasses.replace(self.config.ppo, **settings)
         configs = [
-            dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed + number)
-            for number in range(self.n_policies)
+            dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed)
+            for seed in seeds
         ]
         path = _unused(self.path / name)
         begin_population(path, PopulationRecord([config.to_dict() for config in configs]))
@@ -177,7 +203,7 @@ class Search:
             watch=stopped_by_signals,
             meetings=None if trial is None else Reports(trial, learners),
         )
-        return score_of(learners)
+        return [_return_of(learner) for learner in learners]
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
         """A trial's, by their names in PPOConfig."""
@@ -185,28 +211,53 @@ class Search:
         return {name: 1 - value if name in SHARES else value for name, value in found.items()}
 
     def finalists(self, study: optuna.Study) -> list[FrozenTrial]:
-        """The best of those that were not given up, the best first."""
-        return ranked(study)[: self.n_finalists]
+        """The best of those that were not given up, the best first; then the first trial, for only
+        the finals can tell whether anything is better."""
+        complete = ranked(study)
+        if not self.n_finalists or not complete:
+            return []
+        best = complete[: self.n_finalists]
+        first = min(complete, key=lambda trial: trial.number)
+        return best if first in best else [*best, first]
+
+    def finals(self, study: optuna.Study) -> dict[int, list[float]]:
+        """Returns of the policies that finalists have trained again, by the trial's number."""
+        return {int(number): one for number, one in study.user_attrs.get(FINALS, {}).items()}
 
     def best(self, study: optuna.Study) -> FrozenTrial | None:
-        """The finalist with the best score over the trial and its second run; without finalists
-        the best trial."""
-        finals = study.user_attrs.get("finals", {})
-        twice = [
-            (np.mean([score(trial), finals[str(trial.number)]]), -trial.number, trial)
-            for trial in self.finalists(study)
-            if str(trial.number) in finals
-        ]
-        return max(twice)[-1] if twice else next(iter(ranked(study)), None)
+        """The finalist that did best with the finals' seeds, its trial aside; without finals the
+        best trial."""
+        finals = self.finals(study)
+        again = [trial for trial in self.finalists(study) if trial.number in finals]
+        if not again:
+            return next(iter(ranked(study)), None)
+        return max(again, key=lambda trial: float(np.mean(finals[trial.number])))
 
-    def _time_for_final(self, study: optuna.Study) -> float:
+    @property
+    def _n_final_seeds(self) -> int:
+        return max(FINAL_SEEDS, self.n_policies)
+
+    def _seconds_of_one_more(self, study: optuna.Study) -> float:
+        """Those that a trial more takes, and the finals after it."""
+        n_finalists = min(self.n_finalists + 1, len(ranked(study)) + 1) if self.n_finalists else 0
+        n_policies = self.n_policies + n_finalists * self._n_final_seeds
+        return n_policies * self._seconds_of_policy(study)
+
+    def _seeds_affordable(self, study: optuna.Study, seconds: float) -> int:
+        """How many each finalist can have within so many seconds; one at least."""
+        of_one_seed = len(self.finalists(study)) * self._seconds_of_policy(study)
+        if of_one_seed * self._n_final_seeds <= seconds:
+            return self._n_final_seeds
+        return max(1, round(seconds / of_one_seed))
+
+    def _seconds_of_policy(self, study: optuna.Study) -> float:
+        """Of those of the slowest trial."""
         seconds = [
             trial.duration.total_seconds()
             for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
             if trial.duration is not None
         ]
-        # The trial to come, too.
-        return (self.n_finalists + 1) * max(seconds, default=0.0)
+        return max(seconds, default=0.0) / self.n_policies
 
 
 def ranked(study: optuna.Study) -> list[FrozenTrial]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 from prettytable import PrettyTable, TableStyle
 
-from workflow_rl.collection.cluster import ClusterError
+from workflow_rl.collection.cluster import ClusterError, require_cluster
 from workflow_rl.output_files import read_text
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -25,7 +27,12 @@ from workflow_rl.training.options import (
     spelling,
     training_options_and,
 )
-from workflow_rl.training.run_plan import new_config, path_to_resume, require_shareable
+from workflow_rl.training.run_plan import (
+    changed_workers,
+    new_config,
+    path_to_resume,
+    require_shareable,
+)
 
 if TYPE_CHECKING:
     import optuna
@@ -60,7 +67,8 @@ def _search_options(option: Any) -> list[Any]:
                help="A setting to search, and between what, in logarithms; may be given again. "
                     f"One of {spelled(TUNABLE)}."),
         option("--finalists", type=click.IntRange(min=0), default=3,
-               help="Of the best trials, how many are trained again with other seeds."),
+               help="Of the best trials, how many are trained again, with seeds that no trial had; "
+                    "the first trial is, too."),
     ]  # fmt: skip
 
 
@@ -70,10 +78,10 @@ def tune(**options: Any) -> None:
     """Search for the settings with which PPO learns an environment best.
 
     Optuna proposes settings, the first time those of the command line, each of which trains
-    --n-policies policies; what does worse than most is given up early. The best are trained again
-    with other seeds, and the best of these is named, with the command that trains with it. The
-    study is kept in the run's folder (--run-dir), with a folder of each trial and Optuna's plots;
-    --resume goes on with it.
+    --n-policies policies; what does worse than most is given up early. The best, and the first, are
+    trained again with three or more fresh seeds, the same for each, and these alone tell which is
+    named, with the options to train with. The study is kept in the run's folder (--run-dir), with
+    a folder of each trial and Optuna's plots; --resume goes on with it.
 
     \b
     Examples:
@@ -123,17 +131,22 @@ def _search(options: dict[str, Any]) -> Search:
     for name in IGNORED & given_options():
         raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
     if options["resume"] is not None:
-        if others := given_options() - GOES_ON_WITH:
-            raise click.UsageError(
-                f"{spelling(min(others))} does not go with --resume: a search goes on as it began"
-            )
         path = path_to_resume(options)
         config, ranges, n_policies, n_finalists = _read(path)
+        others = given_options() - GOES_ON_WITH
+        if kept := others - config.free_on_resume:
+            raise click.UsageError(
+                f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
+            )
+        config = dataclasses.replace(config, **changed_workers({n: options[n] for n in others}))
+        usable_device(config.device)
+        require_cluster(config.cluster)
         return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
     config = new_config("async", options)
     require_shareable(config, options["n_policies"])
     warn_if_results_vary(config)
     usable_device(config.device)
+    require_cluster(config.cluster)
     ranges = dict(options["ranges"]) or RANGES
     for name, (low, high) in ranges.items():
         require_range(name, low, high)
@@ -180,18 +193,21 @@ def _report(search: Search, study: optuna.Study) -> None:
 
     trials = study.get_trials(deepcopy=False)
     complete = ranked(study)
-    finals = study.user_attrs.get("finals", {})
+    finals = search.finals(study)
     names = list(search.ranges)
-    table = PrettyTable(["trial", "return", "again", *map(_spelled, names)], align="r")
+    table = PrettyTable(["trial", "return", "finals", "seeds", *map(_spelled, names)], align="r")
     table.set_style(TableStyle.SINGLE_BORDER)
     best = search.best(study)
-    for trial in complete[:SHOWN_TRIALS]:
-        again = finals.get(str(trial.number))
+    for place, trial in enumerate(complete):
+        returns = finals.get(trial.number, [])
+        if place >= SHOWN_TRIALS and not returns:
+            continue
         table.add_row(
             [
                 f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
                 f"{score(trial):.2f}",
-                "" if again is None else f"{again:.2f}",
+                f"{np.mean(returns):.2f}" if returns else "",
+                len(returns) or "",
                 *(f"{value:.3g}" for value in search.settings(trial).values()),
             ]
         )
@@ -208,7 +224,7 @@ def _report(search: Search, study: optuna.Study) -> None:
     write_best(search.path, settings)
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
     options = " ".join(f"--{_spelled(name)} {value:.6g}" for name, value in settings.items())
-    click.echo(f"train with:     train-async {options}")
+    click.echo(f"train with:     train-async {options}, and the search's own options")
 
 
 def _spelled(name: str) -> str:

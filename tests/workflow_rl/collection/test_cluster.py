@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +75,22 @@ def test_where_no_cluster_is_it_is_one_line_soon() -> None:
     assert time.monotonic() - start < 10
     with pytest.raises(ClusterError, match="no cluster answers at no-such-host"):
         require_cluster("no-such-host.invalid:6379")
+
+
+@pytest.mark.parametrize("command", ["train-async", "train-population", "tune --trials 1"])
+def test_where_auto_finds_no_cluster_no_folder_is_begun(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(address: str, n_workers: int) -> None:
+        raise ClusterError(f"{address} finds none")
+
+    monkeypatch.setattr(cluster, "Cluster", missing)
+    path = tmp_path / "run"
+    options = ["--cluster", "auto", "--n-workers", "2", "--run-dir", str(path)]
+    result = CliRunner().invoke(main, [*command.split(), *options])
+    assert result.exit_code == 2, result.output
+    assert "Invalid value for --cluster: auto finds none" in result.output.splitlines()[-1]
+    assert not path.exists()
 
 
 def test_nothing_imports_ray_unless_a_cluster_is_asked_for() -> None:

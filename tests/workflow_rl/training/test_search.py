@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agents.ppo import DivergedError
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.training.run_dir import RunDirError, read_config
@@ -35,7 +37,7 @@ def replay(monkeypatch: pytest.MonkeyPatch, results: dict[str, list[float]]) -> 
     """Trials come to what is given by their name, report by report, and train nothing."""
     played: list[str] = []
 
-    def train(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
+    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
         played.append(name)
         reports = results[name]
         if trial is not None:
@@ -43,7 +45,7 @@ def replay(monkeypatch: pytest.MonkeyPatch, results: dict[str, list[float]]) -> 
                 trial.report(one, number + 1)
                 if trial.should_prune():
                     raise optuna.TrialPruned
-        return reports[-1]
+        return reports[-1:] * len(seeds) if trial else reports[: len(seeds)]
 
     monkeypatch.setattr(Search, "_train", train)
     return played
@@ -81,17 +83,45 @@ def test_what_does_worse_than_most_is_given_up(tmp_path, monkeypatch):
     assert len(study.get_trials()[5].intermediate_values) < REPORTS
 
 
-def test_the_best_is_who_does_best_over_both_runs(tmp_path, monkeypatch):
-    results = {"trial-0": [-9.0], "trial-1": [-1.0], "trial-2": [-2.0], "trial-3": [-3.0]}
-    # The first had luck.
-    results |= {"final-1": [-8.0], "final-2": [-2.5]}
+def test_the_finals_alone_name_the_best(tmp_path, monkeypatch):
+    results = {"trial-0": [-9.0], "trial-1": [-1.0], "trial-2": [-3.0], "trial-3": [-4.0]}
+    # By the mean of trial and finals, or by its best seed, it would be the second.
+    results |= {"final-1": [-2.0, -8.0, -8.0], "final-2": [-5.0] * 3, "final-0": [-6.0] * 3}
     one = search_in(tmp_path)
     played = replay(monkeypatch, results)
     study = one.study()
     one.run(study, 4, None)
-    assert played[4:] == ["final-1", "final-2"]
+    assert played[4:] == ["final-1", "final-2", "final-0"], "two, and the first trial"
+    assert one.finals(study) == {1: [-2.0, -8.0, -8.0], 2: [-5.0] * 3, 0: [-6.0] * 3}
     assert one.best(study).number == 2
-    assert study.user_attrs["finals"] == {"1": -8.0, "2": -2.5}
+
+
+def test_finalists_have_the_same_seeds_and_each_once(tmp_path, monkeypatch):
+    asked: list[tuple[str, list[int]]] = []
+
+    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
+        asked.append((name, list(seeds)))
+        if name == "final-1":
+            raise DivergedError("nothing of it is a number")
+        return [0.0] * len(seeds)
+
+    monkeypatch.setattr(Search, "_train", train)
+    one = search_in(tmp_path)
+    study = one.study()
+    one.run(study, 2, None)
+    first = search.FIRST_FINAL_SEED
+    finals = [
+        ("final-0", [first, first + 1, first + 2]),
+        ("final-1", [first, first + 1, first + 2]),
+    ]
+    assert asked[2:] == finals
+    assert one.finals(study)[1] == [-math.inf] * 3
+    assert one.best(study).number == 0
+    one.run(study, 2, None)
+    assert asked[4:] == [], "nothing is left to do"
+    more = dataclasses.replace(one, n_policies=5)
+    more.run(study, 2, None)
+    assert asked[4:] == [(name, [first + 3, first + 4]) for name, _ in finals]
 
 
 def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
@@ -102,39 +132,52 @@ def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
     assert one.best(study).number == 1
 
 
-def test_time_for_the_finalists_is_left(tmp_path, monkeypatch):
-    """Of 100 seconds, with trials of 10 and two finalists: seven trials, then the finalists."""
+@pytest.mark.parametrize(
+    ("seconds", "names", "n_seeds"),
+    [
+        # Three finalists of three seeds may take 45 s, and the trial before them 10 s.
+        (100, ["trial"] * 5 + ["final"] * 3, 3),
+        (70, ["trial"] * 2 + ["final"] * 2, 3),
+        (20, ["trial", "final"], 2),
+        (5, ["trial", "final"], 1),
+    ],
+)
+def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypatch):
+    """With trials of two policies that take 10 s, the later ones better."""
     now = [0.0]
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(
         optuna.trial.FrozenTrial, "duration", property(lambda trial: timedelta(seconds=10))
     )
-
-    def train(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
-        played.append(name)
-        now[0] += 10
-        return 0.0
-
     played: list[str] = []
+    last_seeds: list[int] = []
+
+    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
+        played.append(name.partition("-")[0])
+        last_seeds[:] = seeds
+        now[0] += 5 * len(seeds)
+        return [float(len(played))] * len(seeds)
+
     monkeypatch.setattr(Search, "_train", train)
     one = search_in(tmp_path)
     study = one.study()
-    one.run(study, None, 100)
-    assert [name.partition("-")[0] for name in played] == ["trial"] * 8 + ["final"] * 2
-    assert now[0] <= 100
+    one.run(study, None, seconds)
+    assert played == names
+    assert len(last_seeds) == n_seeds
+    assert now[0] <= seconds or seconds < 20
 
 
 def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
     one = search_in(tmp_path)
     scores = {f"trial-{n}": [float(n)] for n in range(9)}
-    played = replay(monkeypatch, scores | {f"final-{n}": [0.0] for n in range(9)})
+    played = replay(monkeypatch, scores | {f"final-{n}": [0.0] * 3 for n in range(9)})
     trained = Search._train
 
-    def stopped(self: Search, settings: Any, seed: int, name: str, trial: Any) -> float:
+    def stopped(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
         if name == "trial-2":
             asked.append(settings)
             raise StopRequested(2)
-        return trained(self, settings, seed, name, trial)
+        return trained(self, settings, seeds, name, trial)
 
     asked: list[Any] = []
     monkeypatch.setattr(Search, "_train", stopped)
@@ -162,7 +205,7 @@ def test_trials_train_policies_of_other_seeds(tmp_path):
     }
     assert len(configs) == 3
     seeds = [config.seed for own in configs.values() for config in own]
-    assert len(set(seeds)) == len(seeds) == 6
+    assert len(set(seeds)) == len(seeds) == 2 + 2 + 3
     for trial in study.get_trials():
         for config in configs[f"trial-{trial.number}"]:
             for name, value in one.settings(trial).items():
@@ -187,14 +230,10 @@ def test_a_damaged_study_is_one_clear_line(tmp_path):
         search_in(tmp_path).study()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [([], "nowhere"), (["--learning-rate", "1e-3"], "--learning-rate")],
-)
-def test_what_cannot_go_on_is_one_line(arguments, message):
-    result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1", *arguments])
+def test_what_cannot_go_on_is_one_line():
+    result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1"])
     assert result.exit_code == 2
-    assert message in result.output.splitlines()[-1]
+    assert "nowhere is no folder of tune's" in result.output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +246,7 @@ def test_what_cannot_go_on_is_one_line(arguments, message):
         (["--trials", "1", "--range", "epochs=5:2"], "--range"),
         (["--trials", "1", "--preset", "continuous"], "--n-policies"),
         (["--trials", "1", "--init-from", "run"], "--init-from"),
+        (["--trials", "1", "--cluster", "127.0.0.1:1", "--n-workers", "2"], "--cluster"),
     ],
 )
 def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch):
@@ -232,6 +272,11 @@ def test_the_command_end_to_end(tmp_path):
     again = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
     assert again.exit_code == 2
     assert "not empty" in again.output
-    more = CliRunner().invoke(tune, ["--resume", str(path), "--trials", "3", "--quiet"])
+    on = ["--resume", str(path), "--trials", "3", "--quiet"]
+    other = CliRunner().invoke(tune, [*on, "--learning-rate", "1e-3"])
+    assert other.exit_code == 2
+    assert "--learning-rate does not go with --resume" in other.output.splitlines()[-1]
+    more = CliRunner().invoke(tune, [*on, "--n-workers", "1", "--worker-timeout", "50"])
     assert more.exit_code == 0, more.output
-    assert (path / "trial-2").is_dir()
+    config = read_config(path / "trial-2" / "policy-0")
+    assert (config.n_workers, config.worker_timeout) == (1, 50)

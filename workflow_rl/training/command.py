@@ -73,7 +73,8 @@ def run_command(
         else:
             run_path = path_to_resume(options)
             runs = runs_to_resume(mode, run_path, options, exchange_of is not None)
-            require_harmless(runs.configs[0].environment)
+            for config in runs.configs:
+                require_harmless(config.environment)
         device = usable_device(runs.configs[0].device)
         configs = [dataclasses.replace(config, device=device) for config in runs.configs]
         config, several = configs[0], len(configs) > 1

@@ -135,6 +135,11 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
         for one, config in zip(resumed, record.configs, strict=True)
     ]
     configs = [_own_config(one, run_path) for one in states]
+    for folder, config in zip(folders, configs, strict=True):
+        if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
+            raise click.UsageError(
+                f"--resume {run_path}: {folder.name} is of another environment than {folders[0].name}"
+            )
     changes = _changes(configs[0], states[0], run_path, options)
     return Runs(
         [dataclasses.replace(config, **changes) for config in configs],

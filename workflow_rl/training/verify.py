@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster import NONE
+from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.options import PATH
 from workflow_rl.training.run_record import RECORD_FILE, RunRecord, read_record
@@ -50,6 +51,7 @@ def verify(run: Path, init_from: Path | None) -> None:
             raise CannotVerifyError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
+        require_harmless(config.environment)
         if record.init_from != (init_from is not None):
             raise CannotVerifyError(
                 "it began with another run's agent: name that with --init-from"

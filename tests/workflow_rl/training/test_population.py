@@ -17,7 +17,7 @@ from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.training import loop
-from workflow_rl.training.checkpoint import TrainingState, load_checkpoint
+from workflow_rl.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig, drawn
 from workflow_rl.training.learner import Beginning, Learner
@@ -364,6 +364,20 @@ def test_meetings_of_others_are_refused(population, tmp_path):
         (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
         with pytest.raises(RunDirError, match=POPULATION_FILE):
             read_population(tmp_path)
+
+
+def test_no_policy_of_a_run_has_anything_called(tmp_path):
+    path, called = tmp_path / "run", tmp_path / "called"
+    run(path, configs_of(2, total_episodes=6))
+    checkpoint = load_checkpoint(policy_folder(path, 1) / "checkpoint.pt")
+    ppo = TrainConfig.from_dict(checkpoint.config).ppo
+    hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, ppo=ppo)
+    checkpoint = dataclasses.replace(checkpoint, config=hostile.to_dict())
+    save_checkpoint(policy_folder(path, 1) / "checkpoint.pt", checkpoint)
+    result = CliRunner().invoke(train_async, ["--resume", str(path)])
+    assert result.exit_code == 2
+    assert "policy-1 is of another environment" in result.output
+    assert not called.exists()
 
 
 CART_POLE = ["--env", "CartPole-v1", "--total-steps", "3000", "--steps-per-update", "500"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from workflow_rl.cli import main
 from workflow_rl.training import run_dir
 from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.run_record import read_record, weights_digest
 
 TINY = (
@@ -121,6 +123,16 @@ def test_runs_that_promise_nothing(finished: Path, tmp_path: Path) -> None:
     refused(invoke("verify", changed(finished, tmp_path / "none", weights=["0"])), "first update")
     (tmp_path / "old").mkdir()
     refused(invoke("verify", tmp_path / "old"), "has no machine.json")
+
+
+def test_a_record_does_not_have_anything_called(finished: Path, tmp_path: Path) -> None:
+    called = tmp_path / "called"
+    config = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, device="cpu")
+    run = changed(finished, tmp_path / "run")
+    record = dataclasses.replace(read_record(run / "machine.json"), config=config.to_dict())
+    record.write(run / "machine.json")
+    refused(invoke("verify", run), "os:mkdir", "it is not called")
+    assert not called.exists()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"machines": [1], "config": {}}', "\x00"])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agents.ppo_config import mistyped
 from workflow_rl.training.config import ConfigError
 
 Settings = dict[str, float]
@@ -71,6 +72,8 @@ class ExchangeConfig:
     rank_by: str = "training"
 
     def __post_init__(self) -> None:
+        for name, expected in mistyped(self).items():
+            _require(False, name, getattr(self, name), expected)
         if self.start is None:
             object.__setattr__(self, "start", self.period)
         for name in ("period", "start"):

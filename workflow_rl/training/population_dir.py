@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workflow_rl.output_files import read_text, replacing, write_text
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.exchange import Copy, Settings
+from workflow_rl.training.exchange import Copy, ExchangeConfig, Settings
 from workflow_rl.training.run_dir import RunDirError, begin_folder
 
 POPULATION_FILE = "population.json"
@@ -81,17 +81,23 @@ def read_population(path: Path) -> PopulationRecord:
     """Raises RunDirError."""
     try:
         values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
-        configs = [TrainConfig.from_dict(config).to_dict() for config in values["configs"]]
-        meetings = [_meeting(one, len(configs)) for one in values["meetings"]]
-        exchange = values["exchange"]
-        if not configs or not (exchange is None or isinstance(exchange, dict)):
+        configs = [TrainConfig.from_dict(config) for config in values["configs"]]
+        if not configs:
             raise ValueError("it has no policies")
-        return PopulationRecord(configs, exchange, meetings)
+        exchange = values["exchange"]
+        if exchange is not None:
+            exchange = ExchangeConfig(**exchange).to_dict()
+        names = () if exchange is None else exchange["ranges"].keys()
+        meetings = [_meeting(one, configs, names) for one in values["meetings"]]
+        return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {error}") from None
 
 
-def _meeting(values: Mapping[str, Any], n_policies: int) -> Meeting:
+def _meeting(
+    values: Mapping[str, Any], configs: Sequence[TrainConfig], names: Collection[str]
+) -> Meeting:
+    n_policies = len(configs)
     scores = [float(score) for score in values["scores"]]
     settings = [
         {str(name): float(value) for name, value in one.items()} for one in values["settings"]
@@ -102,6 +108,10 @@ def _meeting(values: Mapping[str, Any], n_policies: int) -> Meeting:
         raise ValueError(f"a meeting is not of {n_policies} policies")
     if not numbers <= set(range(n_policies)):
         raise ValueError(f"there is no policy {max(numbers)}")
+    for config, own in zip(configs, settings, strict=True):
+        if own.keys() != set(names):
+            raise ValueError(f"a meeting has other settings than {', '.join(names)}")
+        dataclasses.replace(config.ppo, **own)  # type: ignore[arg-type]  # Raises ValueError.
     return Meeting(int(values["at"]), scores, copies, settings)
 
 

@@ -138,7 +138,7 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise click.UsageError(
-                f"--resume {run_path}: {folder.name} is of another environment than {folders[0].name}"
+                f"--resume {run_path}: {folder.name} is of another environment than policy-0"
             )
     changes = _changes(configs[0], states[0], run_path, options)
     return Runs(

@@ -359,11 +359,36 @@ def test_a_damaged_record_is_one_clear_line(content, tmp_path):
 
 def test_meetings_of_others_are_refused(population, tmp_path):
     values = json.loads((population / POPULATION_FILE).read_text())
-    for wrong in ({"scores": [0.0]}, {"copies": [[0, 9]]}, {"settings": []}):
+    others = [{"nonsense": 1.0}] * N_POLICIES
+    invalid = [{"learning_rate": -1.0, "discount": 0.9}] * N_POLICIES
+    for wrong in (
+        *({"scores": [0.0]}, {"copies": [[0, 9]]}),
+        *({"settings": []}, {"settings": others}, {"settings": invalid}),
+    ):
         meetings = [{**values["meetings"][0], **wrong}]
         (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
         with pytest.raises(RunDirError, match=POPULATION_FILE):
             read_population(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        [1],
+        {**EXCHANGE.to_dict(), "nonsense": 1},
+        {**EXCHANGE.to_dict(), "ranges": {"learning_rate": 3}},
+        {**EXCHANGE.to_dict(), "period": "12"},
+        {**EXCHANGE.to_dict(), "period": 0},
+    ],
+)
+def test_settings_of_a_population_that_make_no_sense_are_refused(wrong, population, tmp_path):
+    values = json.loads((population / POPULATION_FILE).read_text())
+    (tmp_path / POPULATION_FILE).write_text(
+        json.dumps({**values, "exchange": wrong, "meetings": []})
+    )
+    with pytest.raises(RunDirError, match=POPULATION_FILE):
+        read_population(tmp_path)
 
 
 def test_no_policy_of_a_run_has_anything_called(tmp_path):

@@ -49,15 +49,16 @@ class Copy(NamedTuple):
 class ExchangeConfig:
     """How members of a population learn from each other. Raises ConfigError, naming the field.
 
-    period: episodes (or env steps, where the run is given in them) of each member between meetings.
-    start: of the first meeting; None: one period. replace_fraction: of the members, rounded up and
-    at most half, how many are the best, and how many the worst. One of the worst takes over all
-    that one of the best has learned, and its settings, where that is better by more than
-    replace_gap_absolute and by a larger share of its own score than replace_gap. mutation_rate: the
-    probability with which each setting of a member that is not among the best is multiplied or
-    divided by a number from perturb_min to perturb_max. ranges: the smallest and the largest value
-    of each setting that members differ in; they begin anywhere between, log-uniformly. rank_by: the
-    mean return of the last 100 training episodes, or of the run's evaluation episodes.
+    period: episodes (or env steps, where the run is given in them) of each member between meetings,
+    or a rollout's, if that is more. start: of the first meeting; None: one period.
+    replace_fraction: of the members, rounded up and at most half, how many are the best, and how
+    many the worst. One of the worst takes over all that one of the best has learned, and its
+    settings, where that is better by more than replace_gap_absolute and by a larger share of its
+    own score than replace_gap. mutation_rate: the probability with which each setting of a member
+    that is not among the best is multiplied or divided by a number from perturb_min to perturb_max.
+    ranges: the smallest and the largest value of each setting that members differ in; they begin
+    anywhere between, log-uniformly. rank_by: the mean return of the last 100 training episodes, or
+    of the run's evaluation episodes.
     """
 
     ranges: Mapping[str, tuple[float, float]]

@@ -162,7 +162,8 @@ def _loop(
         learner.start_clock()
     while going_on := [learner for learner in learners if not learner.is_finished(last_update)]:
         pool.raise_if_stopped()
-        free = [learner for learner in going_on if not meetings.is_due(learner)]
+        # A meeting would change an agent whose last update is still to be evaluated.
+        free = [one for one in going_on if one.state.unlogged or not meetings.is_due(one)]
         if not free:
             meetings.meet()
             continue

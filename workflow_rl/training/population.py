@@ -15,7 +15,7 @@ import numpy as np
 
 from workflow_rl.training.exchange import ExchangeConfig, Settings, exchanged, meeting_random
 from workflow_rl.training.learner import Learner
-from workflow_rl.training.population_dir import Meeting, PopulationRecord
+from workflow_rl.training.population_dir import POPULATION_FILE, Meeting, PopulationRecord
 from workflow_rl.training.run_dir import NotWrittenError, RunDirError
 
 RANKED_EPISODES = 100
@@ -37,8 +37,11 @@ class Population:
         self._learners = learners
         met = {learner.state.meetings for learner in learners}
         n_meetings = len(record.meetings)
-        if not met <= {n_meetings, n_meetings - 1}:
-            raise RunDirError(f"{path}: its policies have met {max(met)} times, not {n_meetings}")
+        if wrong := met - {n_meetings, n_meetings - 1}:
+            raise RunDirError(
+                f"{path}: a policy's checkpoint knows of {min(wrong)} meetings, and "
+                f"{POPULATION_FILE} of {n_meetings}"
+            )
 
     @property
     def settings(self) -> list[Settings]:
@@ -48,9 +51,16 @@ class Population:
 
     def is_due(self, learner: Learner) -> bool:
         """Nobody learns on while a meeting is not over for all."""
-        assert self._exchange.start is not None
-        at = self._exchange.start + len(self._record.meetings) * self._exchange.period
-        return learner.position >= at or bool(self._late())
+        return learner.position >= self._next or bool(self._late())
+
+    @property
+    def _next(self) -> int:
+        """Where the next meeting is: a rollout can be longer than a period, but what nobody has
+        learned anything since is no further meeting."""
+        start, period = self._exchange.start, self._exchange.period
+        assert start is not None
+        meetings = self._record.meetings
+        return start + (meetings[-1].at - start) // period * period + period if meetings else start
 
     def _late(self) -> list[int]:
         """Those for whom the last meeting is not over: the run was stopped in the middle of it."""

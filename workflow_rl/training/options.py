@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import re
+import signal
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,9 +41,12 @@ class GroupedOption(click.Option):
 
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
-    """In here an error of the user is a single line, whatever they gave."""
+    """In here an error of the user is a single line, whatever they gave, and so is Ctrl-C."""
     try:
         yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nstopped by SIGINT", err=True)
+        raise SystemExit(128 + signal.SIGINT) from None
     except click.exceptions.NoArgsIsHelpError:
         raise  # It is the help.
     except click.NoSuchOption as error:

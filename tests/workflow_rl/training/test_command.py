@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 import torch
@@ -114,6 +115,17 @@ def test_mistakes_in_the_options(arguments, parts, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, click.Abort])
+def test_ctrl_c_before_the_training_is_one_line(interruption, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise interruption
+
+    monkeypatch.setattr("workflow_rl.training.command.new_runs", interrupted)
+    result = invoke("train-async", *TINY, "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 130
+    assert result.output.split() == ["stopped", "by", "SIGINT"]
+
+
 def test_no_cuda_device():
     refused(invoke("train-async", *TINY, "--device", "cuda"), "--device", "cpu")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from workflow_rl.training.run_plan import (
 )
 
 if TYPE_CHECKING:
+    from workflow_rl.collection.pool import AnyPool
     from workflow_rl.training.checkpoint import Checkpoint
     from workflow_rl.training.learner import Learner
 
@@ -55,7 +57,7 @@ def run_command(
     from workflow_rl.training.learner import Beginning, Learner, usable_device
     from workflow_rl.training.loop import stopped_by_signals, train_together
     from workflow_rl.training.population import Population
-    from workflow_rl.training.population_dir import finish_population
+    from workflow_rl.training.population_dir import finish_population, unfinish_population
     from workflow_rl.training.run_dir import (
         DIVERGED_FILE,
         NotWrittenError,
@@ -95,6 +97,14 @@ def run_command(
             for config, folder, resumed in zip(configs, folders, runs.resumed, strict=True)
         ]
         record = runs.record_in(run_path)
+
+        @contextlib.contextmanager
+        def watched(pool: AnyPool) -> Iterator[None]:
+            if record is not None:
+                unfinish_population(run_path)
+            with stopped_by_signals(pool):
+                yield
+
         meetings = None
         if record is not None and record.exchange is not None:
             meetings = Population(run_path, record, learners)
@@ -102,7 +112,7 @@ def run_command(
             learners,
             options["quiet"],
             options["trace"],
-            watch=stopped_by_signals,
+            watch=watched,
             meetings=meetings,
         )
     except ConfigError as error:

@@ -115,6 +115,14 @@ def _meeting(
     return Meeting(int(values["at"]), scores, copies, settings)
 
 
+def unfinish_population(path: Path) -> None:
+    """It goes on, and has no summary until it is finished again. Raises RunDirError."""
+    try:
+        (path / "summary.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
+
+
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
     """Leave the best policy's config.json and best.pt where those of a run of one policy are, and
     the summaries of all. Raises RunDirError."""

@@ -113,6 +113,7 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
         if exchange:
             raise click.UsageError(f"--resume {run_path} is not a population: see train-{mode}")
         _require_n_policies(options, run_path, 1)
+        _require_no_member(run_path)
         checkpoint = _checkpoint_to_resume(mode, run_path)
         config = _own_config(checkpoint, run_path)
         changes = _changes(config, checkpoint, run_path, options)
@@ -124,6 +125,8 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
             kind, command = "population", "train-population"
         raise click.UsageError(f"--resume {run_path} is a {kind}: resume it with {command}")
     _require_n_policies(options, run_path, len(record.configs))
+    if record.exchange is not None:
+        _require_same_exchange(options, run_path, record.exchange)
     folders = [policy_folder(run_path, number) for number in range(len(record.configs))]
     # A run can be stopped before all of its policies have begun.
     resumed = [
@@ -154,6 +157,32 @@ def _require_n_policies(options: dict[str, Any], run_path: Path, n_policies: int
         raise click.UsageError(
             f"--n-policies is {options['n_policies']}, but the run in {run_path} has {n_policies}: "
             "leave it out, or start a new run"
+        )
+
+
+def _require_same_exchange(
+    options: dict[str, Any], run_path: Path, exchange: Mapping[str, Any]
+) -> None:
+    for name in sorted(given_options() & exchange.keys()):
+        value = options[name]
+        if name == "ranges":
+            value = {of: list(ends) for of, ends in value}
+        if value != exchange[name]:
+            raise click.UsageError(
+                f"{spelling(name)} is not what the population in {run_path} has, {exchange[name]}: "
+                "leave it out, or start a new run"
+            )
+
+
+def _require_no_member(run_path: Path) -> None:
+    """What it learned alone the others of its population could not."""
+    from workflow_rl.training.population_dir import is_population, read_population
+
+    population = run_path.resolve().parent
+    if is_population(population) and read_population(population).exchange is not None:
+        raise click.UsageError(
+            f"--resume {run_path} is one of a population: resume that, {run_path.parent}, with "
+            "train-population"
         )
 
 
@@ -203,6 +232,11 @@ def path_to_resume(options: dict[str, Any]) -> Path:
         )
     if path.is_file():
         raise click.UsageError(f"--resume {path} is a file: give the run's folder")
+    if options["init_from"] is not None:
+        raise click.UsageError(
+            f"--init-from {options['init_from']} does not go with --resume: a run goes on with its "
+            "own agent"
+        )
     return path
 
 

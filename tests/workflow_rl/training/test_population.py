@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests import tiny_runs
+from tests.faults.checks import assert_same_history
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.workers import StopRequested
-from workflow_rl.training import loop
+from workflow_rl.training import loop, population_dir
 from workflow_rl.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig, drawn
@@ -111,6 +113,15 @@ def alone(tmp_path_factory) -> list[Path]:
 def population(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("population") / "run"
     run(path, configs_of(N_POLICIES, exchange=True), exchange=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory) -> Path:
+    """A population with evaluations in the updates before its meetings."""
+    path = tmp_path_factory.mktemp("evaluated") / "run"
+    configs = configs_of(N_POLICIES, exchange=True, eval_every=2, eval_episodes=2)
+    run(path, configs, exchange=True)
     return path
 
 
@@ -256,6 +267,23 @@ def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_pa
     assert same_population(tmp_path / "run", population)
 
 
+@pytest.mark.parametrize("stop_at", range(8, 12))
+def test_an_evaluation_that_was_stopped_is_made_up_for_before_a_meeting(
+    stop_at, evaluated, tmp_path
+):
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == stop_at:
+            pool.stop_signal = 15
+
+    configs = configs_of(N_POLICIES, exchange=True, eval_every=2, eval_episodes=2)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", configs, exchange=True, before=stop)
+    run(tmp_path / "run", configs, exchange=True)
+    for folders in zip(run_folders(tmp_path / "run"), run_folders(evaluated), strict=True):
+        assert_same_history(*folders)
+    assert same_population(tmp_path / "run", evaluated)
+
+
 @pytest.fixture
 def dying(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Call with n: the run dies before the nth file of a meeting is written."""
@@ -301,6 +329,15 @@ def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
     monkeypatch.undo()
     run(tmp_path / "run", configs, exchange=True)
     assert same_population(tmp_path / "run", population)
+
+
+def test_nobody_meets_again_before_learning(tmp_path, monkeypatch):
+    """Where a rollout is longer than several periods."""
+    shorter = dataclasses.replace(EXCHANGE, period=2, start=1)
+    monkeypatch.setattr("tests.workflow_rl.training.test_population.EXCHANGE", shorter)
+    run(tmp_path / "run", configs_of(N_POLICIES, exchange=True), exchange=True)
+    meetings = read_population(tmp_path / "run").meetings
+    assert [meeting.at for meeting in meetings] == [6, 12, 18, 24, 30]
 
 
 def test_a_disk_that_is_full_at_a_meeting_is_one_clear_line(tmp_path, monkeypatch):
@@ -481,6 +518,57 @@ def test_the_commands_end_to_end(tmp_path):
     again = invoke(train_population, [*arguments, "--period", "1000"])
     assert again.exit_code == 2
     assert "not empty" in again.output
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A finished population, by the command."""
+    path = tmp_path_factory.mktemp("trained") / "run"
+    arguments = [*CART_POLE, "--n-policies", "2", "--quiet", "--run-dir", str(path)]
+    assert CliRunner().invoke(train_population, arguments).exit_code == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--period", "7"], "--period is not what"),
+        (["--range", "discount=0.9:0.99"], "--range is not what"),
+        (["--init-from", "runs/other"], "--init-from runs/other does not go with --resume"),
+    ],
+)
+def test_what_a_resumed_population_would_ignore_is_refused(arguments, message, trained):
+    resume = ["--resume", str(trained), "--total-steps", "6000"]
+    result = CliRunner().invoke(train_population, [*resume, *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+    own = ["--period", str(read_population(trained).exchange["period"]), "--dry-run"]
+    assert CliRunner().invoke(train_population, [*resume, *own]).exit_code == 0
+
+
+def test_a_member_does_not_go_on_alone(trained):
+    folder = policy_folder(trained, 1)
+    arguments = ["--resume", str(folder), "--total-steps", "6000", "--quiet"]
+    result = CliRunner().invoke(train_async, arguments)
+    assert result.exit_code == 2
+    assert f"resume that, {trained}, with train-population" in result.output
+
+
+def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    shutil.copytree(trained, path)
+
+    def full(*arguments: Any) -> None:
+        raise RunDirError("the disk is full")
+
+    resume = ["--resume", str(path), "--quiet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(population_dir, "finish_population", full)
+        result = CliRunner().invoke(train_population, [*resume, "--total-steps", "4000"])
+        assert result.exit_code == 2
+    assert CliRunner().invoke(train_population, resume).exit_code == 0
+    summary = json.loads((path / "summary.json").read_text())
+    assert all(one["env_steps"] >= 4000 for one in summary["policies"])
 
 
 def same_agent(one: Path, other: Path) -> bool:

@@ -13,7 +13,12 @@ from workflow_rl.collection.workers import TooManyFailuresError
 
 
 class NotFiniteError(ValueError):
-    """An environment gave an observation or a reward that is NaN or infinite."""
+    """An environment gave an observation or a reward that is NaN or infinite, in the batch of these
+    trajectories."""
+
+    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
+        self.trajectories = trajectories
+        super().__init__(message)
 
 
 class Rollout(NamedTuple):

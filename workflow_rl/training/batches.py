@@ -137,20 +137,19 @@ def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
 def _finite(rollout: Rollout) -> Rollout:
     """The same. Raises NotFiniteError, naming the first episode and step."""
     for trajectory in rollout.trajectories:
-        _require_finite_rows("reward", trajectory, trajectory.reward[:, None])
+        rows = {"reward": trajectory.reward[:, None]}
         if trajectory.obs.dtype.kind == "f":
-            seen = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
-            _require_finite_rows("observation", trajectory, seen)
+            rows["observation"] = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
+        for name, numbers in rows.items():
+            if not np.isfinite(numbers).all():
+                row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
+                raise NotFiniteError(
+                    f"the environment's {name} is not finite at step "
+                    f"{trajectory.steps_before + row} of episode {trajectory.episode}: nothing "
+                    "was learned from it",
+                    rollout.trajectories,
+                )
     return rollout
-
-
-def _require_finite_rows(name: str, trajectory: Trajectory, rows: np.ndarray) -> None:
-    if not np.isfinite(rows).all():
-        step = trajectory.steps_before + int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise NotFiniteError(
-            f"the environment's {name} is not finite at step {step} of episode "
-            f"{trajectory.episode}: nothing was learned from it"
-        )
 
 
 class _WholeBatches:

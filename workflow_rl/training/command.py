@@ -59,7 +59,6 @@ def run_command(
     from workflow_rl.training.population import Population
     from workflow_rl.training.population_dir import finish_population, unfinish_population
     from workflow_rl.training.run_dir import (
-        DIVERGED_FILE,
         NotWrittenError,
         RunDirError,
         make_run_folder,
@@ -92,10 +91,15 @@ def run_command(
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.environment.label)
         folders = runs.folders(run_path)
-        learners = [
-            Learner(Beginning(config, folder, resumed, init_from))
-            for config, folder, resumed in zip(configs, folders, runs.resumed, strict=True)
-        ]
+        try:
+            learners = [
+                Learner(Beginning(config, folder, resumed, init_from))
+                for config, folder, resumed in zip(configs, folders, runs.resumed, strict=True)
+            ]
+        except CheckpointError:
+            if options["run_dir"] is None and options["resume"] is None:
+                run_path.rmdir()
+            raise
         record = runs.record_in(run_path)
 
         @contextlib.contextmanager
@@ -128,6 +132,8 @@ def run_command(
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, NotFiniteError) as error:
         click.echo(f"Error: {error}", err=True)
+        if isinstance(error, NotFiniteError):
+            click.echo(f"The batch is in {_batch_in(run_path)}", err=True)
         click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
     except NotWrittenError as error:
@@ -135,8 +141,7 @@ def run_command(
         click.echo(f"The last checkpoint is kept; go on with: --resume {run_path}", err=True)
         raise SystemExit(1) from None
     except DivergedError as error:
-        # Of several policies, in the folder of the one that did.
-        batch = next(run_path.rglob(DIVERGED_FILE), run_path / DIVERGED_FILE)
+        batch = _batch_in(run_path)
         click.echo(f"Error: learning diverged: {error}", err=True)
         click.echo(
             f"The last checkpoint is kept, and the batch is in {batch}; "
@@ -162,6 +167,13 @@ def run_command(
         _report(run_path, summaries[0], chosen)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
+
+
+def _batch_in(run_path: Path) -> Path:
+    """What could not be learned from: of several policies, the latest in any of their folders."""
+    from workflow_rl.training.run_dir import DIVERGED_FILE
+
+    return max(run_path.rglob(DIVERGED_FILE), key=lambda path: path.stat().st_mtime)
 
 
 def _typed(error: ConfigError, options: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.episode import SeedStream
-from workflow_rl.collection.rollout import Collector, Rollout, utilisation
+from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.training.batches import episode_specs, make_schedule
@@ -194,7 +194,11 @@ class Learner:
         progress = self.progress
         self._trace.mark(LEARNER, Activity.WAITING)
         wait_start = time.perf_counter()
-        rollout = self.schedule.next_rollout(self.policy)
+        try:
+            rollout = self.schedule.next_rollout(self.policy)
+        except NotFiniteError as error:
+            self.run.save_batch(error.trajectories)
+            raise
 
         self._trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()

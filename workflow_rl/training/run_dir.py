@@ -284,6 +284,7 @@ class RunDir:
             name: np.concatenate([getattr(one, name) for one in trajectories])
             for name in ("obs", "action", "reward", "log_prob")
         }
+        arrays["last_obs"] = np.stack([one.last_obs for one in trajectories])
         arrays["length"] = np.array([one.length for one in trajectories])
         with self.writing(DIVERGED_FILE) as path, replacing(path, "wb") as file:
             np.savez(file, **arrays)

@@ -328,6 +328,8 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     with pytest.raises(loop.NotFiniteError) as error:
         run(tmp_path / "bad", config)
     assert f"{what} is not finite at step {step} of episode 37:" in str(error.value)
+    with np.load(tmp_path / "bad" / "diverged.npz") as batch:
+        assert not np.isfinite(batch[{"observation": "obs"}.get(what, what)]).all()
     saved = load_checkpoint(tmp_path / "bad" / "checkpoint.pt")
     assert 1 <= saved.training.updates < 5
     assert all(torch.isfinite(tensor).all() for tensor in saved.agent["network"].values())

@@ -126,6 +126,13 @@ def test_ctrl_c_before_the_training_is_one_line(interruption, tmp_path, monkeypa
     assert result.output.split() == ["stopped", "by", "SIGINT"]
 
 
+def test_an_agent_that_does_not_fit_leaves_no_folder(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("train-async", *TINY, "--hidden-sizes", "9", "--init-from", str(finished))
+    refused(result, "--init-from does not fit")
+    assert not list((tmp_path / "runs").iterdir())
+
+
 def test_no_cuda_device():
     refused(invoke("train-async", *TINY, "--device", "cuda"), "--device", "cpu")
 

@@ -9,6 +9,7 @@ import fcntl
 import json
 import math
 import os
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -351,6 +352,8 @@ def _number(name: str, text: Any) -> float:
     number = int(text) if text.isdigit() else float(text)
     # Where no episode ended there is no mean return.
     is_missing = name == "return_mean" and math.isnan(number)
-    if name in NEEDED and not is_missing and not -(2**63) < number < 2**63:
+    # Returns may be of any size that learning survives.
+    limit = sys.float_info.max if name == "return_mean" else 2**63 - 1
+    if name in NEEDED and not is_missing and not -limit <= number <= limit:
         raise ValueError(f"{name} is {text:.50}")
     return number

@@ -43,6 +43,12 @@ def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
     assert math.isnan(rows[0]["eval_return_mean"])
 
 
+def test_returns_of_any_size_can_be_gone_on_with(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log({**a_row(1), "return_mean": -1.25e299})
+    assert read_metrics(tmp_path / "run")[0]["return_mean"] == -1.25e299
+
+
 def test_tensorboard_events_have_every_metric(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         run.log(a_row(1))

@@ -134,6 +134,7 @@ def steps(page: Path) -> Iterator[list[str]]:
             yield from (["bash", "-c", PREAMBLE + small(text)] for text in texts)
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "page",
     [
@@ -152,10 +153,11 @@ def test_what_is_to_be_typed_works(page: Path, checkout: Path) -> None:
         done = subprocess.run(
             step,
             cwd=checkout,
-            env={**os.environ, "PYTHONPATH": f"{checkout}:{ROOT}"},
+            # STEPS is what the examples read.
+            env={**os.environ, "PYTHONPATH": f"{checkout}:{ROOT}", "STEPS": "2000"},
             capture_output=True,
             text=True,
-            timeout=250,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, f"{step[-1]}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"

@@ -13,6 +13,7 @@ import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.collection.cluster import ClusterError, require_cluster
+from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import read_text
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -172,6 +173,7 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
+        require_harmless(config.environment)
         return config, ranges, int(values["n_policies"]), int(values["finalists"])
     except FileNotFoundError:
         raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None

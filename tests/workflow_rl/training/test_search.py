@@ -17,7 +17,7 @@ from agents.ppo import DivergedError
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.training.run_dir import RunDirError, read_config
-from workflow_rl.training.tune import tune
+from workflow_rl.training.tune import TUNE_FILE, tune
 
 optuna = pytest.importorskip("optuna")
 
@@ -234,6 +234,27 @@ def test_what_cannot_go_on_is_one_line():
     result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1"])
     assert result.exit_code == 2
     assert "nowhere is no folder of tune's" in result.output.splitlines()[-1]
+
+
+def resumed(path: Path, changes: dict[str, Any]) -> str:
+    """The line with which an edited TUNE_FILE is refused; nothing else is in the folder after."""
+    content = {"config": config_of().to_dict(), "ranges": {"learning_rate": [1e-4, 1e-2]}}
+    content |= {"n_policies": 1, "finalists": 1, **changes}
+    (path / TUNE_FILE).write_text(json.dumps(content))
+    result = CliRunner().invoke(tune, ["--resume", str(path), "--trials", "1"])
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert [file.name for file in path.iterdir()] == [TUNE_FILE]
+    line = result.output.splitlines()[-1]
+    assert str(path / TUNE_FILE) in line
+    return line
+
+
+def test_no_search_has_anything_called(tmp_path):
+    path, called = tmp_path / "tuned", tmp_path / "called"
+    path.mkdir()
+    hostile = dataclasses.replace(config_of(), env="os:mkdir", env_args={"path": str(called)})
+    assert "it names os:mkdir" in resumed(path, {"config": hostile.to_dict()})
+    assert not called.exists()
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def tune(**options: Any) -> None:
     except ModuleNotFoundError:
         raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
     from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
-    from workflow_rl.training.run_dir import NotWrittenError, RunDirError
+    from workflow_rl.training.run_dir import NotWrittenError, RunDirError, locked
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     if options["trials"] is None and options["minutes"] is None:
@@ -105,8 +105,10 @@ def tune(**options: Any) -> None:
         if options["dry_run"]:
             _show(search)
             return
-        study = search.study()
-        search.run(study, options["trials"], seconds)
+        with locked(search.path, TUNE_FILE):
+            study = search.study()
+            search.run(study, options["trials"], seconds)
+            _report(search, study)
     except ConfigError as error:
         raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
     except ClusterError as error:
@@ -120,7 +122,6 @@ def tune(**options: Any) -> None:
         click.echo(f"Error: {error}", err=True)
         click.echo(f"Go on with: tune --resume {search.path}", err=True)
         raise SystemExit(1) from None
-    _report(search, study)
 
 
 def _search(options: dict[str, Any]) -> Search:

@@ -249,6 +249,29 @@ def resumed(path: Path, changes: dict[str, Any]) -> str:
     return line
 
 
+def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
+    """The second is refused, and the first ends as if it had been alone."""
+    arguments = ["--env", "CartPole-v1", "--trials", "2", "--finalists", "0", "--quiet"]
+    answers = []
+
+    def meanwhile(self: Search, *arguments: Any) -> list[float]:
+        answers.append(CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "3"]))
+        return [1.0]
+
+    monkeypatch.setattr(Search, "_train", meanwhile)
+    result = CliRunner().invoke(tune, [*arguments, "--run-dir", str(tmp_path)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert len(answers) == 2
+    for other in answers:
+        assert other.exit_code == 2
+        assert f"{tmp_path} is in use" in other.output.splitlines()[-1]
+    trials = optuna.load_study(
+        study_name="tune", storage=f"sqlite:///{tmp_path / 'study.db'}"
+    ).get_trials()
+    assert [trial.state for trial in trials] == [COMPLETE] * 2
+    assert CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "2"]).exit_code == 0
+
+
 def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.exchange import VARIABLE, require_range
 from workflow_rl.training.options import (
     COUNT,
+    MOST_POLICIES,
     POSITIVE,
     GroupedCommand,
     Range,
@@ -150,8 +152,7 @@ def _search(options: dict[str, Any]) -> Search:
     usable_device(config.device)
     require_cluster(config.cluster)
     ranges = dict(options["ranges"]) or RANGES
-    for name, (low, high) in ranges.items():
-        require_range(name, low, high)
+    _require_ranges(config, ranges)
     path = options["run_dir"]
     if not options["dry_run"]:
         path = path or make_run_folder("tune", config.environment.label)
@@ -175,11 +176,37 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
         require_harmless(config.environment)
-        return config, ranges, int(values["n_policies"]), int(values["finalists"])
+        config.environment.spaces()
+        n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
+        if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
+            raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")
+        require_shareable(config, n_policies)
+        _require_ranges(config, ranges)
+        return config, ranges, n_policies, n_finalists
     except FileNotFoundError:
         raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        *(OSError, ValueError, OverflowError),
+        *(KeyError, TypeError, AttributeError, RecursionError),
+    ) as error:
         raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
+
+
+def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError for none, and for ends that PPO cannot be set to."""
+    if not ranges:
+        raise ConfigError("ranges", "there is nothing to search")
+    for name, (low, high) in ranges.items():
+        if name not in TUNABLE:
+            raise ConfigError("ranges", f"{name!r} is not one of {', '.join(TUNABLE)}")
+        require_range(name, low, high)
+        is_whole = isinstance(getattr(config.ppo, name), int)
+        for end in (low, high):
+            value = int(end) if is_whole and int(end) == end else end
+            try:
+                dataclasses.replace(config.ppo, **{name: value})  # type: ignore[arg-type]
+            except ValueError as error:
+                raise ConfigError("ranges", f"{name}={low:g}:{high:g}: {error}") from None
 
 
 def _show(search: Search) -> None:

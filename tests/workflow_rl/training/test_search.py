@@ -281,6 +281,36 @@ def test_no_search_has_anything_called(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranges": "nonsense"}, "'str' object"),
+        ({"ranges": {}}, "nothing to search"),
+        ({"ranges": {"nonsense": [1, 2]}}, "'nonsense' is not one of learning_rate"),
+        ({"ranges": {"learning_rate": [3, 1]}}, "learning_rate=3:1 is not"),
+        ({"ranges": {"discount": [0.9, 2.0]}}, "discount=0.9:2 is not"),
+        ({"ranges": {"epochs": [0.2, 0.4]}}, "epochs is 0.2"),
+        ({"n_policies": 0}, "n_policies 0"),
+        ({"n_policies": 10**9}, "n_policies 1000000000"),
+        ({"finalists": -1}, "finalists -1"),
+        ({"finalists": math.inf}, "infinity"),
+    ],
+)
+def test_an_edited_search_is_refused_by_name(changes, message, tmp_path):
+    assert message in resumed(tmp_path, changes)
+
+
+def test_a_search_of_an_environment_that_is_gone_is_refused(tmp_path):
+    gone = dataclasses.replace(config_of(), env="Nowhere-v0", env_args={})
+    assert "Nowhere-v0 cannot be made" in resumed(tmp_path, {"config": gone.to_dict()})
+
+
+def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
+    config = config_of(num_steps_per_env=5, n_envs=4)
+    line = resumed(tmp_path, {"config": config.to_dict(), "n_policies": 2})
+    assert "--num-steps-per-env" in line
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--trials"),
@@ -288,6 +318,8 @@ def test_no_search_has_anything_called(tmp_path):
         (["--minutes", "0"], "--minutes"),
         (["--trials", "1", "--range", "gamma=1:2"], "--range"),
         (["--trials", "1", "--range", "epochs=5:2"], "--range"),
+        (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs is 0.2, but must be a whole"),
+        (["--trials", "1", "--range", "minibatch-size=1:2"], "minibatch_size is 1, but must be 2"),
         (["--trials", "1", "--preset", "continuous"], "--n-policies"),
         (["--trials", "1", "--init-from", "run"], "--init-from"),
         (["--trials", "1", "--cluster", "127.0.0.1:1", "--n-workers", "2"], "--cluster"),

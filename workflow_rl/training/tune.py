@@ -16,7 +16,7 @@ from prettytable import PrettyTable, TableStyle
 from workflow_rl.collection.cluster import ClusterError, require_cluster
 from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import read_text
-from workflow_rl.training.command import warn_if_results_vary
+from workflow_rl.training.command import typed, warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.exchange import VARIABLE, require_range
 from workflow_rl.training.options import (
@@ -112,7 +112,7 @@ def tune(**options: Any) -> None:
             search.run(study, options["trials"], seconds)
             _report(search, study)
     except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+        raise click.BadParameter(error.message, param_hint=typed(error, options)) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except RunDirError as error:

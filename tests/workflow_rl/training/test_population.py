@@ -563,6 +563,8 @@ def test_what_several_policies_cannot_do_is_one_line(arguments, message):
     [
         (["--n-policies", "1"], "--n-policies"),
         (["--async-rl"], "--async-rl"),
+        (["--preset", "alf"], "--preset alf (--batching first-come): first-come does not go with"),
+        (["--preset", "sample-factory-sync"], "(--num-steps-per-env 32): 32 does not go with"),
         (["--range", "epochs=1:3"], "--range"),
         (["--range", "learning-rate=3"], "--range"),
         (["--range", "learning-rate=1:0.1"], "--range"),

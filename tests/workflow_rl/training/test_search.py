@@ -307,7 +307,7 @@ def test_a_search_of_an_environment_that_is_gone_is_refused(tmp_path):
 def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
     config = config_of(num_steps_per_env=5, n_envs=4)
     line = resumed(tmp_path, {"config": config.to_dict(), "n_policies": 2})
-    assert "--num-steps-per-env" in line
+    assert "num_steps_per_env: 5 does not go with several policies" in line
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,10 @@ def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
         (["--trials", "1", "--range", "epochs=5:2"], "--range"),
         (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs is 0.2, but must be a whole"),
         (["--trials", "1", "--range", "minibatch-size=1:2"], "minibatch_size is 1, but must be 2"),
-        (["--trials", "1", "--preset", "continuous"], "--n-policies"),
+        (
+            ["--trials", "1", "--preset", "continuous"],
+            "--preset continuous (--batching first-come)",
+        ),
         (["--trials", "1", "--init-from", "run"], "--init-from"),
         (["--trials", "1", "--cluster", "127.0.0.1:1", "--n-workers", "2"], "--cluster"),
     ],

@@ -130,6 +130,26 @@ class SpoiltEnv(TargetEnv):
         return obs, reward, ends[0], ends[1], info
 
 
+class MisshapenEnv(TargetEnv):
+    """A TargetEnv whose observation after the third step is `shown`, of another shape or kind, in
+    the episode that is reset with `bad_seed`."""
+
+    def __init__(self, shown: Any, bad_seed: int) -> None:
+        super().__init__(length=5)
+        self._strange, self._bad_seed = shown, bad_seed
+        self._is_bad = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._is_bad = seed == self._bad_seed
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Result:
+        obs, *others = super().step(action)
+        return (self._strange if self._is_bad and self._steps == 3 else obs, *others)  # type: ignore[return-value]
+
+
 class AlwaysSpoiltEnv(TargetEnv):
     """The third reward of every episode is NaN."""
 

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.checks import assert_same_history, assert_sound
 from tests.processes import descendants, survivors
 from tests.tiny_runs import same_weights
+from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.population_dir import (
     POPULATION_FILE,
     policy_folder,
     read_population,
     run_folders,
 )
+from workflow_rl.training.run_record import weights_digest
 
 KILLS = 10
 UPDATES = 100
@@ -74,3 +77,10 @@ def test_killed_again_and_again_it_ends_alike(tmp_path: Path) -> None:
     assert len(read_population(path).meetings) == 19
     for folders in zip(run_folders(path), run_folders(reference), strict=True):
         assert same_weights(*folders)
+        assert_same_history(*folders)
+        ends = [load_checkpoint(folder / "checkpoint.pt").training for folder in folders]
+        assert ends[0].episodes == ends[1].episodes == 12 * UPDATES
+        bests = [load_checkpoint(folder / "best.pt").agent["network"] for folder in folders]
+        assert weights_digest(bests[0]) == weights_digest(bests[1])
+        assert_sound(folders[0], finished=True)
+    assert not list(path.rglob(".*")), "a temporary file is left"

@@ -36,6 +36,10 @@ class EpisodeError(RuntimeError):
         super().__init__(f"in episode {spec.number}")
 
 
+class ObservationError(ValueError):
+    """An env showed what its observation space does not hold: the run ends."""
+
+
 class EnvBatch(Protocol):
     """`n_envs` envs, numbered from 0. Those that a call does not name rest.
 

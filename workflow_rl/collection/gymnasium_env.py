@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from agents.numpy_policy import Actor
 from workflow_rl.collection.determinism import first_difference
-from workflow_rl.collection.env_batch import Env, SerialEnvs
+from workflow_rl.collection.env_batch import Env, ObservationError, SerialEnvs
 from workflow_rl.collection.environment import Environment, InvalidEnvironmentError, Spaces
 
 ENV = "env"
@@ -222,12 +222,19 @@ def _in_one_line(error: Exception) -> str:
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Observations as vectors [D], actions as `distribution_over` the action space samples them.
 
-    Raises InvalidEnvironmentError for a space that is not supported.
+    Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
+    observation that is not of its space's shape, or of no number that fits in.
     """
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
+        self._steps = 0
         self.observation_space = flat_space(env.observation_space)
+        self._space = env.observation_space
+        self._is_box = isinstance(self._space, spaces.Box)
+        self._shape = self.observation_space.shape
+        self._dtype: Any = self.observation_space.dtype
+        self._kinds = "biuf" if self.observation_space.dtype.kind == "f" else "biu"
         self._flatten = flattener(env.observation_space)
         self._unflatten = unflattener(env.action_space)
 
@@ -236,12 +243,36 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._flatten(obs), info
+        self._steps = 0
+        return self._flat(obs), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """One step."""
         obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
-        return self._flatten(obs), float(reward), terminated, truncated, info
+        self._steps += 1
+        return self._flat(obs), float(reward), terminated, truncated, info
+
+    def _flat(self, obs: Any) -> NDArray[Any]:
+        try:
+            flat = self._flatten(obs)
+        except Exception as error:
+            raise self._wrong(f"cannot be used: {_in_one_line(error)}") from error
+        if flat.shape != self._shape:
+            seen = (np.shape(obs), self._space.shape) if self._is_box else (flat.shape, self._shape)
+            raise self._wrong(f"has shape {seen[0]}, not {seen[1]}")
+        # Asked once a dtype, which is mostly the same object from step to step.
+        if self._is_box and getattr(obs, "dtype", None) is not self._dtype:
+            seen_dtype = np.asarray(obs).dtype
+            if seen_dtype.kind in self._kinds:
+                self._dtype = seen_dtype
+            elif not np.array_equal(np.ravel(obs), flat):  # Whole numbers may come as floats.
+                raise self._wrong(f"is of {seen_dtype}, not {flat.dtype}")
+        return flat
+
+    def _wrong(self, how: str) -> ObservationError:
+        return ObservationError(
+            f"the environment's observation of step {self._steps} {how}; its space is {self._space}"
+        )
 
 
 def flat_space(space: spaces.Space[Any]) -> spaces.Box:

@@ -59,11 +59,14 @@ class PooledWorker(ABC):
         self._send(request)
 
     def receive(self) -> Reply:
-        """The next answer. Raises WorkerError if there is none by the deadline."""
+        """The next answer. Raises WorkerError if there is none by the deadline, and
+        TooManyFailuresError for a failure that is final."""
         answer = self.trace.take_marks(self.name, self._receive())
         self.heard_at = time.monotonic()
         if isinstance(answer, Failure):
             self.command = answer.command
+            if answer.final is not None:
+                raise TooManyFailuresError(answer.final)
             error = self._error("raised an exception")
             if answer.spec is not None:
                 error.fault = fault_of(answer.spec, answer.traceback)

@@ -24,6 +24,7 @@ from workflow_rl.collection.env_batch import (
     EnvBatch,
     EnvBatchFactory,
     EpisodeError,
+    ObservationError,
     Transitions,
 )
 from workflow_rl.collection.episode import EpisodeSpec
@@ -70,11 +71,12 @@ class Reply(NamedTuple):
 
 class Failure(NamedTuple):
     """Worker to main process: an exception ended it. spec: the episode that raised it, if one did
-    and it is known which."""
+    and it is known which. final: why there is no use in trying it again, if there is none."""
 
     command: Command
     traceback: str
     spec: EpisodeSpec | None = None
+    final: str | None = None
 
 
 class Unroll(NamedTuple):
@@ -147,7 +149,8 @@ def worker_main(
 def failure_of(command: Command, error: BaseException) -> Failure:
     """What a worker answers that is handling this error."""
     spec = error.spec if isinstance(error, EpisodeError) else None
-    return Failure(command, traceback.format_exc(), spec)
+    final = f"{error} {error.__cause__}" if isinstance(error.__cause__, ObservationError) else None
+    return Failure(command, traceback.format_exc(), spec, final)
 
 
 class Worker:

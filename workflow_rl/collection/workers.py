@@ -65,7 +65,8 @@ class WorkerError(RuntimeError):
 
 
 class TooManyFailuresError(RuntimeError):
-    """More workers failed than the run allows. Its cause is the last WorkerError."""
+    """More workers failed than the run allows, and its cause is the last WorkerError; or one in a
+    way that it never allows."""
 
 
 def _describe(exitcode: int | None) -> str:
@@ -95,7 +96,8 @@ class Workers(Protocol):
         """Ask one worker. Raises WorkerError."""
 
     def receive(self, index: int) -> Reply:
-        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
+        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested,
+        TooManyFailuresError."""
 
     def ready(self, indices: Sequence[int]) -> list[int]:
         """Those of the workers whose answer, or failure to give one, `receive` gives at once."""

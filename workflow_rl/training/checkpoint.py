@@ -45,7 +45,8 @@ class TrainingState:
     as training saw it.
     skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
     begun before others that count already, where workers begin one after another without end.
-    meetings: of a population, in which it took part, see `training.population`.
+    meetings: of a population, in which it took part, see `training.population`. diverged: whether
+    it learns nothing before the next of them.
     unlogged: the last update's row of metrics, if its evaluation has been interrupted.
     busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
     worker_seconds_collecting while collecting: their wall time. All three over all workers.
@@ -68,6 +69,7 @@ class TrainingState:
     skipped_episodes: list[int] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
     meetings: int = 0
+    diverged: bool = False
     unlogged: dict[str, float] | None = None
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))

@@ -120,7 +120,7 @@ def run_command(
             meetings=meetings,
         )
     except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=_typed(error, options)) from None
+        raise click.BadParameter(error.message, param_hint=typed(error, options)) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
@@ -176,7 +176,7 @@ def _batch_in(run_path: Path) -> Path:
     return max(run_path.rglob(DIVERGED_FILE), key=lambda path: path.stat().st_mtime)
 
 
-def _typed(error: ConfigError, options: dict[str, Any]) -> str:
+def typed(error: ConfigError, options: dict[str, Any]) -> str:
     """The option that was typed: a preset, where it is the preset that asks for what is wrong."""
     name, preset = error.field_name, options["preset"]
     if preset is not None and name in PRESETS[preset] and name not in given_options():

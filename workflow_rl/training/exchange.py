@@ -157,15 +157,19 @@ def exchanged(
 ) -> tuple[list[Copy], list[Settings]]:
     """Who takes over from whom, and everybody's settings from then on.
 
-    Of equal scores the member of the lower number is the better.
+    Of equal scores the member of the lower number is the better. All without a score, which is then
+    minus infinity, are among the worst, and none of them among the best.
     """
     n_replaced = min(math.ceil(exchange.replace_fraction * len(scores)), len(scores) // 2)
     ranking = sorted(range(len(scores)), key=lambda member: -scores[member])
-    best, worst = ranking[:n_replaced], ranking[len(ranking) - n_replaced :]
+    n_unscored = list(scores).count(-math.inf)
+    scored = ranking[: len(ranking) - n_unscored]
+    best = scored[: max(n_replaced, min(n_unscored, 1))]
+    worst = ranking[len(ranking) - max(n_replaced, n_unscored) :]
     copies, after = [], []
     for member, own in enumerate(settings):
-        if member in worst:
-            source = best[random.integers(n_replaced)]
+        if best and member in worst:
+            source = best[random.integers(len(best))]
             if _is_worth_it(scores[member], scores[source], exchange):
                 copies.append(Copy(member, source))
                 own = settings[source]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -23,10 +25,12 @@ from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import RunDir, kept_name, read_metrics
+from workflow_rl.training.run_dir import DIVERGED_FILE, RunDir, kept_name, read_metrics
 from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
+
+_log = logging.getLogger(__name__)
 
 
 def make_agent(config: TrainConfig) -> PPOAgent:
@@ -165,10 +169,13 @@ class Learner:
         if self.state.unlogged is None:
             self.schedule.begin(self.policy)
 
-    def learn_once(self, n_workers: int) -> dict[str, float]:
-        """One cycle: collect, learn, evaluate, log, save. Returns its row of metrics."""
+    def learn_once(self, n_workers: int, may_diverge: bool = False) -> dict[str, float]:
+        """One cycle: collect, learn, evaluate, log, save. Returns its row of metrics.
+
+        may_diverge: whether an update that diverges is undone, for `state.diverged` to say so.
+        """
         if self.state.unlogged is None:
-            self.state.unlogged = self._update()
+            self.state.unlogged = self._update(may_diverge)
         row, config, state = self.state.unlogged, self.config, self.state
         if config.eval_every and self.agent.policy_version % config.eval_every == 0:
             self._trace.mark(LEARNER, Activity.EVALUATING)
@@ -189,7 +196,7 @@ class Learner:
             self.save(kept_name(state.updates))
         return row
 
-    def _update(self) -> dict[str, float]:
+    def _update(self, may_diverge: bool) -> dict[str, float]:
         """Collect and learn. Returns the row of metrics, before any evaluation."""
         progress = self.progress
         self._trace.mark(LEARNER, Activity.WAITING)
@@ -202,11 +209,21 @@ class Learner:
 
         self._trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()
+        before = self.agent.state_dict() if may_diverge else None
         try:
             metrics = self.agent.update(rollout.trajectories, progress)
-        except DivergedError:
+        except DivergedError as error:
             self.run.save_batch(rollout.trajectories)
-            raise
+            if before is None:
+                raise
+            _log.warning(
+                "%s diverged in update %d: %s. It waits for the next meeting, to take over from "
+                "another; the batch is in %s",
+                *(self.path.name, self.state.updates + 1, error, self.path / DIVERGED_FILE),
+            )
+            self.agent.load_state_dict(before)
+            self.state.diverged = True
+            metrics = UpdateMetrics._make([math.nan] * len(UpdateMetrics._fields))
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
@@ -224,6 +241,7 @@ class Learner:
         """All that another policy of the same networks has learned, and its recent returns."""
         self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
         self.state.recent_returns = other.state.recent_returns.copy()
+        self.state.diverged = False
         self._policy = None
         self.run.end_record()
 

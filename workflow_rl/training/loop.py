@@ -97,6 +97,9 @@ class Meetings(Protocol):
     def meet(self) -> None:
         """All that are not finished have come to it."""
 
+    def can_rescue(self, learner: Learner) -> bool:
+        """Whether it takes over from another at the next meeting if it diverges now."""
+
 
 class NoMeetings:
     """Of learners that have nothing to do with each other."""
@@ -106,6 +109,9 @@ class NoMeetings:
 
     def meet(self) -> None:
         raise AssertionError("there are none")
+
+    def can_rescue(self, learner: Learner) -> bool:
+        return False
 
 
 def train_together(
@@ -170,7 +176,7 @@ def _loop(
         for learner in free:
             learner.begin()
         behind = min(free, key=lambda learner: learner.progress)
-        row = behind.learn_once(pool.n_workers)
+        row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
         bar.set_postfix(_postfix(learners, row), refresh=False)
         bar.update(_done(learners) - bar.n)
 

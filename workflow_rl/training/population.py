@@ -51,7 +51,15 @@ class Population:
 
     def is_due(self, learner: Learner) -> bool:
         """Nobody learns on while a meeting is not over for all."""
-        return learner.position >= self._next or bool(self._late())
+        is_there = learner.position >= self._next or learner.state.diverged
+        return is_there or bool(self._late())
+
+    def can_rescue(self, learner: Learner) -> bool:
+        """Whether there is a meeting to come, and another from which it can take over then."""
+        total = learner.config.total_episodes or learner.config.total_steps
+        assert total is not None
+        others = (one for one in self._learners if one is not learner)
+        return self._next < total and not all(one.state.diverged for one in others)
 
     @property
     def _next(self) -> int:
@@ -89,7 +97,7 @@ class Population:
         random = meeting_random(self._learners[0].config.seed, len(self._record.meetings))
         scores = [self.score(learner) for learner in self._learners]
         copies, settings = exchanged(scores, self.settings, self._exchange, random)
-        at = min(learner.position for learner in self._learners)
+        at = min(one.position for one in self._learners if not one.state.diverged)
         self._record.meetings.append(Meeting(at, scores, copies, settings))
         try:
             self._record.write(self._path)
@@ -97,7 +105,10 @@ class Population:
             raise NotWrittenError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def score(self, learner: Learner) -> float:
-        """What members are ranked by; minus infinity before there is anything."""
+        """What members are ranked by; minus infinity before there is anything, and for one that has
+        diverged."""
+        if learner.state.diverged:
+            return -math.inf
         if self._exchange.rank_by == "evaluation":
             return learner.evaluate()
         latest = list(learner.state.recent_returns)[-RANKED_EPISODES:]

@@ -130,7 +130,7 @@ class RunDir:
                 self._require_unused()
             if not os.access(path, os.W_OK):
                 raise PermissionError(13, "it is not writable")
-            self._lock = _locked(path)
+            self._lock = locked(path)
         except OSError as error:
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         try:
@@ -296,9 +296,15 @@ class RunDir:
             write_text(path, json.dumps(summary, indent=2) + "\n")
 
 
-def _locked(path: Path) -> IO[str]:
-    """The folder's own file, nobody else's until it is closed or this process ends."""
-    file = (path / RUN_FILE).open("a+")
+def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
+    """The folder's file of this name, nobody else's until it is closed or this process ends.
+
+    Raises RunDirError.
+    """
+    try:
+        file = (path / name).open("a+")
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

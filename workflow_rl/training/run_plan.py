@@ -85,17 +85,20 @@ def _with(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
 
 
 def require_shareable(config: TrainConfig, n_policies: int) -> None:
-    """Raises ConfigError if policies like this cannot share their workers."""
+    """Raises ConfigError, naming what was typed, if policies like this cannot share workers."""
+    several = (
+        f"--n-policies {n_policies}" if "n_policies" in given_options() else "several policies"
+    )
     if config.batching != "exact-lag":
         raise ConfigError(
-            "n_policies",
-            f"{n_policies} does not go with --batching {config.batching}: policies share workers "
-            "batch by batch, with exact-lag",
+            "batching",
+            f"{config.batching} does not go with {several}: they share workers batch by batch, "
+            "with exact-lag",
         )
     if config.num_steps_per_env is not None:
         raise ConfigError(
-            "n_policies",
-            f"{n_policies} does not go with --num-steps-per-env: policies share envs from one "
+            "num_steps_per_env",
+            f"{config.num_steps_per_env} does not go with {several}: they share envs from one "
             "complete episode to the next",
         )
 

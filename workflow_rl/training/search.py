@@ -66,6 +66,9 @@ class Reports:
         if self._trial.should_prune():
             raise optuna.TrialPruned
 
+    def can_rescue(self, learner: Learner) -> bool:
+        return False
+
 
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.collection.cluster import ClusterError, require_cluster
+from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import read_text
-from workflow_rl.training.command import warn_if_results_vary
+from workflow_rl.training.command import typed, warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.exchange import VARIABLE, require_range
 from workflow_rl.training.options import (
     COUNT,
+    MOST_POLICIES,
     POSITIVE,
     GroupedCommand,
     Range,
@@ -93,7 +96,7 @@ def tune(**options: Any) -> None:
     except ModuleNotFoundError:
         raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
     from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
-    from workflow_rl.training.run_dir import NotWrittenError, RunDirError
+    from workflow_rl.training.run_dir import NotWrittenError, RunDirError, locked
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     if options["trials"] is None and options["minutes"] is None:
@@ -104,10 +107,12 @@ def tune(**options: Any) -> None:
         if options["dry_run"]:
             _show(search)
             return
-        study = search.study()
-        search.run(study, options["trials"], seconds)
+        with locked(search.path, TUNE_FILE):
+            study = search.study()
+            search.run(study, options["trials"], seconds)
+            _report(search, study)
     except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+        raise click.BadParameter(error.message, param_hint=typed(error, options)) from None
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except RunDirError as error:
@@ -119,7 +124,6 @@ def tune(**options: Any) -> None:
         click.echo(f"Error: {error}", err=True)
         click.echo(f"Go on with: tune --resume {search.path}", err=True)
         raise SystemExit(1) from None
-    _report(search, study)
 
 
 def _search(options: dict[str, Any]) -> Search:
@@ -148,8 +152,7 @@ def _search(options: dict[str, Any]) -> Search:
     usable_device(config.device)
     require_cluster(config.cluster)
     ranges = dict(options["ranges"]) or RANGES
-    for name, (low, high) in ranges.items():
-        require_range(name, low, high)
+    _require_ranges(config, ranges)
     path = options["run_dir"]
     if not options["dry_run"]:
         path = path or make_run_folder("tune", config.environment.label)
@@ -172,11 +175,38 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
-        return config, ranges, int(values["n_policies"]), int(values["finalists"])
+        require_harmless(config.environment)
+        config.environment.spaces()
+        n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
+        if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
+            raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")
+        require_shareable(config, n_policies)
+        _require_ranges(config, ranges)
+        return config, ranges, n_policies, n_finalists
     except FileNotFoundError:
         raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        *(OSError, ValueError, OverflowError),
+        *(KeyError, TypeError, AttributeError, RecursionError),
+    ) as error:
         raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
+
+
+def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError for none, and for ends that PPO cannot be set to."""
+    if not ranges:
+        raise ConfigError("ranges", "there is nothing to search")
+    for name, (low, high) in ranges.items():
+        if name not in TUNABLE:
+            raise ConfigError("ranges", f"{name!r} is not one of {', '.join(TUNABLE)}")
+        require_range(name, low, high)
+        is_whole = isinstance(getattr(config.ppo, name), int)
+        for end in (low, high):
+            value = int(end) if is_whole and int(end) == end else end
+            try:
+                dataclasses.replace(config.ppo, **{name: value})  # type: ignore[arg-type]
+            except ValueError as error:
+                raise ConfigError("ranges", f"{name}={low:g}:{high:g}: {error}") from None
 
 
 def _show(search: Search) -> None:

@@ -338,6 +338,38 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     assert same_weights(tmp_path / "bad", tmp_path / "good")
 
 
+@pytest.mark.parametrize(
+    ("shown", "how", "kind", "mode"),
+    [
+        ([0.0] * 3, "has shape (3,), not (2,)", "episodes", "async"),
+        ([0.0], "has shape (1,), not (2,)", "episodes", "sync"),
+        ([0.0] * 3, "has shape (3,), not (2,)", "lagged unrolls", "async"),
+        ([[0.0], [0.0, 1.0]], "cannot be used: ValueError: ", "lagged", "async"),
+        (["1", "2"], "is of <U1, not float32", "episodes", "async"),
+        (["a", "b"], "cannot be used: ", "episodes", "async"),
+    ],
+)
+def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
+    shown: Any,
+    how: str,
+    kind: str,
+    mode: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    args = {"shown": shown, "bad_seed": episode_spec(3, 37).env_seed}
+    config = config_of("tests.any_envs:MisshapenEnv", kind, mode, env_args=args)
+    with pytest.raises(TooManyFailuresError) as error:
+        run(tmp_path / "run", config)
+    where = "in episode 37 the environment's observation of step 3"
+    assert str(error.value).startswith(f"{where} {how}")
+    assert str(error.value).endswith("; its space is Box(-inf, inf, (2,), float32)")
+    assert "\n" not in str(error.value)
+    assert not [one for one in caplog.records if "replaced" in one.getMessage()]
+    saved = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert 1 <= saved.training.updates < 5
+
+
 def test_a_run_begins_with_the_agent_of_another(reference: Any, tmp_path: Path) -> None:
     other = load_checkpoint(reference("Puzzle", "episodes") / "checkpoint.pt")
     config = config_of(kind="unrolls", seed=8, total_steps=60)

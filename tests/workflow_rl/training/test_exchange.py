@@ -97,6 +97,16 @@ def test_the_best_keep_their_settings_and_all_others_change():
     assert all(own[name] != after[n][name] for n, own in enumerate(settings) if n for name in own)
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5])
+def test_all_without_a_score_take_over_from_those_with_one(fraction):
+    settings = [{"learning_rate": 1e-3 * (1 + n)} for n in range(4)]
+    scores = [-math.inf, -math.inf, -5.0, -math.inf]
+    exchange = exchange_of(replace_fraction=fraction, mutation_rate=0.0)
+    copies, after = exchanged(scores, settings, exchange, meeting_random(0, 0))
+    assert copies == [(0, 2), (1, 2), (3, 2)]
+    assert after == [settings[2]] * 4
+
+
 def test_perturbed_by_hand():
     """The same draws: whether, by how much, which way; setting after setting by name."""
     exchange = exchange_of(mutation_rate=0.6, perturb_min=1.2, perturb_max=2.0)

@@ -10,9 +10,11 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from agents.ppo import DivergedError, PPOAgent
 from tests import tiny_runs
 from tests.faults.checks import assert_same_history
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
@@ -22,7 +24,7 @@ from workflow_rl.training import loop, population_dir
 from workflow_rl.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig, drawn
-from workflow_rl.training.learner import Beginning, Learner
+from workflow_rl.training.learner import Beginning, Learner, make_agent
 from workflow_rl.training.population import Population
 from workflow_rl.training.population_dir import (
     POPULATION_FILE,
@@ -317,6 +319,103 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Any:
     return die_before
 
 
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call with a seed and an update: that policy diverges in the middle of it."""
+    update = PPOAgent.update
+
+    def diverge(seed: int, update_number: int) -> None:
+        def maybe(agent: PPOAgent, *arguments: Any) -> Any:
+            metrics = update(agent, *arguments)
+            if (agent.seed, agent.policy_version) == (seed, update_number):
+                raise DivergedError("the value's loss is inf")
+            return metrics
+
+        monkeypatch.setattr(PPOAgent, "update", maybe)
+
+    return diverge
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_member_that_diverges_takes_over_from_another(number, diverging, tmp_path, caplog):
+    """Resumed, the population ends as it does undisturbed."""
+    diverging(3 + number, 1)
+    path, configs = tmp_path / "run", configs_of(N_POLICIES, exchange=True)
+    run(path, configs, exchange=True)
+    meeting = read_population(path).meetings[0]
+    assert [score == -math.inf for score in meeting.scores] == [n == number for n in range(4)]
+    assert number in dict(meeting.copies)
+    assert meeting.at == 12, "of those that went on"
+    (warning,) = [one.getMessage() for one in caplog.records if "diverged" in one.getMessage()]
+    assert f"policy-{number} diverged in update 1: the value's loss is inf" in warning
+    folder = policy_folder(path, number)
+    assert (folder / "diverged.npz").exists()
+    rows = read_metrics(folder)
+    assert [row["episodes"] for row in rows] == [6, 12, 18, 24, 30, 36]
+    assert [math.isnan(row["policy_loss"]) for row in rows] == [True] + [False] * 5
+    assert not load_checkpoint(folder / "checkpoint.pt").training.diverged
+    for stop_at in (3, 4, 6, 9):
+        again = tmp_path / str(stop_at)
+
+        def stop(pool: Any, policy: Any, count: int, stop_at: int = stop_at) -> None:
+            if count == stop_at:
+                pool.stop_signal = 15
+
+        with pytest.raises(StopRequested):
+            run(again, configs, exchange=True, before=stop)
+        run(again, configs, exchange=True)
+        assert same_population(again, path)
+
+
+def test_what_diverged_is_as_it_was_before_and_waits(diverging, tmp_path):
+    configs = configs_of(N_POLICIES, exchange=True)
+    weights: list[Any] = []
+
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        weights.append(policy.parameters.weights)
+        if count == 6:
+            pool.stop_signal = 15
+
+    diverging(4, 1)
+    with pytest.raises(StopRequested):
+        run(tmp_path, configs, exchange=True, before=stop)
+    saved = load_checkpoint(policy_folder(tmp_path, 1) / "checkpoint.pt")
+    assert saved.training.diverged
+    assert (saved.training.updates, saved.training.episodes, saved.begun) == (1, 6, [])
+    assert saved.agent["optimizer"]["state"] == {}
+    agent = make_agent(configs[1])
+    agent.load_state_dict(saved.agent)
+    for left, right in zip(agent.policy_parameters().weights, weights[1], strict=True):
+        assert np.array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "update_number"),
+    [(False, 1), (True, 5)],
+    ids=["no exchange", "no meeting left"],
+)
+def test_one_that_cannot_be_rescued_ends_the_run(exchange, update_number, diverging, tmp_path):
+    configs = configs_of(N_POLICIES, exchange)
+    diverging(configs[0].seed, update_number)
+    with pytest.raises(DivergedError):
+        run(tmp_path, configs, exchange)
+
+
+def test_the_last_member_that_learns_ends_the_run_if_it_diverges(monkeypatch, tmp_path):
+    def diverge(*arguments: Any) -> Any:
+        raise DivergedError("the value's loss is inf")
+
+    monkeypatch.setattr(PPOAgent, "update", diverge)
+    with pytest.raises(DivergedError):
+        run(tmp_path, configs_of(N_POLICIES, exchange=True), exchange=True)
+
+
+def test_a_state_of_before_there_was_divergence_still_loads():
+    values = TrainingState(updates=3).to_dict()
+    del values["diverged"]
+    assert TrainingState.from_dict(values) == TrainingState(updates=3)
+
+
 @pytest.mark.parametrize("n", range(2 * N_POLICIES + 1))
 def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
     n, dying, monkeypatch, population, tmp_path
@@ -464,6 +563,8 @@ def test_what_several_policies_cannot_do_is_one_line(arguments, message):
     [
         (["--n-policies", "1"], "--n-policies"),
         (["--async-rl"], "--async-rl"),
+        (["--preset", "alf"], "--preset alf (--batching first-come): first-come does not go with"),
+        (["--preset", "sample-factory-sync"], "(--num-steps-per-env 32): 32 does not go with"),
         (["--range", "epochs=1:3"], "--range"),
         (["--range", "learning-rate=3"], "--range"),
         (["--range", "learning-rate=1:0.1"], "--range"),

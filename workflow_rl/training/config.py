@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from agents.distributions import Categorical
+from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig, mistyped
 from workflow_rl.collection.cluster import AUTO, LOCAL, NONE, host_and_port
 from workflow_rl.collection.env_batch import Env
@@ -25,6 +27,7 @@ from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
+ALGORITHMS = ("ppo", "mbpo")
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -92,6 +95,8 @@ class TrainConfig:
     total_episodes, total_steps: where the run ends, one of the two; the other is None.
     ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have the
     environment's own defaults.
+    algorithm: "ppo" or "mbpo"; mbpo: an MBPOConfig, or some of its fields as a mapping, where it is
+    that one; otherwise None. mbpo's networks, learning rate, discount and reward scale are ppo's.
     n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
     that follows from the rest (see `workers_for`); the values in use replace it.
     preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
@@ -138,6 +143,8 @@ class TrainConfig:
     slow_worker_ms: float = 0.0
     slow_worker_share: float = 0.1
     ppo: PPOConfig = None  # type: ignore[assignment]  # PPOConfig | Mapping[str, Any] | None
+    algorithm: str = "ppo"
+    mbpo: MBPOConfig | None = None  # MBPOConfig | Mapping[str, Any] | None
     make_env: Callable[..., Env] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -157,6 +164,7 @@ class TrainConfig:
                 if name not in _PPO_SETTINGS:
                     raise ConfigError("ppo", f"{name!r} is not one of {', '.join(_PPO_SETTINGS)}")
             object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
+        self._check_algorithm()
         if self.total_episodes is None and self.total_steps is None:
             for name in ("total_episodes", "total_steps"):
                 object.__setattr__(self, name, self.environment.settings.get(name))
@@ -216,6 +224,30 @@ class TrainConfig:
             return make_environment(self.env, self.env_args)
         except InvalidEnvironmentError as error:
             raise ConfigError(error.argument, str(error)) from None
+
+    def _check_algorithm(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise ConfigError(
+                "algorithm", f"{self.algorithm!r} is not one of {', '.join(ALGORITHMS)}"
+            )
+        if self.algorithm != "mbpo":
+            if self.mbpo is not None:
+                raise ConfigError("mbpo", f"its settings do not go with {self.algorithm}")
+            return
+        if not isinstance(self.mbpo, MBPOConfig):
+            try:
+                object.__setattr__(self, "mbpo", MBPOConfig(**(self.mbpo or {})))
+            except (TypeError, ValueError) as error:
+                raise ConfigError("mbpo", str(error)) from None
+        if not isinstance(self.environment.spaces().distribution, Categorical):
+            raise ConfigError(
+                "algorithm", "mbpo learns one choice of several (Discrete), no other actions"
+            )
+        for name in ("normalise_obs", "normalise_returns"):
+            if getattr(self.ppo, name):
+                raise ConfigError(name, "mbpo does not normalise: leave it out")
+        if self.device == "cuda":
+            raise ConfigError("device", "mbpo learns on the cpu")
 
     def _check_episodes(self) -> None:
         if self.episodes_per_update is not None and self.steps_per_update is not None:
@@ -364,6 +396,10 @@ class TrainConfig:
             values["env_args"] = {
                 name: values.pop(name) for name in guest.argument_names if name in values
             }
+        mbpo = values.get("mbpo")
+        if mbpo is not None:
+            sizes = tuple(mbpo["model_hidden_sizes"])
+            values["mbpo"] = MBPOConfig(**{**mbpo, "model_hidden_sizes": sizes})
         return cls(**{**values, "ppo": PPOConfig(**ppo)})
 
 

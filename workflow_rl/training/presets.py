@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+MBPO: dict[str, Any] = {
+    "algorithm": "mbpo",
+    "activation": "relu",
+    "learning_rate": 1e-3,
+    "learning_rate_final": 1e-3,
+}
+"""What every run of model-based policy optimisation begins with."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     # Exactly a dataset is collected, then learned from.
     "sample-factory-sync": {"num_steps_per_env": 32},
@@ -36,6 +44,25 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Ten of ours are about a rollout. With a longer queue batches would grow without end: while the
     # learner learns from one, a larger one gathers.
     "continuous": {
+        "num_steps_per_env": 24,
+        "async_rl": True,
+        "batching": "first-come",
+        "num_batches_to_accumulate": 10,
+        "when_full": "drop",
+        "take_all": True,
+    },
+    # rsl-batch's collecting, with a model of what was collected.
+    "mbpo-batch": {
+        **MBPO,
+        "n_envs": 64,
+        "num_steps_per_env": 24,
+        "async_rl": True,
+        "batching": "whole-batches",
+        "num_batches_to_accumulate": 10,
+    },
+    # continuous's.
+    "mbpo-continuous": {
+        **MBPO,
         "num_steps_per_env": 24,
         "async_rl": True,
         "batching": "first-come",

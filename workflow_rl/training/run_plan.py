@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
+from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import guests
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
@@ -75,6 +76,7 @@ def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None
     ]
     exchange = None
     if exchange_of is not None:
+        require_ppo(config)
         exchange = exchange_of(config)
         configs = [_with(one, drawn(exchange.ranges, one.seed)) for one in configs]
     return Runs(configs, [None] * n_policies, exchange)
@@ -82,6 +84,14 @@ def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None
 
 def _with(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
     return dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, **settings))
+
+
+def require_ppo(config: TrainConfig) -> None:
+    """Raises ConfigError where settings that are looked for are not what its agent learns by."""
+    if config.mbpo is not None:
+        raise ConfigError(
+            "algorithm", "mbpo does not go with a search: it looks for PPO's settings"
+        )
 
 
 def require_shareable(config: TrainConfig, n_policies: int) -> None:
@@ -194,14 +204,20 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     if options["n_workers"] and options["envs_per_worker"]:
         settings["n_envs"] = options["n_workers"] * options["envs_per_worker"]
     settings |= {name: options[name] for name in given}
-    of_config, of_ppo = (
-        {field.name for field in dataclasses.fields(config)} for config in (TrainConfig, PPOConfig)
+    of_config, of_ppo, of_mbpo = (
+        {field.name for field in dataclasses.fields(config)}
+        for config in (TrainConfig, PPOConfig, MBPOConfig)
     )
     values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
     ppo = {name: value for name, value in settings.items() if name in of_ppo}
+    mbpo = {name: value for name, value in settings.items() if name in of_mbpo}
+    if mbpo and settings.get("algorithm") != "mbpo":
+        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm mbpo")
     environment = TrainConfig(mode, **env).environment
     try:
         chosen_ppo = default_ppo(environment, **ppo)
+        if settings.get("algorithm") == "mbpo":
+            values["mbpo"] = MBPOConfig(**mbpo)
     except ValueError as error:
         name, _, problem = str(error).partition(" ")
         raise click.UsageError(f"{spelling(name)} {problem}") from None
@@ -272,7 +288,7 @@ def _changes(
     )
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(config, options).items():
-        before = {**config.to_dict(), **config.to_dict()["ppo"]}.get(name)
+        before = _settings_of(config).get(name)
         goes_on = is_finished and name in ("total_episodes", "total_steps")
         if name in config.free_on_resume or (goes_on and before is not None and value > before):
             changes[name] = value
@@ -297,9 +313,14 @@ def changed_workers(changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
+def _settings_of(config: TrainConfig) -> dict[str, Any]:
+    values = config.to_dict()
+    return {**values, **values["ppo"], **(values["mbpo"] or {})}
+
+
 def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
     """What the user named of the values in `config.to_dict()`."""
-    fields = {*config.to_dict(), *config.to_dict()["ppo"]}
+    fields = _settings_of(config).keys() | {field.name for field in dataclasses.fields(MBPOConfig)}
     given = {name: options[name] for name in given_options() & fields}
     require_own_options(config.env)
     env_args = dict(options["env_arg"])

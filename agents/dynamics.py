@@ -164,6 +164,7 @@ class Dynamics:
             for member in self.members
         ]
         self.elites = list(range(config.model_elites))
+        self.ends_seen = False
         one = torch.ones(obs_dim)
         self.scales = Scales(torch.zeros(obs_dim), one, one.clone(), torch.ones(1))
 
@@ -175,6 +176,7 @@ class Dynamics:
         """
         config = self.config
         self.scales = self._scales_of(steps)
+        self.ends_seen = bool(steps.terminated.any())
         order = random.permutation(steps.n_steps)
         n_held_out = max(1, round(config.model_held_out * steps.n_steps))
         rows = self._rows(steps)
@@ -255,7 +257,8 @@ class Dynamics:
                 both = torch.cat([rows[mine], change[mine]], dim=-1)
                 outcome[mine] = self.members[k].outcome(both)
         reward = outcome[:, 0].double().numpy() * self.scales.reward.item()
-        terminated = (torch.sigmoid(outcome[:, 1]) > uniforms).numpy()
+        # Where no episode has ended yet, a network that has not learned that would end many.
+        terminated = (torch.sigmoid(outcome[:, 1]) > uniforms).numpy() & self.ends_seen
         if self.bits:
             next_obs = change.numpy().astype(obs.dtype)
         else:
@@ -313,6 +316,7 @@ class Dynamics:
             "members": [member.state_dict() for member in self.members],
             "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
             "elites": list(self.elites),
+            "ends_seen": self.ends_seen,
             "scales": list(self.scales),
         }
 
@@ -324,6 +328,7 @@ class Dynamics:
         for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.ends_seen = bool(state["ends_seen"])
         self.elites = [int(k) for k in state["elites"]]
         if not self.elites or not set(self.elites) <= set(range(len(self.members))):
             raise ValueError("its elites are none of its models")

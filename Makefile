@@ -1,4 +1,4 @@
-.PHONY: setup test pages lint bench long soak parity transfer mutants processors clients ray
+.PHONY: setup test docs pages lint bench long soak parity transfer mutants processors clients ray
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -34,6 +34,9 @@ transfer: setup
 
 processors: setup
 	.venv/bin/python scripts/check_processors.py
+
+docs:
+	bash scripts/build_docs.sh
 
 pages:
 	bash scripts/check_pages.sh

@@ -13,17 +13,28 @@ class MBPOConfig:
 
     The agent's networks, learning rate, discount and reward scale are PPOConfig's.
 
-    replay_capacity: steps that are remembered, real ones. batch_size: of an agent's gradient step.
-    gradient_steps: of the agent, for each real step. target_rate: Polyak's, of the target critics.
-    target_entropy: nats that the policy's entropy is held at, as a share of a uniform policy's.
-    model_members, model_elites: models in the ensemble, and the best of them, which imagine.
-    model_held_out: share of the steps that judges a model and fits none. model_patience: epochs
-    without an improvement after which fitting ends, after model_epochs at the latest.
-    imagined_share: of an agent's batch; 0 learns from real steps alone, and fits no model.
-    rollout_length, rollout_length_final: imagined steps from a real one on, from the run's
-    beginning to its end. imagined_rollouts: for each real step. imagined_updates: real rollouts
-    for which imagined steps are learned from. start_steps: newest real steps that they begin at.
-    warm_up_steps: real steps before anything is learned.
+    Args:
+        replay_capacity: real steps that are remembered.
+        batch_size: steps in a gradient step of the agent.
+        gradient_steps: of the agent, for each real step.
+        target_rate: Polyak's, of the target critics.
+        target_entropy: that the policy's is held at, as a share of a uniform policy's.
+        model_members: models in the ensemble.
+        model_elites: the best of them, which imagine.
+        model_hidden_sizes: layers of each.
+        model_learning_rate: AdamW's.
+        model_weight_decay: AdamW's.
+        model_batch_size: steps in a gradient step of a model.
+        model_held_out: share of the steps that judges the models and fits none.
+        model_patience: epochs without an improvement after which a model is fitted.
+        model_epochs: after which it is at the latest.
+        imagined_share: of an agent's batch; 0 learns from real steps alone, and fits no model.
+        rollout_length: imagined steps from a real one on, at the run's beginning.
+        rollout_length_final: at its end; linear in between.
+        imagined_rollouts: begun for each real step.
+        imagined_updates: updates for which imagined steps are kept.
+        start_steps: newest real steps that rollouts begin at.
+        warm_up_steps: real steps before anything is learned.
     """
 
     replay_capacity: int = 1_000_000

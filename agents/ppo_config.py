@@ -27,23 +27,42 @@ class Annealed(NamedTuple):
 class PPOConfig:
     """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense.
 
-    decoupled_clip: where there is a policy lag, clip around the policy at the start of the update,
-    not the one that acted, and weigh each step by how much less likely its action has become:
-    Hilton et al. 2021, "Batch size-invariance for policy optimization", equation 2, with the weight
-    at most 1. Otherwise most of the gradient is clipped away, for the update before has moved the
-    policy to the edge of the clip range already.
-    minibatches_of: "steps", drawn singly, or whole "observations": all steps of a rollout that saw
-    the same are in the same minibatch, where observations are of a kind that repeats (see
-    `numpy_policy.likely_repeats`), so that the networks see each of them once an epoch.
-    correction: how advantages and targets account for a policy lag: "none" (generalised advantage
-    estimation, as if there were none) or "vtrace".
-    max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is any.
-    (Sample Factory's counts minibatches, and the lag it names is masked already.)
-    network: of `networks.NETWORKS`. log_std_init: log standard deviation of continuous actions at
-    the start. clip_range_final, entropy_coef_final: where these go by the run's end; None: they
-    stay.
-    normalise_obs: shift and scale observations by the running moments of all rollouts before.
-    normalise_returns: divide rewards by the running deviation of the discounted return.
+    Args:
+        hidden_sizes: layers of the actor and, separately, of the critic.
+        activation: of these layers.
+        learning_rate: Adam's, at the start.
+        learning_rate_final: at the run's end; it goes there linearly.
+        discount: gamma.
+        gae_lambda: lambda of generalised advantage estimation.
+        clip_range: how far from 1 the probability ratio is rewarded, at the start.
+        epochs: passes over each rollout.
+        minibatch_size: steps in a gradient step.
+        minibatches_of: "steps", drawn singly, or whole "observations": all steps of a rollout that
+            saw the same are in the same minibatch, where observations are of a kind that repeats
+            (see `numpy_policy.likely_repeats`), so that the networks see each of them once an
+            epoch.
+        entropy_coef: weight of the entropy bonus, at the start.
+        value_coef: weight of the critic's loss.
+        max_grad_norm: gradient norm above which it is clipped, for actor and critic each.
+        normalise_advantage: within each minibatch.
+        reward_scale: factor on the rewards the critic learns from.
+        target_kl: an update's epochs stop once the KL divergence exceeds 1.5 times this; None:
+            never.
+        decoupled_clip: where there is a policy lag, clip around the policy at the start of the
+            update, not the one that acted, and weigh each step by how much less likely its action
+            has become: Hilton et al. 2021, "Batch size-invariance for policy optimization",
+            equation 2, with the weight at most 1. Otherwise most of the gradient is clipped away,
+            for the update before has moved the policy to the edge of the clip range already.
+        correction: how advantages and targets account for a policy lag: "none" (generalised
+            advantage estimation, as if there were none) or "vtrace".
+        max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is
+            any. (Sample Factory's counts minibatches, and the lag it names is masked already.)
+        network: of `networks.NETWORKS`.
+        log_std_init: log standard deviation of continuous actions at the start.
+        clip_range_final: where clip_range goes by the run's end; None: it stays.
+        entropy_coef_final: where entropy_coef goes by the run's end; None: it stays.
+        normalise_obs: shift and scale observations by the running moments of all rollouts before.
+        normalise_returns: divide rewards by the running deviation of the discounted return.
     """
 
     hidden_sizes: tuple[int, ...] = (64, 64)

@@ -2,9 +2,10 @@
 
 For every file of `examples/` an environment of its own, `.clients/NAME`, with the package by its
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
-runs in full, once a seed. Rows go to docs/clients.json as examples end, replacing those of the same
-example, and the table of all of them to docs/clients.md. One that fails has no row. Exits with 1 if
-one fails, or stays below -60 with some seed: the mean return of 100 further episodes.
+runs in full, once a seed. Rows go to docs/figures/clients.json as examples end, replacing those of
+the same example, and the table of all of them to docs/how-to/clients.md. One that fails has no row.
+Exits with 1 if one fails, or stays below -60 with some seed: the mean return of 100 further
+episodes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from workflow_rl.output_files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS, PAGE = ROOT / "docs" / "clients.json", ROOT / "docs" / "clients.md"
+DOCS = ROOT / "docs"
+ROWS, PAGE = DOCS / "figures" / "clients.json", DOCS / "how-to" / "clients.md"
 BUILT_FROM = ("agents", "workflow_rl", "LICENSE", "README.md", "pyproject.toml", "setup.py")
 CLIENTS = {
     "sb3_ppo": "stable-baselines3",
@@ -129,7 +131,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         row, runs = rows[name], rows[name]["runs"]
         returns = [run["return"] for run in runs]
         cells = [
-            f"[`{name}`](../examples/{name}.py)",
+            f"[`{name}`](#{name})",
             f"{CLIENTS[name]} {row['version']}",
             row["gymnasium"],
             f"{runs[0]['steps']:,}",
@@ -157,7 +159,7 @@ def write_row(name: str, row: dict[str, Any] | None) -> None:
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs of each.")
 @click.option("--steps", type=click.IntRange(1), help="Fewer, to try it: nothing is written.")
 def main(names: tuple[str, ...], seeds: int, steps: int | None) -> None:
-    """Run the examples, each in an environment of its own, and write docs/clients.md."""
+    """Run the examples, each in an environment of its own, and write docs/how-to/clients.md."""
     names = names or tuple(CLIENTS)
     rows = {}
     with tempfile.TemporaryDirectory() as folder:

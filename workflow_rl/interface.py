@@ -45,18 +45,29 @@ def train(
 ) -> Path:
     """Train an agent, from any thread, and return the run's folder.
 
-    run_dir: where the run is kept, a new or empty folder; None: one in `runs`. env: a function that
-    makes the environment, called with config.env_args, instead of the one that config.env names,
-    which is then only its name; it is sent to the workers by cloudpickle. resume: go on with the
-    run in run_dir, past its end if the config's is later. init_from: a run or checkpoint whose
-    agent it begins with. Leaves torch deterministic, with as many threads as config.learner_threads
-    asks for.
-
-    Import workflow_rl before NumPy and torch: it is then that they are held to the kernels that all
+    Leaves torch deterministic, with as many threads as config.learner_threads asks for. Import
+    workflow_rl before NumPy and torch: it is then that they are held to the kernels that all
     processors have, see `portable`.
 
-    Raises ConfigError, RunDirError, CheckpointError; DivergedError and NotWrittenError with the
-    last checkpoint kept; TooManyFailuresError and NotFiniteError once one has been saved.
+    Args:
+        config: what is trained, how, and for how long.
+        run_dir: where the run is kept, a new or empty folder; None: one in `runs`.
+        env: a function that makes the environment, called with config.env_args, instead of the one
+            that config.env names, which is then only its name; it is sent to the workers by
+            cloudpickle.
+        resume: go on with the run in run_dir, past its end if the config's is later.
+        init_from: a run or checkpoint whose agent it begins with.
+        quiet: show no progress bar.
+
+    Raises:
+        ConfigError: a setting makes no sense here.
+        RunDirError: run_dir cannot be used.
+        CheckpointError: what it should go on or begin with cannot be used.
+        DivergedError: a batch could not be learned from; the last checkpoint is kept.
+        NotWrittenError: the run cannot be written; the last checkpoint is kept.
+        TooManyFailuresError: workers failed too often; a checkpoint has been saved.
+        NotFiniteError: an environment gave a number that is not finite; a checkpoint has been
+            saved.
     """
     if env is not None:
         config = config.with_env(env)
@@ -86,9 +97,18 @@ def evaluate(
 ) -> Evaluation:
     """Play so many seeded episodes with the agent of a run or checkpoint, on its environment.
 
-    env: the function that makes the environment, if it was given to `train`. The same seed gives
-    the same returns, whatever the number of workers. Raises CheckpointError,
-    InvalidEnvironmentError, TooManyFailuresError.
+    Args:
+        run: a run's folder, a checkpoint or policy file, or a released agent's name.
+        episodes: how many.
+        env: the function that makes the environment, if it was given to `train`.
+        seed: the same gives the same returns, whatever the number of workers.
+        greedy: choose the likeliest actions, or else sample them as in training.
+        n_workers: processes; None: one a core.
+
+    Raises:
+        CheckpointError: there is no agent in `run` that can be used.
+        InvalidEnvironmentError: its environment cannot be made.
+        TooManyFailuresError: workers failed too often.
     """
     policy, environment = load_saved(Path(run), greedy=greedy, env=env)
     environment.spaces()  # Raises what is wrong with it in one line.

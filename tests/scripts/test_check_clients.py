@@ -22,7 +22,7 @@ def test_the_table_has_a_line_for_each_in_their_order() -> None:
         {"torchrl_ppo": row(-61), "sb3_ppo": row(-20, -30, -25)}
     ).splitlines()
     assert first == (
-        "| [`sb3_ppo`](../examples/sb3_ppo.py) | stable-baselines3 2.9.2 | 1.4.0 "
+        "| [`sb3_ppo`](#sb3_ppo) | stable-baselines3 2.9.2 | 1.4.0 "
         "| 2,000 | 8 | 3 | -25.0 | -30.0 | yes |"
     )
     assert second.startswith("| [`torchrl_ppo`]")

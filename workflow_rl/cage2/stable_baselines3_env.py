@@ -28,10 +28,7 @@ class CompiledVecEnv(VecEnv):
 
     An info is empty, but at the end of an episode, which is always a truncation, it holds
     `terminal_observation` and `TimeLimit.truncated`. `VecMonitor` adds the episode's return.
-    sb3-contrib's MaskablePPO finds `action_masks`.
-
-    Args:
-        num_envs, red_agent, max_steps, obs_dtype: those of `CompiledVectorEnv`.
+    sb3-contrib's MaskablePPO finds `action_masks`. The arguments are those of `CompiledVectorEnv`.
     """
 
     def __init__(

@@ -111,10 +111,8 @@ class Cluster:
         leaving.start()
         leaving.join(LEAVE_SECONDS)
         if self._witness is not None:
-            self._witness.kill()
-            self._witness.wait()
-            assert self._witness.stdin is not None
-            self._witness.stdin.close()
+            with self._witness:
+                self._witness.kill()
 
 
 @contextmanager

@@ -297,7 +297,7 @@ def _own_command() -> str:
     if python.is_relative_to(Path.cwd()):
         python = python.relative_to(Path.cwd())
     installed = python.with_name("workflow-rl")
-    return str(installed) if installed.exists() else f"{python} -m workflow_rl.cli"
+    return str(installed) if installed.exists() else f"{python} -m workflow_rl"
 
 
 def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> None:

@@ -90,27 +90,51 @@ _PPO_SETTINGS = tuple(one.name for one in dataclasses.fields(PPOConfig))
 class TrainConfig:
     """One training run. Raises ConfigError, naming the field.
 
-    env, env_args: the environment's id and its arguments, see `collection.environment`. make_env:
-    a function that makes it, of which env is only the name; not kept with the run.
-    total_episodes, total_steps: where the run ends, one of the two; the other is None.
-    ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have the
-    environment's own defaults.
-    algorithm: "ppo" or "mbpo"; mbpo: an MBPOConfig, or some of its fields as a mapping, where it is
-    that one; otherwise None. mbpo's networks, learning rate, discount and reward scale are ppo's.
-    n_workers, envs_per_worker, episodes_per_update, steps_per_update: None asks for the default
-    that follows from the rest (see `workers_for`); the values in use replace it.
-    preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
-    num_steps_per_env: length of an unroll, whose envs go on where they are; None is a complete
-    episode. A rollout of unrolls has steps_per_update steps. One of complete episodes has
-    episodes_per_update, or, if that is None, about as many as have steps_per_update steps, by the
-    lengths of those in the rollout before, and at least n_envs.
-    async_rl: collect while learning. batching, num_batches_to_accumulate, when_full, take_all: see
-    `schedule`; without async_rl nothing ever waits.
-    checkpoint_every, keep_every, eval_every: in updates. keep_every: between checkpoints that stay
-    beside the latest, as candidates to choose from; 0 keeps none. eval_every: 0 never evaluates.
-    cluster: "none" has the workers on this machine; others are addresses of `collection.cluster`.
-    worker_timeout: seconds. slow_worker_ms: how much longer a step takes in the slow workers, which
-    are slow_worker_share of all, rounded up.
+    None asks for the default that follows from the rest; the value in use replaces it.
+
+    Args:
+        mode: "sync" or "async".
+        n_envs: environments that step together, or episodes handed out at a time.
+        n_workers: processes.
+        envs_per_worker: environments of each.
+        env: the environment's id, see `collection.environment`.
+        env_args: its arguments.
+        total_episodes: where the run ends; total_steps is then None.
+        total_steps: where it ends, in env steps.
+        episodes_per_update: complete episodes of a rollout. If it is None, about as many as have
+            steps_per_update steps, by the lengths of those in the rollout before, and at least
+            n_envs.
+        num_steps_per_env: length of an unroll, whose envs go on where they are; None is a complete
+            episode.
+        steps_per_update: steps of a rollout, of unrolls exactly.
+        async_rl: collect while learning. Without it nothing ever waits, and the next four mean
+            nothing; see `schedule`.
+        batching: one of BATCHINGS.
+        num_batches_to_accumulate: batches that may wait for the learner.
+        when_full: when so many wait: "wait" pauses collecting, "drop" drops the oldest.
+        take_all: learn from all batches that wait at once.
+        preset: which of `presets.PRESETS` the settings come from; it changes nothing by itself.
+        seed: the same gives the same weights.
+        device: "auto", "cpu" or "cuda".
+        learner_threads: CPU threads of the learner.
+        checkpoint_every: updates between checkpoints.
+        keep_every: updates between checkpoints that stay beside the latest, as candidates to choose
+            from; 0 keeps none.
+        eval_every: updates between evaluations; 0 never evaluates.
+        eval_episodes: episodes of an evaluation.
+        worker_timeout: seconds within which a worker must answer.
+        max_worker_failures: workers that may fail and be replaced.
+        cluster: "none" has the workers on this machine; others are addresses of
+            `collection.cluster`.
+        slow_worker_ms: how much longer a step takes in the slow workers, milliseconds.
+        slow_worker_share: how many of the workers are slow ones, rounded up.
+        ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have
+            the environment's own defaults.
+        algorithm: "ppo" or "mbpo", whose networks, learning rate, discount and reward scale are
+            ppo's too.
+        mbpo: an MBPOConfig, or some of its fields as a mapping, with that algorithm alone.
+        make_env: a function that makes the environment, of which env is only the name; not kept
+            with the run.
     """
 
     mode: Mode

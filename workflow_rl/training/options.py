@@ -256,7 +256,7 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
                help="Environments a worker owns."),
         option("--cluster", metavar="ADDRESS",
                help="Have the workers on a Ray cluster: local starts one on this machine, auto and "
-                    "host:port join one that runs; none has none. See docs/scaling.md."),
+                    "host:port join one that runs; none has none. See docs/how-to/cluster.md."),
         option("--worker-timeout", type=POSITIVE,
                help="Seconds within which a worker must answer; one that does not is replaced."),
         option("--max-worker-failures", type=click.IntRange(min=0),
@@ -273,7 +273,8 @@ def _worker_options(option: Callable[..., Any]) -> list[Any]:
 def _overlap_options(option: Callable[..., Any]) -> list[Any]:
     return [
         option("--preset", type=click.Choice(list(PRESETS)), show_default="none",
-               help="The settings of a known system: see docs/modes.md. Other options win."),
+               help="The settings of a known system: see docs/explanations/modes.md. Other options "
+                    "win."),
         option("--num-steps-per-env", type=COUNT, show_default="complete episodes",
                help="Steps of an unroll: envs are not reset in between."),
         option("--steps-per-update", type=COUNT,

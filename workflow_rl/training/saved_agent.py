@@ -179,10 +179,12 @@ def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
 
 
 class Agent:
-    """A trained agent that plays one episode after another.
+    """A trained agent that plays one episode after another. `load_agent` makes one.
 
-    policy: acts on flat observations. flatten, unflatten: between the environment's observations
-    and actions and the policy's.
+    Args:
+        policy: acts on flat observations.
+        flatten: the environment's observations as the policy's.
+        unflatten: the policy's actions as the environment's.
     """
 
     def __init__(
@@ -211,9 +213,14 @@ def load_agent(
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
     released one by its name, such as "champion".
 
-    greedy: choose the likeliest actions, or else sample them as in training. env: the function that
-    made the environment of the run, if it was no module's. Raises CheckpointError, and
-    InvalidEnvironmentError if the environment cannot be made.
+    Args:
+        path: the folder, file or name.
+        greedy: choose the likeliest actions, or else sample them as in training.
+        env: the function that made the environment of the run, if it was no module's.
+
+    Raises:
+        CheckpointError: there is no agent that can be used.
+        InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_saved(Path(path), greedy=greedy, env=env)
     if not isinstance(environment, GymnasiumEnvironment):

@@ -1,0 +1,51 @@
+"""Commands on the pages that change the machine: `pip` and `ray` here look whether what they are
+asked for is there, and do nothing.
+
+Usage: python -m tests.page_commands pip|ray ARGUMENTS...
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pip(command: str, *arguments: str) -> None:
+    """An install of this package with extras it has, of files there are, of versions it takes."""
+    assert command == "install"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    ranges = {one.name: one.specifier for one in map(Requirement, chain(*optional.values()))}
+    words = iter(arguments)
+    for word in words:
+        if word == "-r":
+            assert (ROOT / next(words)).is_file()
+        elif own := re.fullmatch(r"\.(?:\[(.*)\])?", word):
+            assert set((own[1] or "").split(",")) <= {"", *optional}, word
+        elif word != "--require-hashes":
+            wanted = Requirement(word)
+            (version,) = wanted.specifier
+            assert version.version in ranges[wanted.name], word
+
+
+def ray(command: str, *arguments: str) -> None:
+    """A command of Ray's, if it is installed, with options it has."""
+    if importlib.util.find_spec("ray") is None:
+        return
+    said = [sys.executable, "-m", "ray.scripts.scripts", command, "--help"]
+    text = subprocess.run(said, check=True, capture_output=True, text=True).stdout
+    for word in arguments:
+        assert not word.startswith("--") or word in text, word
+
+
+if __name__ == "__main__":
+    {"pip": pip, "ray": ray}[sys.argv[1]](*sys.argv[2:])

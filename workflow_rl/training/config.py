@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from agents.distributions import Categorical
@@ -28,6 +29,12 @@ from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
 ALGORITHMS = ("ppo", "mbpo")
+OFF_POLICY = {"activation": "relu", "learning_rate": 1e-3}
+"""What mbpo begins with, for any environment."""
+SHARED = frozenset(
+    {"network", "hidden_sizes", "activation", "learning_rate", "discount", "reward_scale"}
+)
+"""Of PPO's settings, those that mbpo has too."""
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -187,7 +194,9 @@ class TrainConfig:
             for name in self.ppo or {}:
                 if name not in _PPO_SETTINGS:
                     raise ConfigError("ppo", f"{name!r} is not one of {', '.join(_PPO_SETTINGS)}")
-            object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
+            object.__setattr__(
+                self, "ppo", default_ppo(self.environment, self.algorithm, self.ppo or {})
+            )
         self._check_algorithm()
         if self.total_episodes is None and self.total_steps is None:
             for name in ("total_episodes", "total_steps"):
@@ -270,6 +279,7 @@ class TrainConfig:
         for name in ("normalise_obs", "normalise_returns"):
             if getattr(self.ppo, name):
                 raise ConfigError(name, "mbpo does not normalise: leave it out")
+        _require_at_most(1, "learner_threads", self.learner_threads)
         if self.device == "cuda":
             raise ConfigError("device", "mbpo learns on the cpu")
 
@@ -427,10 +437,16 @@ class TrainConfig:
         return cls(**{**values, "ppo": PPOConfig(**ppo)})
 
 
-def default_ppo(environment: Environment, **given: Any) -> PPOConfig:
-    """PPO's settings for an environment, but for those given. Raises ValueError."""
+def default_ppo(
+    environment: Environment,
+    algorithm: str = "ppo",
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> PPOConfig:
+    """PPO's settings for an environment and algorithm, but for those given. Raises ValueError."""
     names = {field.name for field in dataclasses.fields(PPOConfig)}
     own = {name: value for name, value in environment.settings.items() if name in names}
+    if algorithm == "mbpo":
+        own |= {**OFF_POLICY, "normalise_obs": False, "normalise_returns": False}
     return PPOConfig(**{**own, **given})
 
 

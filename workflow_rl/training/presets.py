@@ -7,14 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-MBPO: dict[str, Any] = {
-    "algorithm": "mbpo",
-    "activation": "relu",
-    "learning_rate": 1e-3,
-    "learning_rate_final": 1e-3,
-}
-"""What every run of model-based policy optimisation begins with."""
-
 PRESETS: dict[str, dict[str, Any]] = {
     # Exactly a dataset is collected, then learned from.
     "sample-factory-sync": {"num_steps_per_env": 32},
@@ -53,7 +45,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # rsl-batch's collecting, with a model of what was collected.
     "mbpo-batch": {
-        **MBPO,
+        "algorithm": "mbpo",
         "n_envs": 64,
         "num_steps_per_env": 24,
         "async_rl": True,
@@ -62,7 +54,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # continuous's.
     "mbpo-continuous": {
-        **MBPO,
+        "algorithm": "mbpo",
         "num_steps_per_env": 24,
         "async_rl": True,
         "batching": "first-come",

@@ -12,7 +12,7 @@ import click
 from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import guests
-from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
+from workflow_rl.training.config import SHARED, ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.training.exchange import ExchangeConfig, drawn
 from workflow_rl.training.options import (
     RESUME_RUN_DIR,
@@ -213,9 +213,12 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     mbpo = {name: value for name, value in settings.items() if name in of_mbpo}
     if mbpo and settings.get("algorithm") != "mbpo":
         raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm mbpo")
+    foreign = given & of_ppo - SHARED
+    if foreign and settings.get("algorithm") == "mbpo":
+        raise click.UsageError(f"{spelling(min(foreign))} is PPO's: it does not go with mbpo")
     environment = TrainConfig(mode, **env).environment
     try:
-        chosen_ppo = default_ppo(environment, **ppo)
+        chosen_ppo = default_ppo(environment, settings.get("algorithm", "ppo"), ppo)
         if settings.get("algorithm") == "mbpo":
             values["mbpo"] = MBPOConfig(**mbpo)
     except ValueError as error:

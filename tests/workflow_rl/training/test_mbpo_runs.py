@@ -129,6 +129,8 @@ def test_running_moments_are_not_for_it() -> None:
         (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm mbpo"),
         (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
         (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
+        (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
+        (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
         (train_population, ["--algorithm", "mbpo"], "--algorithm"),
         (tune, ["--algorithm", "mbpo", "--trials", "1"], "--algorithm"),
     ],

@@ -124,7 +124,7 @@ def test_real_numbers_are_learned_as_changes() -> None:
     assert (imagined.next_obs - expected).std() == pytest.approx(0.01, rel=0.3)
     assert np.abs(imagined.reward - unseen.reward).mean() < 0.2
     assert not imagined.terminated.any()
-    assert fit.reward_error < 0.1
+    assert fit.reward_error < 0.3
 
 
 def test_the_members_that_predict_best_are_the_elites() -> None:

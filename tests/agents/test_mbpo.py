@@ -16,7 +16,7 @@ from agents.ppo import DivergedError, PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
 
-PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=3e-3, reward_scale=1.0)
+PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
 MBPO = MBPOConfig(
     batch_size=32,
     gradient_steps=0.5,
@@ -24,6 +24,8 @@ MBPO = MBPOConfig(
     model_elites=1,
     model_hidden_sizes=(16,),
     model_epochs=2,
+    model_batch_size=16,
+    model_learning_rate=1e-2,
     warm_up_steps=20,
     imagined_rollouts=1,
 )
@@ -70,7 +72,7 @@ def plain(state: Any) -> Any:
 
 
 def test_it_learns_from_real_and_imagined_steps() -> None:
-    one = agent(gradient_steps=3.0, target_entropy=0.1, model_epochs=10)
+    one = agent(gradient_steps=1.5, target_entropy=0.1, model_epochs=4)
     returns = []
     for update in range(8):
         rollout = played(one, 4 * update)

@@ -28,13 +28,13 @@ from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
-ALGORITHMS = ("ppo", "mbpo")
+ALGORITHMS = ("ppo", "sac", "mbpo")
 OFF_POLICY = {"activation": "relu", "learning_rate": 1e-3}
-"""What mbpo begins with, for any environment."""
+"""What sac and mbpo begin with, for any environment."""
 SHARED = frozenset(
     {"network", "hidden_sizes", "activation", "learning_rate", "discount", "reward_scale"}
 )
-"""Of PPO's settings, those that mbpo has too."""
+"""Of PPO's settings, those that sac and mbpo have too."""
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -137,9 +137,9 @@ class TrainConfig:
         slow_worker_share: how many of the workers are slow ones, rounded up.
         ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have
             the environment's own defaults.
-        algorithm: "ppo" or "mbpo", whose networks, learning rate, discount and reward scale are
-            ppo's too.
-        mbpo: an MBPOConfig, or some of its fields as a mapping, with that algorithm alone.
+        algorithm: "ppo", "sac" or "mbpo". The last two have networks, learning rate, discount and
+            reward scale of ppo's; sac is mbpo without a model.
+        mbpo: an MBPOConfig, or some of its fields as a mapping, for sac and mbpo.
         make_env: a function that makes the environment, of which env is only the name; not kept
             with the run.
     """
@@ -263,25 +263,36 @@ class TrainConfig:
             raise ConfigError(
                 "algorithm", f"{self.algorithm!r} is not one of {', '.join(ALGORITHMS)}"
             )
-        if self.algorithm != "mbpo":
+        if self.algorithm == "ppo":
             if self.mbpo is not None:
-                raise ConfigError("mbpo", f"its settings do not go with {self.algorithm}")
+                raise ConfigError("mbpo", "its settings do not go with ppo")
             return
         if not isinstance(self.mbpo, MBPOConfig):
             try:
-                object.__setattr__(self, "mbpo", MBPOConfig(**(self.mbpo or {})))
+                without_model: dict[str, Any] = (
+                    {"imagined_share": 0.0} if self.algorithm == "sac" else {}
+                )
+                object.__setattr__(
+                    self, "mbpo", MBPOConfig(**{**without_model, **(self.mbpo or {})})
+                )
             except (TypeError, ValueError) as error:
                 raise ConfigError("mbpo", str(error)) from None
+        assert self.mbpo is not None
+        if self.algorithm == "sac" and self.mbpo.imagined_share:
+            raise ConfigError(
+                "imagined_share", f"{self.mbpo.imagined_share:g} needs --algorithm mbpo"
+            )
         if not isinstance(self.environment.spaces().distribution, Categorical):
             raise ConfigError(
-                "algorithm", "mbpo learns one choice of several (Discrete), no other actions"
+                "algorithm",
+                f"{self.algorithm} learns one choice of several (Discrete), no other actions",
             )
         for name in ("normalise_obs", "normalise_returns"):
             if getattr(self.ppo, name):
-                raise ConfigError(name, "mbpo does not normalise: leave it out")
+                raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")
         _require_at_most(1, "learner_threads", self.learner_threads)
         if self.device == "cuda":
-            raise ConfigError("device", "mbpo learns on the cpu")
+            raise ConfigError("device", f"{self.algorithm} learns on the cpu")
 
     def _check_episodes(self) -> None:
         if self.episodes_per_update is not None and self.steps_per_update is not None:
@@ -445,7 +456,7 @@ def default_ppo(
     """PPO's settings for an environment and algorithm, but for those given. Raises ValueError."""
     names = {field.name for field in dataclasses.fields(PPOConfig)}
     own = {name: value for name, value in environment.settings.items() if name in names}
-    if algorithm == "mbpo":
+    if algorithm != "ppo":
         own |= {**OFF_POLICY, "normalise_obs": False, "normalise_returns": False}
     return PPOConfig(**{**own, **given})
 

@@ -308,8 +308,9 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                show_default="CAGE-2: the multiple of n_envs that is at least 24",
                help="Episodes of one rollout: collected, then learned from."),
         option("--algorithm", type=click.Choice(ALGORITHMS),
-               help="ppo learns from the env's steps alone. mbpo learns a model of them, and an "
-                    "agent from that too: for envs whose steps are dear. See its presets."),
+               help="ppo learns from each step of the newest policy. sac learns from all steps "
+                    "there were, many times: for envs whose steps are dear. mbpo besides from a "
+                    "model of them. See docs/explanations/mbpo.md."),
         option("--n-policies", type=POLICIES,
                help="Policies that share the workers, each as a run of its own would learn it: "
                     "the first with --seed, the others with the seeds that follow."),
@@ -402,7 +403,7 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
 def _mbpo_options(option: Callable[..., Any]) -> list[Any]:
     return [
         option("--imagined-share", type=SHARE,
-               help="Of an agent's batch; 0 learns no model, but off-policy from real steps."),
+               help="mbpo: share of an agent's batch."),
         option("--rollout-length", type=COUNT, help="Imagined steps from a real one, at first."),
         option("--rollout-length-final", type=COUNT, help="At the run's end."),
         option("--imagined-rollouts", type=POSITIVE, help="Begun for each real step."),
@@ -449,7 +450,7 @@ def training_options_and(
         "The run": _run_options,
         **more,
         "PPO": _ppo_options,
-        "MBPO (--algorithm mbpo; its networks and learning rate are those above)": _mbpo_options,
+        "SAC, MBPO (--algorithm; networks and learning rate are those above)": _mbpo_options,
     }
 
     def decorate(command: Command) -> Command:

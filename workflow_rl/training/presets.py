@@ -43,23 +43,4 @@ PRESETS: dict[str, dict[str, Any]] = {
         "when_full": "drop",
         "take_all": True,
     },
-    # rsl-batch's collecting, with a model of what was collected.
-    "mbpo-batch": {
-        "algorithm": "mbpo",
-        "n_envs": 64,
-        "num_steps_per_env": 24,
-        "async_rl": True,
-        "batching": "whole-batches",
-        "num_batches_to_accumulate": 10,
-    },
-    # continuous's.
-    "mbpo-continuous": {
-        "algorithm": "mbpo",
-        "num_steps_per_env": 24,
-        "async_rl": True,
-        "batching": "first-come",
-        "num_batches_to_accumulate": 10,
-        "when_full": "drop",
-        "take_all": True,
-    },
 }

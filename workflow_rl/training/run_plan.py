@@ -90,7 +90,7 @@ def require_ppo(config: TrainConfig) -> None:
     """Raises ConfigError where settings that are looked for are not what its agent learns by."""
     if config.mbpo is not None:
         raise ConfigError(
-            "algorithm", "mbpo does not go with a search: it looks for PPO's settings"
+            "algorithm", f"{config.algorithm} does not go with this: it looks for PPO's settings"
         )
 
 
@@ -211,16 +211,20 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
     ppo = {name: value for name, value in settings.items() if name in of_ppo}
     mbpo = {name: value for name, value in settings.items() if name in of_mbpo}
-    if mbpo and settings.get("algorithm") != "mbpo":
-        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm mbpo")
+    algorithm = settings.get("algorithm", "ppo")
+    if mbpo and algorithm == "ppo":
+        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm sac or mbpo")
     foreign = given & of_ppo - SHARED
-    if foreign and settings.get("algorithm") == "mbpo":
-        raise click.UsageError(f"{spelling(min(foreign))} is PPO's: it does not go with mbpo")
+    if foreign and algorithm != "ppo":
+        raise click.UsageError(
+            f"{spelling(min(foreign))} is PPO's: it does not go with {algorithm}"
+        )
     environment = TrainConfig(mode, **env).environment
     try:
-        chosen_ppo = default_ppo(environment, settings.get("algorithm", "ppo"), ppo)
-        if settings.get("algorithm") == "mbpo":
-            values["mbpo"] = MBPOConfig(**mbpo)
+        chosen_ppo = default_ppo(environment, algorithm, ppo)
+        if algorithm != "ppo":
+            MBPOConfig(**mbpo)
+            values["mbpo"] = mbpo
     except ValueError as error:
         name, _, problem = str(error).partition(" ")
         raise click.UsageError(f"{spelling(name)} {problem}") from None

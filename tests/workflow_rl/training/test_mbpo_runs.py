@@ -12,11 +12,9 @@ import torch
 from click.testing import CliRunner
 
 from tests import tiny_runs
-from tests.tiny_runs import on_counting_envs
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics
 from workflow_rl.training.train_population import train_population
 from workflow_rl.training.tune import tune
@@ -92,6 +90,13 @@ def test_its_metrics(tmp_path: Path) -> None:
     assert rows[0]["gradient_steps"] == 0  # Before the warm-up.
 
 
+def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
+    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac"))
+    tiny_runs.run(tmp_path / "mbpo", config_of(mbpo={**MBPO, "imagined_share": 0.0}))
+    assert learned(tmp_path / "sac") == learned(tmp_path / "mbpo")
+    assert read_metrics(tmp_path / "sac")[-1]["imagined_steps"] == 0
+
+
 def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
     config = config_of()
     again = TrainConfig.from_dict(config.to_dict())
@@ -107,6 +112,7 @@ def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
         ({"mbpo": {"nonsense": 1}}, "mbpo"),
         ({"algorithm": "dqn", "mbpo": None}, "algorithm"),
         ({"algorithm": "ppo"}, "mbpo"),
+        ({"algorithm": "sac", "mbpo": {"imagined_share": 0.5}}, "imagined_share"),
         ({"device": "cuda"}, "device"),
         ({"env": "Pendulum-v1", "env_args": {}}, "algorithm"),
     ],
@@ -126,7 +132,7 @@ def test_running_moments_are_not_for_it() -> None:
 @pytest.mark.parametrize(
     ("command", "arguments", "says"),
     [
-        (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm mbpo"),
+        (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm sac or mbpo"),
         (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
         (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
         (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
@@ -141,18 +147,3 @@ def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: st
     )
     assert result.exit_code == 2
     assert says in result.output
-
-
-@pytest.mark.parametrize("name", ["mbpo-batch", "mbpo-continuous"])
-def test_presets_run(tmp_path: Path, name: str) -> None:
-    settings = dict(PRESETS[name])
-    with on_counting_envs():
-        result = CliRunner().invoke(
-            train_async,
-            f"--preset {name} --n-envs 4 --n-workers 2 --total-episodes 40 --warm-up-steps 100 "
-            f"--model-epochs 1 --gradient-steps 0.05 --quiet --run-dir {tmp_path / 'run'}".split(),
-        )
-    assert result.exit_code == 0, result.output
-    config = load_checkpoint(tmp_path / "run" / "checkpoint.pt").config
-    for field in ("algorithm", "batching", "num_steps_per_env", "async_rl"):
-        assert config[field] == settings[field]

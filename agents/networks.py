@@ -89,6 +89,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         self.activation = activation
+        self.obs_dim = obs_dim
         self.distribution = distribution
         n_outputs = distribution.n_outputs
         self.actor = mlp([obs_dim, *hidden_sizes, n_outputs], activation, 0.01, generator)

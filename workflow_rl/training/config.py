@@ -9,8 +9,11 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from agents.distributions import Categorical
+from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig, mistyped
 from workflow_rl.collection.cluster import AUTO, LOCAL, NONE, host_and_port
 from workflow_rl.collection.env_batch import Env
@@ -25,6 +28,13 @@ from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
+ALGORITHMS = ("ppo", "sac", "mbpo")
+OFF_POLICY = {"activation": "relu", "learning_rate": 1e-3}
+"""What sac and mbpo begin with, for any environment."""
+SHARED = frozenset(
+    {"network", "hidden_sizes", "activation", "learning_rate", "discount", "reward_scale"}
+)
+"""Of PPO's settings, those that sac and mbpo have too."""
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -127,6 +137,9 @@ class TrainConfig:
         slow_worker_share: how many of the workers are slow ones, rounded up.
         ppo: a PPOConfig, or some of its fields as a mapping; the others, or all if it is None, have
             the environment's own defaults.
+        algorithm: "ppo", "sac" or "mbpo". The last two have networks, learning rate, discount and
+            reward scale of ppo's; sac is mbpo without a model.
+        mbpo: an MBPOConfig, or some of its fields as a mapping, for sac and mbpo.
         make_env: a function that makes the environment, of which env is only the name; not kept
             with the run.
     """
@@ -161,6 +174,8 @@ class TrainConfig:
     slow_worker_ms: float = 0.0
     slow_worker_share: float = 0.1
     ppo: PPOConfig = None  # type: ignore[assignment]  # PPOConfig | Mapping[str, Any] | None
+    algorithm: str = "ppo"
+    mbpo: MBPOConfig | None = None  # MBPOConfig | Mapping[str, Any] | None
     make_env: Callable[..., Env] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -179,7 +194,10 @@ class TrainConfig:
             for name in self.ppo or {}:
                 if name not in _PPO_SETTINGS:
                     raise ConfigError("ppo", f"{name!r} is not one of {', '.join(_PPO_SETTINGS)}")
-            object.__setattr__(self, "ppo", default_ppo(self.environment, **(self.ppo or {})))
+            object.__setattr__(
+                self, "ppo", default_ppo(self.environment, self.algorithm, self.ppo or {})
+            )
+        self._check_algorithm()
         if self.total_episodes is None and self.total_steps is None:
             for name in ("total_episodes", "total_steps"):
                 object.__setattr__(self, name, self.environment.settings.get(name))
@@ -239,6 +257,42 @@ class TrainConfig:
             return make_environment(self.env, self.env_args)
         except InvalidEnvironmentError as error:
             raise ConfigError(error.argument, str(error)) from None
+
+    def _check_algorithm(self) -> None:
+        if self.algorithm not in ALGORITHMS:
+            raise ConfigError(
+                "algorithm", f"{self.algorithm!r} is not one of {', '.join(ALGORITHMS)}"
+            )
+        if self.algorithm == "ppo":
+            if self.mbpo is not None:
+                raise ConfigError("mbpo", "its settings do not go with ppo")
+            return
+        if not isinstance(self.mbpo, MBPOConfig):
+            try:
+                without_model: dict[str, Any] = (
+                    {"imagined_share": 0.0} if self.algorithm == "sac" else {}
+                )
+                object.__setattr__(
+                    self, "mbpo", MBPOConfig(**{**without_model, **(self.mbpo or {})})
+                )
+            except (TypeError, ValueError) as error:
+                raise ConfigError("mbpo", str(error)) from None
+        assert self.mbpo is not None
+        if self.algorithm == "sac" and self.mbpo.imagined_share:
+            raise ConfigError(
+                "imagined_share", f"{self.mbpo.imagined_share:g} needs --algorithm mbpo"
+            )
+        if not isinstance(self.environment.spaces().distribution, Categorical):
+            raise ConfigError(
+                "algorithm",
+                f"{self.algorithm} learns one choice of several (Discrete), no other actions",
+            )
+        for name in ("normalise_obs", "normalise_returns"):
+            if getattr(self.ppo, name):
+                raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")
+        _require_at_most(1, "learner_threads", self.learner_threads)
+        if self.device == "cuda":
+            raise ConfigError("device", f"{self.algorithm} learns on the cpu")
 
     def _check_episodes(self) -> None:
         if self.episodes_per_update is not None and self.steps_per_update is not None:
@@ -387,13 +441,23 @@ class TrainConfig:
             values["env_args"] = {
                 name: values.pop(name) for name in guest.argument_names if name in values
             }
+        mbpo = values.get("mbpo")
+        if mbpo is not None:
+            sizes = tuple(mbpo["model_hidden_sizes"])
+            values["mbpo"] = MBPOConfig(**{**mbpo, "model_hidden_sizes": sizes})
         return cls(**{**values, "ppo": PPOConfig(**ppo)})
 
 
-def default_ppo(environment: Environment, **given: Any) -> PPOConfig:
-    """PPO's settings for an environment, but for those given. Raises ValueError."""
+def default_ppo(
+    environment: Environment,
+    algorithm: str = "ppo",
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> PPOConfig:
+    """PPO's settings for an environment and algorithm, but for those given. Raises ValueError."""
     names = {field.name for field in dataclasses.fields(PPOConfig)}
     own = {name: value for name, value in environment.settings.items() if name in names}
+    if algorithm != "ppo":
+        own |= {**OFF_POLICY, "normalise_obs": False, "normalise_returns": False}
     return PPOConfig(**{**own, **given})
 
 

@@ -9,11 +9,12 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import torch
 
+from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
@@ -33,12 +34,18 @@ BEST_WINDOW = 100
 _log = logging.getLogger(__name__)
 
 
-def make_agent(config: TrainConfig) -> PPOAgent:
+Agent: TypeAlias = PPOAgent | MBPOAgent
+
+
+def make_agent(config: TrainConfig) -> Agent:
     """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if config.mbpo is not None:
+        torch.set_num_threads(1)
+        return MBPOAgent(config.ppo, config.mbpo, *config.environment.spaces(), config.seed)
     device = usable_device(config.device)
     two_threads = config.learner_threads > 1 and device == "cpu"
     # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
@@ -62,7 +69,7 @@ def usable_device(device: str) -> str:
     return device
 
 
-def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
+def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
@@ -72,7 +79,7 @@ def load_agent(agent: PPOAgent, checkpoint: Checkpoint, path: Path) -> None:
         ) from None
 
 
-def _begin_with(agent: PPOAgent, checkpoint: Checkpoint) -> None:
+def _begin_with(agent: Agent, checkpoint: Checkpoint) -> None:
     try:
         agent.load_policy(checkpoint.agent)
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -343,7 +350,7 @@ def _row(
     config: TrainConfig,
     state: TrainingState,
     rollout: Rollout,
-    metrics: UpdateMetrics,
+    metrics: UpdateMetrics | MBPOMetrics,
     seconds: Seconds,
 ) -> dict[str, float]:
     returns = rollout.returns or [float("nan")]

@@ -15,11 +15,19 @@ from typing import Any, TypeVar
 
 import click
 
+from agents.mbpo_config import MBPOConfig
 from agents.numpy_policy import ACTIVATIONS, FORWARD
 from agents.ppo_config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
 from workflow_rl.collection.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.collection.gymnasium_env import SETTINGS
-from workflow_rl.training.config import BATCHINGS, DEVICES, LARGEST, WHEN_FULL, TrainConfig
+from workflow_rl.training.config import (
+    ALGORITHMS,
+    BATCHINGS,
+    DEVICES,
+    LARGEST,
+    WHEN_FULL,
+    TrainConfig,
+)
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.suggestions import option_meant, question, word_meant
 
@@ -300,6 +308,10 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--episodes-per-update", type=COUNT,
                show_default="CAGE-2: the multiple of n_envs that is at least 24",
                help="Episodes of one rollout: collected, then learned from."),
+        option("--algorithm", type=click.Choice(ALGORITHMS),
+               help="ppo learns from each step of the newest policy. sac learns from all steps "
+                    "there were, many times: for envs whose steps are dear. mbpo besides from a "
+                    "model of them. See docs/explanations/mbpo.md."),
         option("--n-policies", type=POLICIES,
                help="Policies that share the workers, each as a run of its own would learn it: "
                     "the first with --seed, the others with the seeds that follow."),
@@ -389,6 +401,39 @@ def _ppo_options(option: Callable[..., Any]) -> list[Any]:
     ]  # fmt: skip
 
 
+def _mbpo_options(option: Callable[..., Any]) -> list[Any]:
+    return [
+        option("--imagined-share", type=SHARE,
+               help="mbpo: share of an agent's batch."),
+        option("--rollout-length", type=COUNT, help="Imagined steps from a real one, at first."),
+        option("--rollout-length-final", type=COUNT, help="At the run's end."),
+        option("--imagined-rollouts", type=POSITIVE, help="Begun for each real step."),
+        option("--imagined-updates", type=COUNT,
+               help="Updates for which imagined steps are kept."),
+        option("--start-steps", type=COUNT, help="Newest real steps that rollouts begin at."),
+        option("--gradient-steps", type=POSITIVE, help="Of the agent, for each real step."),
+        option("--batch-size", type=COUNT, help="Steps in each of them."),
+        option("--warm-up-steps", type=click.IntRange(min=0),
+               help="Real steps before anything is learned."),
+        option("--target-rate", type=FiniteRange(0, 1, min_open=True),
+               help="Polyak's, of the target critics."),
+        option("--target-entropy", type=SHARE,
+               help="Of the policy, as a share of a uniform one's."),
+        option("--replay-capacity", type=COUNT, help="Real steps that are remembered."),
+        option("--model-members", type=COUNT, help="Models in the ensemble."),
+        option("--model-elites", type=COUNT, help="The best of them, which imagine."),
+        option("--model-hidden-sizes", type=LayerSizes(), help="Of each."),
+        option("--model-learning-rate", type=POSITIVE, help="AdamW's."),
+        option("--model-weight-decay", type=NOT_NEGATIVE, help="AdamW's."),
+        option("--model-batch-size", type=COUNT, help="Steps in a model's gradient step."),
+        option("--model-held-out", type=FiniteRange(0, 1, min_open=True, max_open=True),
+               help="Share of the steps that judges the models."),
+        option("--model-patience", type=COUNT,
+               help="Epochs without an improvement after which a model is fitted."),
+        option("--model-epochs", type=COUNT, help="After which it is at the latest."),
+    ]  # fmt: skip
+
+
 def training_options(command: Command) -> Command:
     """All options of a trainer, under their headings."""
     return training_options_and({})(command)
@@ -406,6 +451,7 @@ def training_options_and(
         "The run": _run_options,
         **more,
         "PPO": _ppo_options,
+        "SAC, MBPO (--algorithm; networks and learning rate are those above)": _mbpo_options,
     }
 
     def decorate(command: Command) -> Command:
@@ -422,7 +468,7 @@ def training_options_and(
 def _option_under(heading: str, own_defaults: Mapping[str, Any]) -> Callable[..., Any]:
     defaults = {
         field.name: field.default
-        for config in (TrainConfig, PPOConfig)
+        for config in (TrainConfig, PPOConfig, MBPOConfig)
         for field in dataclasses.fields(config)
         if field.default is not dataclasses.MISSING
     }

@@ -64,6 +64,19 @@ METRICS = (
     "skipped_episodes",
 )
 
+MBPO_METRICS = (
+    "temperature",
+    "gradient_steps",
+    "real_steps",
+    "imagined_steps",
+    "rollout_length",
+    "model_obs_loss",
+    "model_reward_error",
+    "model_spread",
+    "model_epochs",
+)
+"""Further columns of runs of that algorithm; some of METRICS are NaN then."""
+
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
 MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
@@ -141,6 +154,7 @@ class RunDir:
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
+            self._columns = METRICS if config.mbpo is None else METRICS + MBPO_METRICS
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
@@ -233,14 +247,14 @@ class RunDir:
     def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
             # Rows of earlier versions lack some.
-            rows = csv.DictWriter(file, METRICS, restval=math.nan)
+            rows = csv.DictWriter(file, self._columns, restval=math.nan)
             rows.writeheader()
             rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
-        self._csv = csv.DictWriter(self._metrics_file, METRICS)
+        self._csv = csv.DictWriter(self._metrics_file, self._columns, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
-        """Add one update's metrics, one value for each of METRICS."""
+        """Add one update's metrics, one value for each column."""
         with self.writing("metrics.csv"):
             self._csv.writerow(row)
             self._metrics_file.flush()

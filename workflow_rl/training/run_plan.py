@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
+from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import guests
-from workflow_rl.training.config import ConfigError, Mode, TrainConfig, default_ppo
+from workflow_rl.training.config import SHARED, ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.training.exchange import ExchangeConfig, drawn
 from workflow_rl.training.options import (
     RESUME_RUN_DIR,
@@ -75,6 +76,7 @@ def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None
     ]
     exchange = None
     if exchange_of is not None:
+        require_ppo(config)
         exchange = exchange_of(config)
         configs = [_with(one, drawn(exchange.ranges, one.seed)) for one in configs]
     return Runs(configs, [None] * n_policies, exchange)
@@ -82,6 +84,14 @@ def new_runs(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None
 
 def _with(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
     return dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, **settings))
+
+
+def require_ppo(config: TrainConfig) -> None:
+    """Raises ConfigError where settings that are looked for are not what its agent learns by."""
+    if config.mbpo is not None:
+        raise ConfigError(
+            "algorithm", f"{config.algorithm} does not go with this: it looks for PPO's settings"
+        )
 
 
 def require_shareable(config: TrainConfig, n_policies: int) -> None:
@@ -197,14 +207,27 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     if options["n_workers"] and options["envs_per_worker"]:
         settings["n_envs"] = options["n_workers"] * options["envs_per_worker"]
     settings |= {name: options[name] for name in given}
-    of_config, of_ppo = (
-        {field.name for field in dataclasses.fields(config)} for config in (TrainConfig, PPOConfig)
+    of_config, of_ppo, of_mbpo = (
+        {field.name for field in dataclasses.fields(config)}
+        for config in (TrainConfig, PPOConfig, MBPOConfig)
     )
     values = {name: value for name, value in settings.items() if name in of_config - {"env"}}
     ppo = {name: value for name, value in settings.items() if name in of_ppo}
+    mbpo = {name: value for name, value in settings.items() if name in of_mbpo}
+    algorithm = settings.get("algorithm", "ppo")
+    if mbpo and algorithm == "ppo":
+        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm sac or mbpo")
+    foreign = given & of_ppo - SHARED
+    if foreign and algorithm != "ppo":
+        raise click.UsageError(
+            f"{spelling(min(foreign))} is PPO's: it does not go with {algorithm}"
+        )
     environment = TrainConfig(mode, **env).environment
     try:
-        chosen_ppo = default_ppo(environment, **ppo)
+        chosen_ppo = default_ppo(environment, algorithm, ppo)
+        if algorithm != "ppo":
+            MBPOConfig(**mbpo)
+            values["mbpo"] = mbpo
     except ValueError as error:
         name, _, problem = str(error).partition(" ")
         raise click.UsageError(f"{spelling(name)} {problem}") from None
@@ -275,7 +298,7 @@ def _changes(
     )
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(config, options).items():
-        before = {**config.to_dict(), **config.to_dict()["ppo"]}.get(name)
+        before = _settings_of(config).get(name)
         goes_on = is_finished and name in ("total_episodes", "total_steps")
         if name in config.free_on_resume or (goes_on and before is not None and value > before):
             changes[name] = value
@@ -300,9 +323,14 @@ def changed_workers(changes: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
+def _settings_of(config: TrainConfig) -> dict[str, Any]:
+    values = config.to_dict()
+    return {**values, **values["ppo"], **(values["mbpo"] or {})}
+
+
 def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict[str, Any]:
     """What the user named of the values in `config.to_dict()`."""
-    fields = {*config.to_dict(), *config.to_dict()["ppo"]}
+    fields = _settings_of(config).keys() | {field.name for field in dataclasses.fields(MBPOConfig)}
     given = {name: options[name] for name in given_options() & fields}
     require_own_options(config.env)
     env_args = dict(options["env_arg"])

@@ -34,6 +34,7 @@ from workflow_rl.training.run_plan import (
     changed_workers,
     new_config,
     path_to_resume,
+    require_ppo,
     require_shareable,
 )
 
@@ -147,6 +148,7 @@ def _search(options: dict[str, Any]) -> Search:
         require_cluster(config.cluster)
         return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
     config = new_config("async", options)
+    require_ppo(config)
     require_shareable(config, options["n_policies"])
     warn_if_results_vary(config)
     usable_device(config.device)

@@ -1,0 +1,215 @@
+"""Model-based policy optimisation (Janner et al. 2019, "When to Trust Your Model", algorithm 2)."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from agents.distributions import Categorical, Distribution, to_plain
+from agents.dynamics import Dynamics, Fit
+from agents.mbpo_config import MBPOConfig
+from agents.networks import NETWORKS
+from agents.numpy_policy import NumpyPolicy, PolicyParameters, likely_repeats
+from agents.ppo import DivergedError, saved_distribution
+from agents.ppo_config import PPOConfig
+from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
+from agents.soft_actor_critic import SoftActorCritic, steps_of
+from agents.trajectory import Trajectory
+
+NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)
+
+
+class MBPOMetrics(NamedTuple):
+    """What one update did. Losses and the entropy, in nats, are means over its gradient steps; NaN
+    where there were none.
+
+    policy_lag_*: of the rollout's steps. imagined_steps: so far, as real_steps. model_*: as in
+    `dynamics.Fit`.
+    """
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    temperature: float
+    learning_rate: float
+    policy_lag_min: int
+    policy_lag_mean: float
+    policy_lag_max: int
+    stale_fraction: float
+    gradient_steps: int
+    real_steps: int
+    imagined_steps: int
+    rollout_length: int
+    model_obs_loss: float
+    model_reward_error: float
+    model_spread: float
+    model_epochs: float
+
+
+class MBPOAgent:
+    """The learner: a soft actor-critic, the real steps it remembers, and a model of them.
+
+    It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
+    and the number of updates: two agents given the same trajectories end with the same weights.
+
+    Raises ValueError for actions that are not one choice of several.
+    """
+
+    def __init__(
+        self,
+        config: PPOConfig,
+        mbpo: MBPOConfig,
+        obs_dim: int,
+        distribution: Distribution,
+        seed: int,
+    ) -> None:
+        if not isinstance(distribution, Categorical):
+            raise ValueError("mbpo learns one choice of several (Discrete), no other actions")
+        self.config = config
+        self.mbpo = mbpo
+        self.seed = seed
+        self.policy_version = 0
+        self.distribution = distribution
+        self.network = NETWORKS[config.network](
+            obs_dim, distribution, config.hidden_sizes, config.activation, seed
+        )
+        self.learner = SoftActorCritic(
+            self.network,
+            config.hidden_sizes,
+            config.discount,
+            config.learning_rate,
+            mbpo.target_rate,
+            mbpo.target_entropy * math.log(distribution.n_outputs),
+            seed,
+        )
+        self.replay = ReplayBuffer(mbpo.replay_capacity)
+        self.imagined: list[Transitions] = []
+        self.imagined_steps = 0
+        self._obs_dim = obs_dim
+        self.dynamics: Dynamics | None = None
+
+    def policy_parameters(self) -> PolicyParameters:
+        """A NumPy copy of the actor at the present `policy_version`."""
+        return self.network.policy_parameters()
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> MBPOMetrics:
+        """Learn from a rollout; afterwards `policy_version` is one higher.
+
+        progress: share of the run done before it, from 0 to 1. Raises DivergedError.
+        """
+        mbpo = self.mbpo
+        random = np.random.default_rng([self.seed, self.policy_version])
+        steps = transitions_of(trajectories)
+        self.replay.add(steps)
+        fit, length, learned = NO_FIT, mbpo.rollout_length_at(progress), []
+        if len(self.replay) >= mbpo.warm_up_steps:
+            if mbpo.imagined_share:
+                fit = self._model().fit(self.replay.steps, random)
+                self._imagine(steps.n_steps, length, random)
+            learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
+        lag = np.array([self.policy_version - one.policy_version for one in trajectories])
+        mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
+        self.policy_version += 1
+        means = np.mean(learned, axis=0).tolist() if learned else [math.nan] * 4
+        lags = (int(lag.min()), mean_lag, int(lag.max()))
+        counts = (len(learned), self.replay.n_added, self.imagined_steps, length)
+        return MBPOMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts, *fit])
+
+    def _model(self) -> Dynamics:
+        """Made once it is known what observations are: integers from 0 to 1, or real numbers."""
+        if self.dynamics is None:
+            obs = self.replay.steps.obs
+            bits = likely_repeats(obs) and obs.min() >= 0 and obs.max() <= 1
+            self.dynamics = self._make_model(bool(bits))
+        return self.dynamics
+
+    def _make_model(self, bits: bool) -> Dynamics:
+        return Dynamics(self.mbpo, self._obs_dim, self.distribution, bits, self.seed)
+
+    def _imagine(self, n_real: int, length: int, random: np.random.Generator) -> None:
+        """Go on from real steps for `length` steps, with the present policy."""
+        mbpo, model = self.mbpo, self._model()
+        newest = self.replay.newest(mbpo.start_steps)
+        n_rollouts = math.ceil(mbpo.imagined_rollouts * n_real)
+        obs = self.replay.steps.obs[random.choice(newest, n_rollouts)]
+        policy = NumpyPolicy(self.policy_parameters())
+        parts = []
+        for _ in range(length):
+            action = policy.act_batch(obs, [random] * len(obs))[0]
+            steps = model.imagine(obs, action, random)
+            parts.append(steps)
+            self.imagined_steps += steps.n_steps
+            obs = steps.next_obs[~steps.terminated]
+            if not len(obs):
+                break
+        self.imagined = [*self.imagined, joined(parts)][-mbpo.imagined_updates :]
+
+    def _learn(self, n_gradient_steps: int, random: np.random.Generator) -> list[list[float]]:
+        """Gradient steps on real and imagined steps together. Returns their metrics."""
+        mbpo, real = self.mbpo, self.replay.steps
+        imagined = joined(self.imagined) if self.imagined else None
+        n_imagined = round(mbpo.imagined_share * mbpo.batch_size) if imagined else 0
+        learned = []
+        for _ in range(n_gradient_steps):
+            batch = real.at(random.integers(0, real.n_steps, mbpo.batch_size - n_imagined))
+            if imagined is not None and n_imagined:
+                more = imagined.at(random.integers(0, imagined.n_steps, n_imagined))
+                batch = joined([batch, more])
+            metrics = self.learner.learn(steps_of(batch, self.config.reward_scale))
+            learned.append([number.item() for number in metrics])
+            if not all(map(math.isfinite, learned[-1])):
+                raise DivergedError(f"the losses are {learned[-1][0]} and {learned[-1][1]}")
+        return learned
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of everything the next update depends on, as tensors and plain values."""
+        state = {
+            "network": self.network.state_dict(),
+            "learner": self.learner.state_dict(),
+            "replay": self.replay.state_dict(),
+            "imagined": [_plain(part) for part in self.imagined],
+            "imagined_steps": self.imagined_steps,
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+            "distribution": to_plain(self.distribution),
+        }
+        if self.dynamics is not None:
+            state["dynamics"] = self.dynamics.state_dict()
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`. Raises RuntimeError, KeyError or ValueError if it does not
+        fit."""
+        self.load_policy(state)
+        self.learner.load_state_dict(state["learner"])
+        self.replay.load_state_dict(state["replay"])
+        self.imagined = [
+            Transitions._make(part[name].numpy() for name in Transitions._fields)
+            for part in state["imagined"]
+        ]
+        self.imagined_steps = int(state["imagined_steps"])
+        self.dynamics = None
+        if "dynamics" in state:
+            self.dynamics = self._make_model(bool(state["dynamics"]["bits"]))
+            self.dynamics.load_state_dict(copy.deepcopy(state["dynamics"]))
+        self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        """Take the weights alone from `state_dict()`, or from a PPOAgent's: a warm start.
+
+        Raises RuntimeError, KeyError or ValueError if they do not fit.
+        """
+        if saved_distribution(state) != self.distribution:
+            raise ValueError(f"its actions are {saved_distribution(state)}")
+        if "obs_moments" in state or "return_scale" in state:
+            raise ValueError("it normalises observations or rewards, which mbpo does not")
+        self.network.load_state_dict(state["network"])
+
+
+def _plain(steps: Transitions) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.dynamics import (
+    LOG_VARIANCE_LIMITS,
+    Dynamics,
+    bernoulli_loss,
+    bounded,
+    encoded,
+    gaussian_loss,
+    reliability,
+)
+from agents.mbpo_config import MBPOConfig
+from agents.replay import Transitions
+
+SMALL = MBPOConfig(
+    model_members=3,
+    model_elites=2,
+    model_hidden_sizes=(32,),
+    model_learning_rate=1e-2,
+    model_epochs=30,
+    model_patience=5,
+)
+
+
+def model(bits: bool, distribution: Distribution, obs_dim: int, **changes: Any) -> Dynamics:
+    config = MBPOConfig(**{**vars(SMALL), **changes})
+    return Dynamics(config, obs_dim, distribution, bits, seed=0)
+
+
+def flipping(n_steps: int, seed: int = 0) -> Transitions:
+    """Two bits: action 0 keeps them, 1 flips the first; the second is 1 a quarter of the time. The
+    reward is -3 if both are 1 next; the first being 1 next, with the second, ends the episode."""
+    random = np.random.default_rng(seed)
+    obs = random.integers(0, 2, (n_steps, 2)).astype(np.uint8)
+    action = random.integers(0, 2, n_steps)
+    next_obs = np.stack([obs[:, 0] ^ action, random.random(n_steps) < 0.25], axis=1)
+    both = next_obs.all(axis=1)
+    return Transitions(obs, action, -3.0 * both, next_obs.astype(np.uint8), both)
+
+
+def moving(n_steps: int, seed: int = 0) -> Transitions:
+    """Positions of order 100, which the action moves by a tenth of it, and noise of 0.01."""
+    random = np.random.default_rng(seed)
+    obs = random.uniform(-100, 100, (n_steps, 1))
+    action = random.uniform(-1, 1, (n_steps, 1)).astype(np.float32)
+    next_obs = obs + 0.1 * action + 0.01 * random.standard_normal((n_steps, 1))
+    none = np.zeros(n_steps, np.bool_)
+    return Transitions(obs, action, 2.0 * action[:, 0], next_obs, none)
+
+
+def test_bernoulli_loss_by_hand() -> None:
+    logits = torch.tensor([[0.0, math.log(3)]])  # Probabilities 1/2 and 3/4.
+    loss = bernoulli_loss(logits, torch.tensor([[1.0, 0.0]]))
+    assert loss.tolist() == pytest.approx([math.log(2) + math.log(4)])
+
+
+def test_gaussian_loss_by_hand() -> None:
+    mean, log_variance = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, math.log(4)]])
+    loss = gaussian_loss(mean, log_variance, torch.tensor([[3.0, 2.0]]))
+    assert loss.tolist() == pytest.approx([0.5 * (4 + 0 + 1 + math.log(4))])
+
+
+def test_log_variances_are_bounded() -> None:
+    low, high = LOG_VARIANCE_LIMITS
+    ends = bounded(torch.tensor([-1e3, 1e3, -4.0]))
+    assert ends[0] == pytest.approx(low, abs=1e-3)
+    assert ends[1] == pytest.approx(high, abs=1e-3)
+    assert ends[2] == pytest.approx(-4.0, abs=0.05)
+
+
+def test_actions_as_networks_read_them() -> None:
+    assert encoded(Categorical(3), np.array([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    several = encoded(MultiCategorical([2, 3]), np.array([[1, 2]]))
+    assert several.tolist() == [[0, 1, 0, 0, 1]]
+    assert encoded(DiagonalGaussian(1), np.array([[0.5]])).tolist() == [[0.5]]
+
+
+def test_reliability_by_hand() -> None:
+    predicted, observed, count = reliability(
+        np.array([0.1, 0.2, 0.9, 1.0]), np.array([0, 1, 1, 1]), n_bins=4
+    )
+    assert count.tolist() == [2, 0, 0, 2]
+    assert predicted[[0, 3]].tolist() == pytest.approx([0.15, 0.95])
+    assert observed[[0, 3]].tolist() == [0.5, 1.0]
+    assert np.isnan(predicted[1])
+
+
+def test_bits_are_learned() -> None:
+    dynamics = model(True, Categorical(2), 2)
+    fit = dynamics.fit(flipping(1000), np.random.default_rng(0))
+
+    unseen = flipping(4000, seed=1)
+    predicted = dynamics.predict(unseen.obs, unseen.action)
+    assert np.abs(predicted[:, 0] - unseen.next_obs[:, 0]).max() < 0.02
+    assert np.abs(predicted[:, 1] - 0.25).max() < 0.1
+    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    assert fit.obs_loss == pytest.approx(entropy, abs=0.06)
+    assert fit.reward_error < 0.3
+    imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
+    assert imagined.next_obs.dtype == np.uint8
+    assert imagined.next_obs[:, 1].mean() == pytest.approx(0.25, abs=0.04)
+    both = imagined.next_obs.all(axis=1)
+    assert np.abs(imagined.reward + 3 * both).mean() < 0.2
+    assert (imagined.terminated == both).mean() > 0.98
+
+
+def test_real_numbers_are_learned_as_changes() -> None:
+    dynamics = model(False, DiagonalGaussian(1), 1)
+    fit = dynamics.fit(moving(1000), np.random.default_rng(0))
+
+    unseen = moving(2000, seed=1)
+    expected = unseen.obs + 0.1 * unseen.action
+    assert np.abs(dynamics.predict(unseen.obs, unseen.action) - expected).max() < 0.02
+    imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
+    assert (imagined.next_obs - expected).std() == pytest.approx(0.01, rel=0.3)
+    assert np.abs(imagined.reward - unseen.reward).mean() < 0.2
+    assert not imagined.terminated.any()
+    assert fit.reward_error < 0.3
+
+
+def test_the_members_that_predict_best_are_the_elites() -> None:
+    dynamics = model(True, Categorical(2), 2, model_elites=1)
+    with torch.no_grad():  # Two that cannot learn.
+        for member in (dynamics.members[0], dynamics.members[2]):
+            for weight in member.parameters():
+                weight.zero_()
+    dynamics.fit(flipping(500), np.random.default_rng(0))
+    assert dynamics.elites == [1]
+
+
+def test_fitting_stops_when_it_gets_no_better() -> None:
+    steps = flipping(300)
+    patient = model(True, Categorical(2), 2, model_epochs=400, model_patience=2)
+    fit = patient.fit(steps, np.random.default_rng(0))
+    assert 1 < fit.epochs < 400
+    again = patient.fit(steps, np.random.default_rng(1))
+    assert again.epochs < fit.epochs
+
+
+def test_a_loaded_model_goes_on_alike() -> None:
+    steps = flipping(300)
+    one, other = model(True, Categorical(2), 2), model(True, Categorical(2), 2)
+    one.fit(steps, np.random.default_rng(0))
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
+
+    fits = [dynamics.fit(steps, np.random.default_rng(1)) for dynamics in (one, other)]
+    steps_ahead = [
+        dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))
+        for dynamics in (one, other)
+    ]
+    assert fits[0] == fits[1]
+    for ours, theirs in zip(*steps_ahead, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "change", [{"elites": []}, {"elites": [7]}, {"scales": [torch.ones(3)] * 4}]
+)
+def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
+    dynamics = model(True, Categorical(2), 2)
+    with pytest.raises(ValueError, match="its"):
+        dynamics.load_state_dict({**dynamics.state_dict(), **change})

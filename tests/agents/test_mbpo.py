@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.distributions import Categorical, DiagonalGaussian
+from agents.mbpo import MBPOAgent
+from agents.mbpo_config import MBPOConfig
+from agents.numpy_policy import NumpyPolicy
+from agents.ppo import DivergedError, PPOAgent
+from agents.ppo_config import PPOConfig
+from agents.trajectory import Trajectory
+
+PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
+MBPO = MBPOConfig(
+    batch_size=32,
+    gradient_steps=0.5,
+    model_members=2,
+    model_elites=1,
+    model_hidden_sizes=(16,),
+    model_epochs=2,
+    model_batch_size=16,
+    model_learning_rate=1e-2,
+    warm_up_steps=20,
+    imagined_rollouts=1,
+)
+
+
+def agent(seed: int = 0, **changes: Any) -> MBPOAgent:
+    return MBPOAgent(PPO, MBPOConfig(**{**vars(MBPO), **changes}), 2, Categorical(2), seed)
+
+
+def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
+    """Two places, as ones among zeros. Action 1 goes to the other one, which pays in the first."""
+    policy.reset(number)
+    obs, actions, rewards = [np.array([1, 0], np.uint8)], [], []
+    for _ in range(length):
+        action = int(policy.act(obs[-1])[0][0])
+        rewards.append(float(action and obs[-1][0]))
+        actions.append(action)
+        obs.append(obs[-1][::-1].copy() if action else obs[-1])
+    return Trajectory(
+        number,
+        "",
+        policy.policy_version,
+        np.stack(obs[:-1]),
+        np.array(actions),
+        np.zeros(length, np.float32),
+        np.array(rewards),
+        obs[-1],
+        False,
+        True,
+    )
+
+
+def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
+    policy = NumpyPolicy(one.policy_parameters(), one.policy_version)
+    return [corridor(policy, number) for number in range(first, first + count)]
+
+
+def plain(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: plain(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [plain(value) for value in state]
+    return (state.shape, state.tolist()) if isinstance(state, torch.Tensor) else state
+
+
+def test_it_learns_from_real_and_imagined_steps() -> None:
+    one = agent(gradient_steps=1.5, target_entropy=0.1, model_epochs=4)
+    returns = []
+    for update in range(8):
+        rollout = played(one, 4 * update)
+        returns.append(np.mean([trajectory.episode_return for trajectory in rollout]))
+        metrics = one.update(rollout, update / 8)
+    assert returns[0] < 3.5
+    assert returns[-1] > 4.3  # Of 5, always going.
+    assert metrics.real_steps == 320
+    assert metrics.imagined_steps > 320
+    assert metrics.model_reward_error < 0.2
+
+
+def test_two_agents_given_the_same_end_alike() -> None:
+    one, other = agent(), agent()
+    for update in range(3):
+        rollout = played(one, 4 * update)
+        assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+    assert plain(one.state_dict()) == plain(other.state_dict())
+
+
+def test_a_loaded_agent_goes_on_alike() -> None:
+    one, other = agent(), agent(seed=5)
+    for update in range(2):
+        one.update(played(one, 4 * update), 0.0)
+    saved = one.state_dict()
+    other.load_state_dict(copy.deepcopy(saved))
+    rollout = played(one, 8)
+
+    assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+    assert plain(one.state_dict()) == plain(other.state_dict())
+    assert plain(saved) != plain(one.state_dict())
+
+
+def test_rollouts_are_as_long_as_asked_and_kept_so_long() -> None:
+    one = agent(rollout_length=2, rollout_length_final=4, imagined_updates=2, imagined_rollouts=0.5)
+    lengths = []
+    for update, progress in enumerate((0.0, 0.5, 1.0)):
+        metrics = one.update(played(one, 4 * update), progress)
+        lengths.append((metrics.rollout_length, one.imagined[-1].n_steps))
+    assert lengths == [(2, 40), (3, 60), (4, 80)]
+    assert [steps.n_steps for steps in one.imagined] == [60, 80]
+    assert metrics.imagined_steps == 180
+
+
+def test_imagined_rollouts_end_where_the_model_says_so() -> None:
+    one = agent(rollout_length=5, rollout_length_final=5)
+    one.update(played(one, 0), 0.0)
+    assert one.dynamics is not None
+    one.dynamics.ends_seen = True
+    with torch.no_grad():
+        for member in one.dynamics.members:
+            member.outcome[-1].weight.zero_()
+            member.outcome[-1].bias.copy_(torch.tensor([0.0, 50.0]))
+    one._imagine(40, 5, np.random.default_rng(0))
+    assert one.imagined[-1].n_steps == 40
+    assert one.imagined[-1].terminated.all()
+
+
+def test_without_imagined_steps_there_is_no_model() -> None:
+    one = agent(imagined_share=0.0)
+    metrics = one.update(played(one, 0), 0.0)
+    assert one.dynamics is None
+    assert metrics.imagined_steps == 0
+    assert metrics.gradient_steps == 20
+    assert math.isnan(metrics.model_obs_loss)
+
+
+def test_nothing_is_learned_before_the_warm_up() -> None:
+    one = agent(warm_up_steps=50)
+    before = plain(one.state_dict()["network"])
+    metrics = one.update(played(one, 0), 0.0)
+    assert metrics.gradient_steps == 0
+    assert plain(one.state_dict()["network"]) == before
+    assert one.update(played(one, 4), 0.0).gradient_steps == 20
+
+
+def test_losses_that_are_no_numbers_end_it() -> None:
+    one = agent(imagined_share=0.0)
+    rollout = played(one, 0)
+    rollout[0].reward[0] = np.inf
+    with pytest.raises(DivergedError, match="losses"):
+        one.update(rollout, 0.0)
+
+
+def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
+    ppo = PPOAgent(PPO, 2, Categorical(2), seed=3)
+    one = agent()
+    one.load_policy(ppo.state_dict())
+    assert plain(one.state_dict()["network"]) == plain(ppo.state_dict()["network"])
+    with pytest.raises(ValueError, match="actions"):
+        one.load_policy(PPOAgent(PPO, 2, Categorical(3), seed=3).state_dict())
+
+
+def test_other_actions_are_refused() -> None:
+    with pytest.raises(ValueError, match="Discrete"):
+        MBPOAgent(PPO, MBPO, 2, DiagonalGaussian(2), 0)

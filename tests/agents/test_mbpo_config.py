@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.mbpo_config import MBPOConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gradient_steps", 0.0),
+        ("gradient_steps", float("nan")),
+        ("batch_size", 0),
+        ("imagined_share", 1.5),
+        ("target_entropy", -0.1),
+        ("model_held_out", 1.0),
+        ("model_elites", 6),
+        ("warm_up_steps", -1),
+        ("model_members", 2.5),
+        ("model_weight_decay", -1e-9),
+        ("model_hidden_sizes", "64"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is"):
+        MBPOConfig(**{name: value})
+
+
+def test_rollouts_grow_with_the_run() -> None:
+    config = MBPOConfig(rollout_length=1, rollout_length_final=5)
+    assert [config.rollout_length_at(done) for done in (0.0, 0.5, 1.0)] == [1, 3, 5]

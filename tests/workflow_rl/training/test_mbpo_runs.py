@@ -1,0 +1,149 @@
+"""Whole runs of --algorithm mbpo: as reproducible, and as well told, as PPO's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from tests import tiny_runs
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics
+from workflow_rl.training.train_population import train_population
+from workflow_rl.training.tune import tune
+
+MBPO = {
+    "batch_size": 16,
+    "gradient_steps": 0.2,
+    "model_members": 2,
+    "model_elites": 1,
+    "model_hidden_sizes": (8,),
+    "model_epochs": 1,
+    "warm_up_steps": 60,
+}
+
+
+def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
+    settings = {"algorithm": "mbpo", "mbpo": MBPO, "total_episodes": 24, **changes}
+    return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
+
+
+def learned(path: Path) -> list[Any]:
+    """Every tensor of the agent, its model and its memory."""
+
+    def tensors(state: Any) -> list[Any]:
+        if isinstance(state, dict):
+            state = list(state.values())
+        if isinstance(state, list | tuple):
+            return [one for part in state for one in tensors(part)]
+        return [(state.shape, state.tolist())] if isinstance(state, torch.Tensor) else []
+
+    return tensors(load_checkpoint(path / "checkpoint.pt").agent)
+
+
+@pytest.mark.parametrize("changes", [{}, {"async_rl": True}], ids=["in turn", "exact lag"])
+def test_the_same_whatever_the_number_of_workers(tmp_path: Path, changes: dict[str, Any]) -> None:
+    for n_workers in (1, 2, 5):
+        tiny_runs.run(tmp_path / str(n_workers), config_of(n_workers=n_workers, **changes))
+    one = learned(tmp_path / "1")
+    assert len(one) > 60
+    assert one == learned(tmp_path / "2") == learned(tmp_path / "5")
+
+
+def test_sync_and_async_collect_the_same(tmp_path: Path) -> None:
+    for mode in ("sync", "async"):
+        tiny_runs.run(tmp_path / mode, config_of(mode))
+    assert learned(tmp_path / "sync") == learned(tmp_path / "async")
+
+
+@pytest.mark.parametrize("changes", [{}, {"async_rl": True}], ids=["in turn", "exact lag"])
+def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    tiny_runs.run(whole, config_of(**changes))
+
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == 2:
+            pool.stop_signal = 2
+
+    with pytest.raises(tiny_runs.loop.StopRequested):
+        tiny_runs.run(parts, config_of(**changes), before=stop)
+    tiny_runs.run(parts, config_of(**changes))
+    assert learned(whole) == learned(parts)
+
+
+def test_its_metrics(tmp_path: Path) -> None:
+    tiny_runs.run(tmp_path, config_of())
+    rows = read_metrics(tmp_path)
+    assert tuple(rows[0]) == METRICS + MBPO_METRICS
+    last = rows[-1]
+    assert last["real_steps"] == last["env_steps"]
+    assert last["imagined_steps"] > 0
+    assert math.isfinite(last["model_obs_loss"])
+    assert math.isnan(last["approx_kl"])
+    assert rows[0]["gradient_steps"] == 0  # Before the warm-up.
+
+
+def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
+    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac"))
+    tiny_runs.run(tmp_path / "mbpo", config_of(mbpo={**MBPO, "imagined_share": 0.0}))
+    assert learned(tmp_path / "sac") == learned(tmp_path / "mbpo")
+    assert read_metrics(tmp_path / "sac")[-1]["imagined_steps"] == 0
+
+
+def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
+    config = config_of()
+    again = TrainConfig.from_dict(config.to_dict())
+    assert again == config
+    assert again.mbpo is not None
+    assert again.mbpo.model_hidden_sizes == (8,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"mbpo": {"batch_size": 0}}, "mbpo"),
+        ({"mbpo": {"nonsense": 1}}, "mbpo"),
+        ({"algorithm": "dqn", "mbpo": None}, "algorithm"),
+        ({"algorithm": "ppo"}, "mbpo"),
+        ({"algorithm": "sac", "mbpo": {"imagined_share": 0.5}}, "imagined_share"),
+        ({"device": "cuda"}, "device"),
+        ({"env": "Pendulum-v1", "env_args": {}}, "algorithm"),
+    ],
+)
+def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(**changes)
+    assert caught.value.field_name == name
+
+
+def test_running_moments_are_not_for_it() -> None:
+    config = config_of()
+    with pytest.raises(ConfigError, match="does not normalise"):
+        dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, normalise_obs=True))
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "says"),
+    [
+        (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm sac or mbpo"),
+        (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
+        (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
+        (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
+        (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
+        (train_population, ["--algorithm", "mbpo"], "--algorithm"),
+        (tune, ["--algorithm", "mbpo", "--trials", "1"], "--algorithm"),
+    ],
+)
+def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(
+        command, [*arguments, "--dry-run"][: 9 if command is not tune else -1]
+    )
+    assert result.exit_code == 2
+    assert says in result.output

@@ -27,6 +27,8 @@ START_SECONDS = 120.0
 """How long a process may take to start, while no other one does either."""
 PATIENCE_SECONDS = 10.0
 """How long a worker waits for a core of its own before it shares one."""
+LONG_PATIENCE_SECONDS = 30.0
+"""And how long if there is one for every worker: they may only be slow to start."""
 SAME_CLOCK = 1_000_000
 """Nanoseconds by which two readings of one clock may differ: less than between machines."""
 REASON_LENGTH = 600
@@ -89,7 +91,7 @@ class _ActorWorker(PooledWorker):
         make_actor: Callable[[bool], _Actor],
         put: Callable[[bytes], Any],
         accepts: Callable[[Host], bool],
-        may_share: Callable[[], bool],
+        may_share: Callable[[float], bool],
     ) -> None:
         super().__init__(index, timeout, trace)
         self.actor: _Actor | None = None
@@ -100,7 +102,7 @@ class _ActorWorker(PooledWorker):
         self._put = put
         self._accepts = accepts
         self._may_share = may_share
-        self._waits_for_core_until = time.monotonic() + PATIENCE_SECONDS
+        self._waits_since = time.monotonic()
         self._policy: Any = None
         self._unsent: list[tuple[Request, Any]] = []
         self._failed: Failure | Exception | None = None
@@ -185,15 +187,14 @@ class _ActorWorker(PooledWorker):
         """Have it share a core with others once it has waited long enough for one of its own."""
         if (
             self.actor is None
-            and time.monotonic() > self._waits_for_core_until
             and all(actor.has_core for actor in self.starting)
-            and self._may_share()
+            and self._may_share(time.monotonic() - self._waits_since)
         ):
             self.starting.append(self._make_actor(False))
 
     def wait_longer(self) -> None:
         """Others start, if slowly: so may this one."""
-        self._waits_for_core_until = time.monotonic() + PATIENCE_SECONDS
+        self._waits_since = time.monotonic()
         if self.actor is None:
             self.heard_at = time.monotonic()
 
@@ -367,9 +368,12 @@ class RayWorkerPool(Pool[_ActorWorker]):
         else:
             super().replace(index, error)
 
-    def _may_share(self) -> bool:
-        """Whether a worker that waits for a core has none to hope for."""
-        if self.address == LOCAL or self._free_cores() >= 1:
+    def _may_share(self, waited: float) -> bool:
+        """Whether a worker that has waited so many seconds for a core has none to hope for."""
+        if self.address == LOCAL or waited < PATIENCE_SECONDS:
+            return False
+        cores, free = self._cores()
+        if free >= 1 or (cores >= self.n_workers and waited < LONG_PATIENCE_SECONDS):
             return False
         if not self._shares:
             self._shares = True
@@ -379,14 +383,15 @@ class RayWorkerPool(Pool[_ActorWorker]):
             )
         return True
 
-    def _free_cores(self) -> float:
-        """On nodes that are not refused. At least so many: on those others may use some."""
-        of_refused = sum(
-            node["Resources"].get("CPU", 0.0)
-            for node in self._ray.nodes()
-            if node["Alive"] and node["NodeID"] in self._refused
-        )
-        return float(self._ray.available_resources().get("CPU", 0.0)) - of_refused
+    def _cores(self) -> tuple[float, float]:
+        """On nodes that are not refused: all, and at least how many of them are free."""
+        cores = of_refused = 0.0
+        for node in self._ray.nodes():
+            if node["Alive"] and node["NodeID"] in self._refused:
+                of_refused += node["Resources"].get("CPU", 0.0)
+            elif node["Alive"]:
+                cores += node["Resources"].get("CPU", 0.0)
+        return cores, self._ray.available_resources().get("CPU", 0.0) - of_refused
 
     def _heard(self, indices: Sequence[int]) -> set[int]:
         for index in indices:

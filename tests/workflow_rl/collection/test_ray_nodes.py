@@ -78,8 +78,5 @@ def test_a_node_that_joins_with_other_software_is_left_out(
         collector.collect(policy, specs)
         homes = {worker.actor.host.node for worker in pool._workers if worker.actor}  # type: ignore[union-attr]
         assert other not in homes
-        while pool._free_cores() >= 1 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert pool._free_cores() < 1, "the refused node's core is none to wait for"
     assert sum("it is left out" in record.message for record in caplog.records) == 1
     assert "did not start within" not in caplog.text

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,31 @@ def cluster() -> Iterator[Cluster]:
     assert ray.is_initialized()
     own.leave()
     assert not survivors(started, 10)
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "waited", "free", "shares"),
+    [
+        (3, 9.0, 0, False),
+        (3, 11.0, 0, True),
+        (3, 11.0, 1, True),  # The refused node's, none to wait for.
+        (3, 11.0, 2, False),
+        (2, 11.0, 0, False),  # There are enough: its own may be slow to start.
+        (2, 31.0, 0, True),  # Somebody else has them.
+    ],
+)
+def test_when_a_worker_shares_cores(n_workers: int, waited: float, free: int, shares: bool) -> None:
+    """On two nodes that are well, one that is refused and one that is lost, of a core each."""
+    pool = RayWorkerPool(COUNTING, n_workers, address="10.0.0.1:6379")
+    nodes = [{"NodeID": name, "Alive": name != "lost"} for name in ("one", "two", "bad", "lost")]
+    pool._ray = SimpleNamespace(
+        nodes=lambda: [{**node, "Resources": {"CPU": 1.0}} for node in nodes],
+        available_resources=lambda: {"CPU": float(free)},
+    )
+    pool._refused = ["bad"]
+    assert pool._may_share(waited) is shares
+    pool.address = "local"
+    assert not pool._may_share(waited), "there a core is for every worker"
 
 
 def pids(pool: RayWorkerPool) -> list[int]:

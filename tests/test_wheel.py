@@ -103,6 +103,13 @@ def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
     run(tmp_path / "submission", tmp_path / "submission", "-c", act)
 
 
+def test_what_is_installed_runs_in_a_checkout(site: Path, tmp_path: Path) -> None:
+    script = tmp_path / "workflow-rl"
+    script.write_text("from workflow_rl.cli import main\n\nmain()\n")
+    options = [*TINY, "--run-dir", str(tmp_path / "run")]
+    run(site, ROOT, str(script), "train-async", *options)
+
+
 def test_an_interface_of_one_name(site: Path, tmp_path: Path) -> None:
     code = """
 if __name__ == "__main__":  # Workers import this file.

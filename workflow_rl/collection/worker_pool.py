@@ -220,6 +220,7 @@ def ensure_fork_server(preload: str) -> None:
     search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {
         "PYTHONPATH": search_path,
+        "PYTHONSAFEPATH": "1",  # Another checkout may be the working directory.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",

@@ -90,7 +90,9 @@ def require_ppo(config: TrainConfig) -> None:
     """Raises ConfigError where settings that are looked for are not what its agent learns by."""
     if config.mbpo is not None:
         raise ConfigError(
-            "algorithm", f"{config.algorithm} does not go with this: it looks for PPO's settings"
+            "algorithm",
+            f"{config.algorithm} does not go with searches and populations: these vary "
+            "PPO's settings",
         )
 
 

@@ -218,7 +218,8 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     mbpo = {name: value for name, value in settings.items() if name in of_mbpo}
     algorithm = settings.get("algorithm", "ppo")
     if mbpo and algorithm == "ppo":
-        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm sac or mbpo")
+        ppos = " (PPO has --minibatch-size)" if "batch_size" in mbpo else ""
+        raise click.UsageError(f"{spelling(min(mbpo))} needs --algorithm sac or mbpo{ppos}")
     foreign = given & of_ppo - SHARED
     if foreign and algorithm != "ppo":
         raise click.UsageError(

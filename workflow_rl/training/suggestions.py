@@ -15,7 +15,6 @@ ELSEWHERE = {
     "--clip-coef": "--clip-range",
     "--ent-coef": "--entropy-coef",
     "--vf-coef": "--value-coef",
-    "--batch-size": "--minibatch-size",
     "--n-epochs": "--epochs",
     "--update-epochs": "--epochs",
     "--n-steps": "--num-steps-per-env",

@@ -69,8 +69,8 @@ def test_help_lists_every_config_field_under_a_heading(command):
     assert result.exit_code == 0
     for heading in ("Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
-    fields = set(TrainConfig("sync").to_dict()) - {"mode", "ppo"}
-    for name in [*fields, *TrainConfig("sync").to_dict()["ppo"]]:
+    values = TrainConfig("sync", algorithm="mbpo").to_dict()
+    for name in [*(values.keys() - {"mode", "ppo", "mbpo"}), *values["ppo"], *values["mbpo"]]:
         assert "--" + name.replace("_", "-") in result.output
 
 

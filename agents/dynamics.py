@@ -35,11 +35,6 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
     return action.astype(np.float32)
 
 
-def action_size(distribution: Distribution) -> int:
-    """Numbers that `encoded` makes of an action."""
-    return distribution.n_outputs
-
-
 def bernoulli_loss(logits: Tensor, bits: Tensor) -> Tensor:
     """Negative log-likelihood of bits [B, D] under independent Bernoulli variables, [B]."""
     loss = nn.functional.binary_cross_entropy_with_logits(logits, bits, reduction="none")
@@ -130,7 +125,8 @@ class Rows(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """What observations and their changes are divided by, and rewards: float32 [D], [D], [1]."""
+    """What observations are shifted by, and what they, their changes and rewards are divided by:
+    float32 [D], [D], [D] and [1]."""
 
     obs_mean: Tensor
     obs: Tensor
@@ -151,7 +147,7 @@ class Dynamics:
         self.obs_dim = obs_dim
         self.distribution = distribution
         self.bits = bits
-        n_action = action_size(distribution)
+        n_action = distribution.n_outputs
         self.members = [
             Member(obs_dim, n_action, bits, config, seed + k) for k in range(config.model_members)
         ]
@@ -209,8 +205,7 @@ class Dynamics:
         random: np.random.Generator,
     ) -> int:
         """Until it gets no better, or has for model_epochs. Returns how many there were."""
-        best, since = math.inf, 0
-        epochs = 0
+        best, since, epochs = math.inf, 0, 0
         while epochs < self.config.model_epochs and since < self.config.model_patience:
             epochs += 1
             order = random.permutation(len(rows.reward))
@@ -250,7 +245,7 @@ class Dynamics:
         uniforms = torch.from_numpy(random.random(len(obs), dtype=np.float32))
         change = torch.empty(len(obs), self.obs_dim)
         outcome = torch.empty(len(obs), 2)
-        for k in sorted(set(self.elites)):
+        for k in self.elites:
             mine = torch.from_numpy(np.flatnonzero(chosen == k))
             if len(mine):
                 change[mine] = self._drawn(self.members[k], rows[mine], draws[mine])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.ppo_config import mistyped
+from agents.ppo_config import mistyped, require
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MBPOConfig:
 
     def __post_init__(self) -> None:
         for name, expected in mistyped(self).items():
-            _require(False, name, repr(getattr(self, name)), expected)
+            require(False, name, repr(getattr(self, name)), expected)
         positive = (
             "gradient_steps",
             "target_rate",
@@ -75,7 +75,7 @@ class MBPOConfig:
             "imagined_rollouts",
         )
         for name in positive:
-            _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+            require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         counts = (
             "replay_capacity",
             "batch_size",
@@ -90,25 +90,20 @@ class MBPOConfig:
             "start_steps",
         )
         for name in counts:
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
         for name in ("target_rate", "target_entropy", "imagined_share"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
         for name in ("model_weight_decay", "warm_up_steps"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
-        _require(
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
+        require(
             0 < self.model_held_out < 1,
             "model_held_out",
             self.model_held_out,
             "between 0 and 1",
         )
-        _require(
+        require(
             self.model_elites <= self.model_members,
             "model_elites",
             self.model_elites,
             f"at most model_members, {self.model_members}",
         )
-
-
-def _require(valid: bool, name: str, value: object, expected: str) -> None:
-    if not valid:
-        raise ValueError(f"{name} is {value}, but must be {expected}")

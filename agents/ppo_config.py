@@ -105,57 +105,57 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         for name, expected in mistyped(self).items():
-            _require(False, name, repr(getattr(self, name)), expected)
+            require(False, name, repr(getattr(self, name)), expected)
         for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
-            _require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
+            require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
         for name in ("learning_rate_final", "entropy_coef", "value_coef"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
         for name in ("discount", "gae_lambda"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
         for name in ("epochs", "minibatch_size"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
-        _require(
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
+        require(
             all(1 <= size <= LARGEST_LAYER for size in self.hidden_sizes)
             and len(self.hidden_sizes) <= MOST_LAYERS,
             "hidden_sizes",
             self.hidden_sizes,
             f"at most {MOST_LAYERS} sizes from 1 to {LARGEST_LAYER}",
         )
-        _require(
+        require(
             self.activation in ACTIVATIONS,
             "activation",
             self.activation,
             f"one of {', '.join(ACTIVATIONS)}",
         )
-        _require(
+        require(
             self.target_kl is None or self.target_kl > 0,
             "target_kl",
             self.target_kl,
             "greater than 0",
         )
-        _require(
+        require(
             self.correction in CORRECTIONS,
             "correction",
             self.correction,
             f"one of {', '.join(CORRECTIONS)}",
         )
-        _require(
+        require(
             self.minibatches_of in MINIBATCHES_OF,
             "minibatches_of",
             self.minibatches_of,
             f"one of {', '.join(MINIBATCHES_OF)}",
         )
-        _require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
+        require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
         for name in ("clip_range_final", "entropy_coef_final"):
             value = getattr(self, name)
-            _require(value is None or value >= 0, name, value, "0 or greater")
-        _require(
+            require(value is None or value >= 0, name, value, "0 or greater")
+        require(
             not self.normalise_advantage or self.minibatch_size > 1,
             "minibatch_size",
             self.minibatch_size,
             "2 or greater with normalised advantages: that of a single step is always 0",
         )
-        _require(
+        require(
             self.max_policy_lag is None or self.max_policy_lag >= 0,
             "max_policy_lag",
             self.max_policy_lag,
@@ -200,6 +200,7 @@ _TYPES = {
 }
 
 
-def _require(valid: bool, name: str, value: object, expected: str) -> None:
+def require(valid: bool, name: str, value: object, expected: str) -> None:
+    """Raises ValueError, naming the field, unless its value is valid."""
     if not valid:
         raise ValueError(f"{name} is {value}, but must be {expected}")

@@ -34,7 +34,8 @@ VARIABLE = (
 RANK_BY = ("training", "evaluation")
 
 
-# Streams of random numbers besides those of the learners, which have two keys and not three.
+# Streams of random numbers besides those of the learners. As spawn keys: SeedSequence takes a
+# trailing 0 for nothing, so that [seed, 0, 0] would be the learner's [seed, 0].
 _DRAWS, _MEETINGS = 0, 1
 
 
@@ -119,7 +120,7 @@ def _require(condition: bool, name: str, value: Any, expected: str) -> None:
 
 def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Settings:
     """What a member begins with: log-uniform between the ends, of 1 - x for a share x."""
-    random = np.random.default_rng([seed, _DRAWS, 0])
+    random = _random(seed, _DRAWS)
     settings = {}
     for name, ends in sorted(ranges.items()):
         low, high = sorted(1 - end for end in ends) if name in SHARES else ends
@@ -130,7 +131,11 @@ def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Settings:
 
 def meeting_random(seed: int, number: int) -> np.random.Generator:
     """What a meeting of this number draws from."""
-    return np.random.default_rng([seed, _MEETINGS, number])
+    return _random(seed, _MEETINGS, number)
+
+
+def _random(seed: int, *stream: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
 def perturbed(

@@ -177,3 +177,13 @@ def test_what_makes_no_sense_is_refused_by_name(field, changes):
 def test_it_survives_its_file():
     exchange = exchange_of(start=5)
     assert ExchangeConfig(**exchange.to_dict()) == exchange
+
+
+def test_its_random_numbers_are_none_of_a_learners() -> None:
+    ranges = {"learning_rate": (math.exp(-1.0), 1.0)}
+    seeds = range(3)
+    for seed in seeds:
+        of_learners = {np.random.default_rng([seed, version]).random() for version in range(3)}
+        number = 1 + math.log(drawn(ranges, seed)["learning_rate"])
+        assert all(number != pytest.approx(other) for other in of_learners)
+        assert meeting_random(seed, 0).random() not in of_learners

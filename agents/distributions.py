@@ -185,13 +185,94 @@ class DiagonalGaussian:
         return log_prob
 
 
+@dataclass(frozen=True)
+class SquashedGaussian:
+    """Independent normal numbers, each squashed by tanh into its bounds; outputs are the means of
+    all, and then their log standard deviations, held to LOG_STD_LIMITS.
+
+    Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    has_log_std = False
+
+    @property
+    def n_outputs(self) -> int:
+        """Two for each number."""
+        return 2 * len(self.low)
+
+    @property
+    def n_draws(self) -> int:
+        """As many as of a normal number."""
+        return self._gaussian.n_draws
+
+    @property
+    def _gaussian(self) -> DiagonalGaussian:
+        return DiagonalGaussian(len(self.low))
+
+    @functools.cached_property
+    def middle(self) -> FloatArray:
+        """Of the bounds, float32 [K]."""
+        return ((np.array(self.high) + np.array(self.low)) / 2).astype(np.float32)
+
+    @functools.cached_property
+    def half_width(self) -> FloatArray:
+        """Of the bounds, float32 [K]."""
+        return ((np.array(self.high) - np.array(self.low)) / 2).astype(np.float32)
+
+    def normalised(self, action: Actions) -> FloatArray:
+        """As numbers from -1 to 1."""
+        return ((action - self.middle) / self.half_width).astype(np.float32)
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
+        """Means and log standard deviations before they are squashed, float32 [M, K] both."""
+        mean, log_std = np.split(outputs, 2, axis=1)
+        return mean, np.clip(log_std, *LOG_STD_LIMITS)
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """As a normal number, then squashed."""
+        return self._squashed(*self._gaussian.sample(prepared, rows, uniforms))
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        """The squashed means."""
+        return self._squashed(*self._gaussian.mode(prepared, rows))
+
+    def _squashed(self, number: FloatArray, log_prob: FloatArray) -> Choice:
+        action = self.middle + self.half_width * np.tanh(number)
+        # log(1 - tanh(x)^2), which is log(0) in float32 where x is large.
+        log_slope = 2 * (math.log(2) - number - np.logaddexp(np.float32(0), -2 * number))
+        return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
+
+
+LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+
+Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""The least and the greatest of each number of an action, infinite where there is none."""
+
+
+def for_soft_actor_critic(distribution: Distribution, bounds: Bounds | None) -> Distribution:
+    """What stands for an action space's distribution where values of actions are learned: of one
+    choice of several, itself; of normal numbers, those squashed into their bounds.
+
+    Raises ValueError, saying why, if there is none.
+    """
+    if isinstance(distribution, Categorical):
+        return distribution
+    if bounds is None:
+        raise ValueError("learns one choice of several (Discrete) or bounded numbers (Box)")
+    if not np.isfinite(bounds).all() or not np.all(np.less(*bounds)):
+        raise ValueError(f"needs bounds of its actions, not {bounds[0]} to {bounds[1]}")
+    return SquashedGaussian(*bounds)
 
 
 def to_plain(distribution: Distribution) -> list[Any]:
     """Its kind and its sizes."""
     if isinstance(distribution, MultiCategorical):
         return ["MultiCategorical", [one.n_outputs for one in distribution.components]]
+    if isinstance(distribution, SquashedGaussian):
+        return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
     return [type(distribution).__name__, distribution.n_outputs]
 
 
@@ -201,6 +282,7 @@ def from_plain(values: Sequence[Any]) -> Distribution:
         "Categorical": Categorical,
         "MultiCategorical": MultiCategorical,
         "DiagonalGaussian": DiagonalGaussian,
+        "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
     }
     kind, sizes = values
     distribution: Distribution = kinds[kind](sizes)

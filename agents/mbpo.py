@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from agents.distributions import Categorical, Distribution, to_plain
+from agents.distributions import Distribution, SquashedGaussian, to_plain
 from agents.dynamics import Dynamics, Fit
 from agents.mbpo_config import MBPOConfig
 from agents.networks import NETWORKS
@@ -21,6 +21,8 @@ from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
 from agents.soft_actor_critic import SoftActorCritic, steps_of
 from agents.trajectory import Trajectory
 
+VALUE_EVERY = 4
+"""Gradient steps, of which one is the network's own critic's too."""
 NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)
 
 
@@ -51,13 +53,24 @@ class MBPOMetrics(NamedTuple):
     model_epochs: float
 
 
+def target_entropy(distribution: Distribution, asked: float | None) -> float:
+    """In nats: of one choice of several, `asked` is a share of a uniform policy's; of bounded
+    numbers, nats for each, as numbers from -1 to 1.
+
+    None: 0.4, and -1 (Haarnoja et al. 2018, appendix D).
+    """
+    if isinstance(distribution, SquashedGaussian):
+        return len(distribution.low) * (-1.0 if asked is None else asked)
+    return math.log(distribution.n_outputs) * (0.4 if asked is None else asked)
+
+
 class MBPOAgent:
     """The learner: a soft actor-critic, the real steps it remembers, and a model of them.
 
     It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
     and the number of updates: two agents given the same trajectories end with the same weights.
 
-    Raises ValueError for actions that are not one choice of several.
+    Raises ValueError for a distribution that is not of `for_soft_actor_critic`.
     """
 
     def __init__(
@@ -68,8 +81,6 @@ class MBPOAgent:
         distribution: Distribution,
         seed: int,
     ) -> None:
-        if not isinstance(distribution, Categorical):
-            raise ValueError("mbpo learns one choice of several (Discrete), no other actions")
         self.config = config
         self.mbpo = mbpo
         self.seed = seed
@@ -84,7 +95,7 @@ class MBPOAgent:
             config.discount,
             config.learning_rate,
             mbpo.target_rate,
-            mbpo.target_entropy * math.log(distribution.n_outputs),
+            target_entropy(distribution, mbpo.target_entropy),
             seed,
         )
         self.replay = ReplayBuffer(mbpo.replay_capacity)
@@ -111,7 +122,8 @@ class MBPOAgent:
             if mbpo.imagined_share:
                 fit = self._model().fit(self.replay.steps, random)
                 self._imagine(steps.n_steps, length, random)
-            learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
+            with np.errstate(all="ignore"):  # What diverges is found by its losses.
+                learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
         mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
         self.policy_version += 1
@@ -154,16 +166,20 @@ class MBPOAgent:
         mbpo, real = self.mbpo, self.replay.steps
         imagined = joined(self.imagined) if self.imagined else None
         n_imagined = round(mbpo.imagined_share * mbpo.batch_size) if imagined else 0
-        learned = []
+        learned: list[list[float]] = []
         for _ in range(n_gradient_steps):
             batch = real.at(random.integers(0, real.n_steps, mbpo.batch_size - n_imagined))
             if imagined is not None and n_imagined:
                 more = imagined.at(random.integers(0, imagined.n_steps, n_imagined))
                 batch = joined([batch, more])
-            metrics = self.learner.learn(steps_of(batch, self.config.reward_scale))
-            learned.append([number.item() for number in metrics])
+            steps = steps_of(batch, self.config.reward_scale)
+            metrics = self.learner.learn(steps, random)
+            if len(learned) % VALUE_EVERY == 0:
+                self.learner.learn_value(steps, random)
+            learned.append(list(metrics))
             if not all(map(math.isfinite, learned[-1])):
                 raise DivergedError(f"the losses are {learned[-1][0]} and {learned[-1][1]}")
+        self.learner.write()
         return learned
 
     def state_dict(self) -> dict[str, Any]:
@@ -209,6 +225,7 @@ class MBPOAgent:
         if "obs_moments" in state or "return_scale" in state:
             raise ValueError("it normalises observations or rewards, which mbpo does not")
         self.network.load_state_dict(state["network"])
+        self.learner.read()
 
 
 def _plain(steps: Transitions) -> dict[str, torch.Tensor]:

@@ -18,7 +18,8 @@ class MBPOConfig:
         batch_size: steps in a gradient step of the agent.
         gradient_steps: of the agent, for each real step.
         target_rate: Polyak's, of the target critics.
-        target_entropy: that the policy's is held at, as a share of a uniform policy's.
+        target_entropy: that the policy's is held at. Of one choice of several, as a share of a
+            uniform policy's; of bounded numbers, nats for each. None: 0.4, and -1.
         model_members: models in the ensemble.
         model_elites: the best of them, which imagine.
         model_hidden_sizes: layers of each.
@@ -41,7 +42,7 @@ class MBPOConfig:
     batch_size: int = 256
     gradient_steps: float = 0.33
     target_rate: float = 0.01
-    target_entropy: float = 0.4
+    target_entropy: float | None = None
     model_members: int = 5
     model_elites: int = 3
     model_hidden_sizes: tuple[int, ...] = (128, 128)
@@ -49,8 +50,8 @@ class MBPOConfig:
     model_weight_decay: float = 1e-5
     model_batch_size: int = 256
     model_held_out: float = 0.1
-    model_patience: int = 1
-    model_epochs: int = 8
+    model_patience: int = 5
+    model_epochs: int = 100
     imagined_share: float = 0.5
     rollout_length: int = 1
     rollout_length_final: int = 5
@@ -91,7 +92,7 @@ class MBPOConfig:
         )
         for name in counts:
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
-        for name in ("target_rate", "target_entropy", "imagined_share"):
+        for name in ("target_rate", "imagined_share"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
         for name in ("model_weight_decay", "warm_up_steps"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")

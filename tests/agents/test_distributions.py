@@ -16,6 +16,8 @@ from agents.distributions import (
     Distribution,
     MultiCategorical,
     Prepared,
+    SquashedGaussian,
+    for_soft_actor_critic,
     from_plain,
     to_plain,
 )
@@ -27,6 +29,7 @@ DISTRIBUTIONS: list[Distribution] = [
     MultiCategorical([2, 3, 4]),
     DiagonalGaussian(3),
 ]
+SQUASHED = SquashedGaussian((-1.0, 0.0, -8.0), (1.0, 4.0, 8.0))
 ALMOST_1 = math.nextafter(1, 0)
 EVERY = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda one: type(one).__name__)
 
@@ -125,6 +128,7 @@ def test_the_first_of_equally_likely_choices_is_the_mode() -> None:
         (DiagonalGaussian(1), 1, 2),
         (DiagonalGaussian(2), 2, 2),
         (DiagonalGaussian(3), 3, 4),
+        (SQUASHED, 6, 4),
     ],
 )
 def test_outputs_and_draws(distribution: Distribution, n_outputs: int, n_draws: int) -> None:
@@ -231,7 +235,58 @@ def test_moments_of_gaussian_draws_match() -> None:
     assert np.abs(within_1 - 0.6827).max() < 4 * math.sqrt(0.6827 * 0.3173 / n)
 
 
-@EVERY
+def test_a_squashed_gaussian_by_hand() -> None:
+    one = SquashedGaussian((0.0,), (4.0,))
+    mean, log_std = 0.5, math.log(0.25)
+    prepared = one.prepare(np.array([[mean, log_std]], np.float32))
+    action, log_prob = one.mode(prepared, np.array([0]))
+    assert action.dtype == log_prob.dtype == np.float32
+    assert action[0, 0] == pytest.approx(2 + 2 * math.tanh(0.5))
+    # The normal density of its mean, divided by the slope 2 (1 - tanh(1/2)^2).
+    density = 1 / (0.25 * math.sqrt(2 * math.pi)) / (2 * (1 - math.tanh(0.5) ** 2))
+    assert math.exp(log_prob[0]) == pytest.approx(density, rel=1e-5)
+    # A uniform 1 - exp(-1/2) is a radius of 1, and an angle of 0: one deviation up.
+    uniforms = np.array([[1 - math.exp(-0.5), 0.0]])
+    action, _ = one.sample(prepared, np.array([0]), uniforms)
+    assert action[0, 0] == pytest.approx(2 + 2 * math.tanh(0.75))
+
+
+def test_squashed_numbers_are_within_their_bounds_and_their_densities_add_up_to_1() -> None:
+    n = 50_000
+    one = SquashedGaussian((-3.0,), (1.0,))
+    prepared = one.prepare(np.array([[0.7, -0.2]], np.float32))
+    action, log_prob = one.sample(prepared, np.zeros(n, int), uniforms_for(one, n))
+    assert action.min() >= -3
+    assert action.max() <= 1
+    # The mean of 1 / density is the width, where the density is nowhere too small.
+    inner = (action[:, 0] > -2.5) & (action[:, 0] < 0.5)
+    assert (np.exp(-log_prob) * inner).mean() == pytest.approx(3.0, rel=0.05)
+
+
+def test_a_far_squashed_number_has_a_finite_density() -> None:
+    prepared = SQUASHED.prepare(np.array([[60, -60, 0, 3, 3, -30]], np.float32))
+    action, log_prob = SQUASHED.mode(prepared, np.array([0]))
+    assert action.tolist() == [[1, 0, 0]]
+    assert np.isfinite(log_prob).all()
+    assert SQUASHED.normalised(action).tolist() == [[1, -1, 0]]
+
+
+def test_what_a_soft_actor_critic_learns() -> None:
+    bounds = (-1.0, 0.0), (1.0, 2.0)
+    assert for_soft_actor_critic(Categorical(3), None) == Categorical(3)
+    assert for_soft_actor_critic(DiagonalGaussian(2), bounds) == SquashedGaussian(*bounds)
+    with pytest.raises(ValueError, match="learns one choice"):
+        for_soft_actor_critic(MultiCategorical([2]), None)
+    for low, high in [((-math.inf,), (1.0,)), ((1.0,), (1.0,))]:
+        with pytest.raises(ValueError, match="needs bounds"):
+            for_soft_actor_critic(DiagonalGaussian(1), (low, high))
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [*DISTRIBUTIONS, SQUASHED],
+    ids=lambda one: type(one).__name__,
+)
 def test_plain_values_make_an_equal_distribution_again(distribution: Distribution) -> None:
     again = from_plain(json.loads(json.dumps(to_plain(distribution))))
     assert type(again) is type(distribution)
@@ -244,6 +299,7 @@ def test_other_kinds_and_sizes_are_unequal() -> None:
     different: list[Distribution] = [
         *DISTRIBUTIONS,
         *(Categorical(9), MultiCategorical([3, 2, 4]), MultiCategorical([9]), DiagonalGaussian(9)),
+        *(SQUASHED, SquashedGaussian((0.0,) * 3, (4.0,) * 3)),
     ]
     for n, one in enumerate(different):
         assert [one == other for other in different] == [n == m for m in range(len(different))]

@@ -2,19 +2,28 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+    SquashedGaussian,
+)
 from agents.dynamics import (
     LOG_VARIANCE_LIMITS,
     Dynamics,
+    Loss,
     bernoulli_loss,
     bounded,
     encoded,
+    encoded_size,
     gaussian_loss,
     reliability,
 )
@@ -26,8 +35,8 @@ SMALL = MBPOConfig(
     model_elites=2,
     model_hidden_sizes=(32,),
     model_learning_rate=1e-2,
-    model_epochs=30,
-    model_patience=5,
+    model_epochs=60,
+    model_patience=10,
 )
 
 
@@ -58,23 +67,38 @@ def moving(n_steps: int, seed: int = 0) -> Transitions:
 
 
 def test_bernoulli_loss_by_hand() -> None:
-    logits = torch.tensor([[0.0, math.log(3)]])  # Probabilities 1/2 and 3/4.
-    loss = bernoulli_loss(logits, torch.tensor([[1.0, 0.0]]))
+    logits = np.array([[0.0, math.log(3)]], np.float32)  # Probabilities 1/2 and 3/4.
+    loss, derivatives = bernoulli_loss(logits, np.array([[1.0, 0.0]], np.float32))
     assert loss.tolist() == pytest.approx([math.log(2) + math.log(4)])
+    assert derivatives[0].tolist() == pytest.approx([-0.5, 0.75])
 
 
 def test_gaussian_loss_by_hand() -> None:
-    mean, log_variance = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, math.log(4)]])
-    loss = gaussian_loss(mean, log_variance, torch.tensor([[3.0, 2.0]]))
-    assert loss.tolist() == pytest.approx([0.5 * (4 + 0 + 1 + math.log(4))])
+    outputs = np.array([[1.0, 0.0, -2.0, -3.0]], np.float32)
+    logs = bounded(outputs[:, 2:])[0][0]
+    loss, _ = gaussian_loss(outputs, np.array([[3.0, 2.0]], np.float32))
+    expected = 0.5 * (4 * np.exp(-logs).sum() + logs.sum())
+    assert loss.tolist() == pytest.approx([expected], rel=1e-5)
+
+
+@pytest.mark.parametrize("of", [bernoulli_loss, gaussian_loss])
+def test_derivatives_are_those_of_the_loss(of: Callable[..., Loss]) -> None:
+    random = np.random.default_rng(0)
+    outputs = random.normal(0, 2, (1, 4)).astype(np.float64)
+    value = random.random((1, 4 if of is bernoulli_loss else 2))
+    derivatives = of(outputs, value).derivatives
+    for k, nudge in enumerate(1e-4 * np.eye(4)):
+        rise = of(outputs + nudge, value).of_each - of(outputs - nudge, value).of_each
+        assert derivatives[0, k] == pytest.approx(rise[0] / 2e-4, rel=1e-3, abs=1e-4)
 
 
 def test_log_variances_are_bounded() -> None:
     low, high = LOG_VARIANCE_LIMITS
-    ends = bounded(torch.tensor([-1e3, 1e3, -4.0]))
+    ends, slopes = bounded(np.array([-1e3, 1e3, -4.0], np.float32))
     assert ends[0] == pytest.approx(low, abs=1e-3)
     assert ends[1] == pytest.approx(high, abs=1e-3)
     assert ends[2] == pytest.approx(-4.0, abs=0.05)
+    assert slopes.tolist() == pytest.approx([0, 0, 1], abs=0.02)
 
 
 def test_actions_as_networks_read_them() -> None:
@@ -82,6 +106,12 @@ def test_actions_as_networks_read_them() -> None:
     several = encoded(MultiCategorical([2, 3]), np.array([[1, 2]]))
     assert several.tolist() == [[0, 1, 0, 0, 1]]
     assert encoded(DiagonalGaussian(1), np.array([[0.5]])).tolist() == [[0.5]]
+    bounded = SquashedGaussian((0.0,), (4.0,))
+    assert encoded(bounded, np.array([[1.0]])).tolist() == [[-0.5]]
+    for distribution in (Categorical(3), MultiCategorical([2, 3]), DiagonalGaussian(1), bounded):
+        action = np.zeros((1, 2) if isinstance(distribution, MultiCategorical) else (1, 1), int)
+        action = action[:, 0] if isinstance(distribution, Categorical) else action
+        assert encoded(distribution, action).shape == (1, encoded_size(distribution))
 
 
 def test_reliability_by_hand() -> None:
@@ -129,10 +159,9 @@ def test_real_numbers_are_learned_as_changes() -> None:
 
 def test_the_members_that_predict_best_are_the_elites() -> None:
     dynamics = model(True, Categorical(2), 2, model_elites=1)
-    with torch.no_grad():  # Two that cannot learn.
-        for member in (dynamics.members[0], dynamics.members[2]):
-            for weight in member.parameters():
-                weight.zero_()
+    for networks in (dynamics.next_obs, dynamics.outcome):  # Two that cannot learn.
+        for array in (*networks.weights, *networks.biases):
+            array[[0, 2]] = 0
     dynamics.fit(flipping(500), np.random.default_rng(0))
     assert dynamics.elites == [1]
 
@@ -167,5 +196,5 @@ def test_a_loaded_model_goes_on_alike() -> None:
 )
 def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any]) -> None:
     dynamics = model(True, Categorical(2), 2)
-    with pytest.raises(ValueError, match="its"):
+    with pytest.raises(ValueError, match=r"its|numbers"):
         dynamics.load_state_dict({**dynamics.state_dict(), **change})

@@ -14,7 +14,7 @@ from agents.mbpo_config import MBPOConfig
         ("gradient_steps", float("nan")),
         ("batch_size", 0),
         ("imagined_share", 1.5),
-        ("target_entropy", -0.1),
+        ("target_entropy", "high"),
         ("model_held_out", 1.0),
         ("model_elites", 6),
         ("warm_up_steps", -1),

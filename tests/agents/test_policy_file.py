@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+    SquashedGaussian,
+)
 from agents.networks import ActorCritic
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.policy_file import load_policy, save_policy
@@ -20,7 +26,13 @@ def policy_for(distribution: Distribution) -> PolicyParameters:
 
 
 @pytest.mark.parametrize(
-    "distribution", [Categorical(4), MultiCategorical([2, 3]), DiagonalGaussian(3)]
+    "distribution",
+    [
+        Categorical(4),
+        MultiCategorical([2, 3]),
+        DiagonalGaussian(3),
+        SquashedGaussian((-1.0, 0.0), (1.0, 4.0)),
+    ],
 )
 @pytest.mark.parametrize("normalised", [False, True])
 def test_what_is_loaded_acts_like_what_was_saved(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from agents.distributions import Distribution
+from agents.distributions import Bounds, Distribution
 from agents.numpy_policy import Actor
 from workflow_rl.collection.env_batch import EnvBatch
 
@@ -27,10 +27,11 @@ class InvalidEnvironmentError(ValueError):
 
 class Spaces(NamedTuple):
     """What an agent is made for: observations of `obs_dim` numbers, and a distribution over
-    actions."""
+    actions. bounds: of their numbers, where they are real ones."""
 
     obs_dim: int
     distribution: Distribution
+    bounds: Bounds | None = None
 
 
 class Environment(Protocol):

@@ -18,7 +18,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from agents.distributions import (
+    Bounds,
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+)
 from agents.numpy_policy import Actor
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.env_batch import Env, ObservationError, SerialEnvs
@@ -94,7 +100,8 @@ class GymnasiumEnvironment:
         env = self.made()
         try:
             obs_dim = math.prod(flat_space(env.observation_space).shape)
-            return Spaces(obs_dim, distribution_over(env.action_space))
+            distribution = distribution_over(env.action_space)
+            return Spaces(obs_dim, distribution, bounds_of(env.action_space))
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
@@ -328,6 +335,13 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
         ENV,
         f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
     )
+
+
+def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
+    """Of a Box's numbers; None for another space."""
+    if not isinstance(space, spaces.Box):
+        return None
+    return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
 
 
 def unflattener(space: spaces.Space[Any]) -> Unflatten:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from agents.distributions import Categorical
+from agents.distributions import Categorical, for_soft_actor_critic
 from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig, mistyped
 from workflow_rl.collection.cluster import AUTO, LOCAL, NONE, host_and_port
@@ -282,11 +282,13 @@ class TrainConfig:
             raise ConfigError(
                 "imagined_share", f"{self.mbpo.imagined_share:g} needs --algorithm mbpo"
             )
-        if not isinstance(self.environment.spaces().distribution, Categorical):
-            raise ConfigError(
-                "algorithm",
-                f"{self.algorithm} learns one choice of several (Discrete), no other actions",
-            )
+        try:
+            distribution = for_soft_actor_critic(*self.environment.spaces()[1:])
+        except ValueError as error:
+            raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
+        share = self.mbpo.target_entropy
+        if isinstance(distribution, Categorical) and not (share is None or 0 <= share <= 1):
+            raise ConfigError("target_entropy", f"{share:g} is not from 0 to 1, as of choices")
         for name in ("normalise_obs", "normalise_returns"):
             if getattr(self.ppo, name):
                 raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import torch
 
+from agents.distributions import for_soft_actor_critic
 from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
@@ -43,9 +44,11 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    obs_dim, distribution, bounds = config.environment.spaces()
     if config.mbpo is not None:
         torch.set_num_threads(1)
-        return MBPOAgent(config.ppo, config.mbpo, *config.environment.spaces(), config.seed)
+        distribution = for_soft_actor_critic(distribution, bounds)
+        return MBPOAgent(config.ppo, config.mbpo, obs_dim, distribution, config.seed)
     device = usable_device(config.device)
     two_threads = config.learner_threads > 1 and device == "cpu"
     # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
@@ -53,7 +56,8 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
     return PPOAgent(
         config.ppo,
-        *config.environment.spaces(),
+        obs_dim,
+        distribution,
         config.seed,
         device,
         two_threads=two_threads,

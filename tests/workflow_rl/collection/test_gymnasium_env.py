@@ -206,10 +206,15 @@ def test_an_environment_by_its_id(
 ) -> None:
     environment = make_environment(env_id, args)
     assert isinstance(environment, GymnasiumEnvironment)
-    assert environment.spaces() == (obs_dim, distribution)
+    assert environment.spaces()[:2] == (obs_dim, distribution)
     env = environment.make_env()
     assert type(env.unwrapped).__name__ == made
     env.close()
+
+
+def test_the_bounds_of_its_actions() -> None:
+    assert GymnasiumEnvironment("Pendulum-v1").spaces().bounds == ((-2.0,), (2.0,))
+    assert GymnasiumEnvironment("CartPole-v1").spaces().bounds is None
 
 
 def test_its_arguments_reach_it() -> None:
@@ -234,7 +239,7 @@ def test_a_function_in_a_module_where_the_command_is_called(
 
 def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
     environment = GymnasiumEnvironment("anything at all", {"longest": 4}, PuzzleEnv)
-    assert environment.spaces() == (10, MultiCategorical([3, 2]))
+    assert environment.spaces() == (10, MultiCategorical([3, 2]), None)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +323,7 @@ def test_envs_step_with_sampled_actions_and_give_vectors() -> None:
 def test_unrolls_are_the_pieces_of_whole_episodes(env_id: str) -> None:
     """As long as nothing is learned in between: its random numbers go on too."""
     environment = GymnasiumEnvironment(env_id)
-    obs_dim, distribution = environment.spaces()
+    obs_dim, distribution, _ = environment.spaces()
     parameters = PolicyParameters(
         (np.zeros((obs_dim, distribution.n_outputs), np.float32),),
         (np.zeros(distribution.n_outputs, np.float32),),

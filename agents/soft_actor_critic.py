@@ -198,8 +198,9 @@ class _Drawn(NamedTuple):
         low, high = LOG_STD_LIMITS
         is_within = (log_std > low) & (log_std < high)
         log_std = np.clip(log_std, low, high)
+        std: FloatArray = np.exp(log_std)
         noise = random.standard_normal(mean.shape, dtype=np.float32)
-        number = mean + np.exp(log_std) * noise
+        number = mean + std * noise
         return cls(np.tanh(number), number, noise, log_std, is_within)
 
     def entropy(self) -> FloatArray:

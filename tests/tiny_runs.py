@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from agents.mbpo import MBPOAgent
 from agents.ppo import PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
@@ -111,15 +112,18 @@ def same_weights(one: Path, other: Path) -> bool:
 def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterator[list[Learned]]:
     """What agents learn from in here: the version they had, and the trajectories."""
     updates: list[Learned] = []
-    update = PPOAgent.update
 
-    def recording(agent: PPOAgent, trajectories: list[Trajectory], progress: float) -> Any:
-        updates.append((agent.policy_version, list(trajectories)))
-        before_update()
-        return update(agent, trajectories, progress)
+    def recording(update: Any) -> Any:
+        def recorded(agent: Any, trajectories: list[Trajectory], progress: float) -> Any:
+            updates.append((agent.policy_version, list(trajectories)))
+            before_update()
+            return update(agent, trajectories, progress)
+
+        return recorded
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PPOAgent, "update", recording)
+        for kind in (PPOAgent, MBPOAgent):
+            patch.setattr(kind, "update", recording(kind.update))
         yield updates
 
 

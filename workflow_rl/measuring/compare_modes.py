@@ -55,7 +55,9 @@ from workflow_rl.training.options import (
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_dir import RunDirError, read_metrics
 
-DEFAULT_MODES = ("sync", "async", "lag-1", *PRESETS)
+# Of the same algorithm: whatever differs is how they collect.
+ON_POLICY = tuple(name for name, settings in PRESETS.items() if "algorithm" not in settings)
+DEFAULT_MODES = ("sync", "async", "lag-1", *ON_POLICY)
 REFERENCE = "async"
 
 _LAG = re.compile(r"lag-([1-9]\d*)(-vtrace)?")
@@ -85,10 +87,10 @@ def mode_config(name: str, **settings: Any) -> TrainConfig:
             "num_batches_to_accumulate": int(lag[1]),
             "correction": "vtrace" if lag[2] else "none",
         }
-    elif name in PRESETS:
+    elif name in ON_POLICY:
         own = {"preset": name, **PRESETS[name]}
     else:
-        known = ", ".join(["sync", "async", "lag-N", "lag-N-vtrace", *PRESETS])
+        known = ", ".join(["sync", "async", "lag-N", "lag-N-vtrace", *ON_POLICY])
         raise ConfigError("modes", f"{name!r} is not one of {known}, where N is 1 or greater")
     if "num_steps_per_env" in own:
         settings = {**settings, "episodes_per_update": None}
@@ -261,7 +263,7 @@ def _fastest_option(*names: str, **settings: Any) -> click.Option:
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--modes", "names"], multiple=True, metavar="MODE",
                  help="sync, async, lag-N (collects while learning, with the weights of exactly N "
-                      f"updates ago), lag-N-vtrace, or a preset: {', '.join(PRESETS)}. May be "
+                      f"updates ago), lag-N-vtrace, or a preset: {', '.join(ON_POLICY)}. May be "
                       f"given again.  [default: {', '.join(DEFAULT_MODES[:3])} and the presets; "
                       "none with --envs-per-actor]"),
     click.Option(["--envs-per-actor"], type=EPISODES, multiple=True, metavar="K",

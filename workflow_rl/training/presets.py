@@ -43,4 +43,23 @@ PRESETS: dict[str, dict[str, Any]] = {
         "when_full": "drop",
         "take_all": True,
     },
+    # The two forms of asynchronous model-based training. Small pieces into a large queue, and
+    # nothing waits; and, after RSL-RL, equal steps of 64 envs and a short queue.
+    "mbpo-continuous": {
+        "algorithm": "mbpo",
+        "num_steps_per_env": 24,
+        "async_rl": True,
+        "batching": "first-come",
+        "num_batches_to_accumulate": 1000,
+        "when_full": "drop",
+        "take_all": True,
+    },
+    "mbpo-batch": {
+        "algorithm": "mbpo",
+        "n_envs": 64,
+        "num_steps_per_env": 24,
+        "async_rl": True,
+        "batching": "whole-batches",
+        "num_batches_to_accumulate": 10,
+    },
 }

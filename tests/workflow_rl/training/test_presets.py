@@ -41,6 +41,15 @@ from workflow_rl.training.learner import make_agent
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_dir import read_metrics
 
+MBPO = {
+    "batch_size": 8,
+    "gradient_steps": 0.1,
+    "model_members": 2,
+    "model_elites": 1,
+    "model_hidden_sizes": (8,),
+    "model_epochs": 1,
+    "warm_up_steps": 40,
+}
 # Small batches in the place of the presets' own sizes.
 SIZES = {
     "sample-factory-sync": {"num_steps_per_env": 4, "steps_per_update": 40},
@@ -48,6 +57,8 @@ SIZES = {
     "alf": {"num_steps_per_env": 8},
     "rsl-batch": {"num_steps_per_env": 4},
     "continuous": {"num_steps_per_env": 4},
+    "mbpo-continuous": {"num_steps_per_env": 4, "mbpo": MBPO},
+    "mbpo-batch": {"n_envs": 5, "num_steps_per_env": 4, "mbpo": MBPO},
 }
 MODES = [
     *(("async", name) for name in PRESETS),
@@ -57,7 +68,7 @@ MODES = [
 
 def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
     settings = {**PRESETS[name], **SIZES[name], "total_episodes": 40, "n_workers": 2}
-    if name == "rsl-batch":
+    if name in ("rsl-batch", "mbpo-batch"):
         settings["steps_per_update"] = 20
     settings.update(changes)
     ppo = {"max_policy_lag": settings.pop("max_policy_lag", None)}
@@ -236,7 +247,8 @@ def test_a_preset_gives_way_to_the_command_line(name):
     result = CliRunner().invoke(main, ["train-async", "--preset", name, *given, "--dry-run"])
     assert result.exit_code == 0, result.output
     shown = dict(line.split(": ", 1) for line in result.output.splitlines())
-    expected = {**PRESETS[name], "num_steps_per_env": 16, "steps_per_update": 1024, "preset": name}
+    expected = {**PRESETS[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
+    expected["preset"] = name
     limit = expected.pop("max_policy_lag", None)
     assert f"'max_policy_lag': {limit}" in shown["ppo"]
     assert {field: shown[field] for field in expected} == {k: str(v) for k, v in expected.items()}
@@ -260,7 +272,7 @@ def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
 def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
-    config = preset_config(mode, name, total_episodes=1000 if name == "continuous" else 60)
+    config = preset_config(mode, name, total_episodes=1000 if "continuous" in name else 60)
     n_updates = 0
 
     def stop() -> None:

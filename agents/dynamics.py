@@ -97,28 +97,6 @@ def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     return low + softplus(capped - low), slope
 
 
-class Reliability(NamedTuple):
-    """Of predicted probabilities, bin by bin from 0 to 1: a calibrated model's two are alike.
-
-    predicted: mean probability in the bin; observed: share of the outcomes that were 1; n_outcomes:
-    how many there were. NaN, NaN and 0 where there were none.
-    """
-
-    predicted: NDArray[np.float64]
-    observed: NDArray[np.float64]
-    n_outcomes: NDArray[np.int64]
-
-
-def reliability(probability: NDArray[Any], outcome: NDArray[Any], n_bins: int = 10) -> Reliability:
-    """Of probabilities and the outcomes 0 and 1 they were given for, any equal shapes."""
-    bins = np.minimum((probability.ravel() * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
-    with np.errstate(invalid="ignore"):
-        predicted = np.bincount(bins, probability.ravel(), n_bins) / count
-        observed = np.bincount(bins, outcome.ravel(), n_bins) / count
-    return Reliability(predicted, observed, count)
-
-
 class Fit(NamedTuple):
     """How well the ensemble predicts held-out steps, after it was fitted.
 

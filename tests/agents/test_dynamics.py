@@ -25,7 +25,6 @@ from agents.dynamics import (
     encoded,
     encoded_size,
     gaussian_loss,
-    reliability,
 )
 from agents.mbpo_config import MBPOConfig
 from agents.replay import Transitions
@@ -112,16 +111,6 @@ def test_actions_as_networks_read_them() -> None:
         action = np.zeros((1, 2) if isinstance(distribution, MultiCategorical) else (1, 1), int)
         action = action[:, 0] if isinstance(distribution, Categorical) else action
         assert encoded(distribution, action).shape == (1, encoded_size(distribution))
-
-
-def test_reliability_by_hand() -> None:
-    predicted, observed, count = reliability(
-        np.array([0.1, 0.2, 0.9, 1.0]), np.array([0, 1, 1, 1]), n_bins=4
-    )
-    assert count.tolist() == [2, 0, 0, 2]
-    assert predicted[[0, 3]].tolist() == pytest.approx([0.15, 0.95])
-    assert observed[[0, 3]].tolist() == [0.5, 1.0]
-    assert np.isnan(predicted[1])
 
 
 def test_bits_are_learned() -> None:

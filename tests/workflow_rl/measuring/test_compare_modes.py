@@ -89,7 +89,9 @@ def test_every_preset_of_the_same_algorithm_is_a_mode(name):
         assert getattr(config if hasattr(config, field) else config.ppo, field) == value
 
 
-@pytest.mark.parametrize("name", ["fast", "lag-0", "lag-", "lag-x", "lag-2-vtraces", "LAG-1", "", "mbpo-batch"])
+@pytest.mark.parametrize(
+    "name", ["fast", "lag-0", "lag-", "lag-x", "lag-2-vtraces", "LAG-1", "", "mbpo-batch"]
+)
 def test_unknown_modes_are_refused(name):
     with pytest.raises(ConfigError, match="is not one of sync, async, lag-N") as error:
         mode_config(name)

@@ -1,0 +1,173 @@
+"""How many real steps PPO, sac and mbpo take to a return, and when that pays.
+
+Trains each on a task with several seeds, in turns, and prints until when the mean return of the last
+episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every real
+step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
+
+    python scripts/benchmark_algorithms.py pendulum
+    python scripts/benchmark_algorithms.py cage2 --slow-ms 20 --algorithms ppo,sac
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from prettytable import PrettyTable, TableStyle
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from workflow_rl.measuring.compare_modes import Run, train_all  # noqa: E402
+from workflow_rl.training.config import TrainConfig  # noqa: E402
+from workflow_rl.training.learning_curve import running_mean  # noqa: E402
+from workflow_rl.training.machine import machine  # noqa: E402
+
+
+class Task(NamedTuple):
+    """An environment, the returns to reach as means of the last `window` episodes, and by algorithm
+    the settings that were found to do well, of TrainConfig."""
+
+    settings: dict[str, Any]
+    targets: tuple[float, ...]
+    window: int
+    algorithms: dict[str, dict[str, Any]]
+
+
+BELIEF = {"observation": "belief", "actions": "useful"}
+AGAINST_B_LINE = {"simulator": "compiled", "red_agent": "B_lineAgent"}
+BY_EPISODES = {"n_envs": 12, "n_workers": 12, "episodes_per_update": 12}
+BY_STEPS = {"n_envs": 1, "n_workers": 1, "num_steps_per_env": 50}
+OFF_POLICY = {**BY_STEPS, "steps_per_update": 200}
+SMALL = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "discount": 0.95}
+TASKS = {
+    "pendulum": Task(
+        {"env": "Pendulum-v1"},
+        (-200.0,),
+        10,
+        {
+            "ppo": {
+                "n_envs": 4,
+                "n_workers": 2,
+                "num_steps_per_env": 256,
+                "total_steps": 100_000,
+                "ppo": {
+                    **{"learning_rate": 1e-3, "discount": 0.9, "gae_lambda": 0.95},
+                    **{"entropy_coef": 0.0, "epochs": 10, "minibatch_size": 64},
+                    **{"normalise_returns": True},
+                },
+            },
+            "sac": {
+                **OFF_POLICY,
+                "total_steps": 6000,
+                "ppo": SMALL,
+                "mbpo": {"gradient_steps": 1.0, "warm_up_steps": 400},
+            },
+            "mbpo": {
+                **OFF_POLICY,
+                "total_steps": 5000,
+                "ppo": SMALL,
+                "mbpo": {
+                    **{"gradient_steps": 4.0, "warm_up_steps": 400, "imagined_share": 0.8},
+                    **{"imagined_rollouts": 4.0, "rollout_length_final": 1},
+                    **{"model_hidden_sizes": (64, 64)},
+                },
+            },
+        },
+    ),
+    "cage2": Task(
+        {"env": "cage2"},
+        (-60.0, -30.0),
+        100,
+        {
+            "ppo": {**BY_EPISODES, "env_args": AGAINST_B_LINE, "total_episodes": 2000},
+            "ppo with belief": {
+                **BY_EPISODES,
+                "env_args": {**AGAINST_B_LINE, **BELIEF},
+                "total_episodes": 900,
+            },
+            "sac": {
+                **BY_EPISODES,
+                "env_args": {**AGAINST_B_LINE, **BELIEF},
+                "total_episodes": 240,
+            },
+            "mbpo": {
+                **BY_EPISODES,
+                "env_args": {**AGAINST_B_LINE, **BELIEF},
+                "total_episodes": 180,
+                "mbpo": {
+                    **{"gradient_steps": 0.66, "warm_up_steps": 1200, "imagined_share": 0.75},
+                    **{"imagined_rollouts": 4.0, "rollout_length_final": 1},
+                    **{"model_members": 3, "model_elites": 2, "model_hidden_sizes": (64, 64)},
+                    **{"model_patience": 2},
+                },
+            },
+        },
+    ),
+}
+
+
+def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
+    """Of an algorithm on a task; "ppo with belief" is PPO."""
+    settings: dict[str, Any] = {**task.settings, **task.algorithms[name]}
+    if slow_ms:
+        settings |= {"slow_worker_ms": slow_ms, "slow_worker_share": 1.0}
+    return TrainConfig("async", algorithm=name.split()[0], **settings)
+
+
+def reached(run: Run, target: float, window: int) -> tuple[float, float, float]:
+    """Episodes, real steps and seconds until then; infinite if never."""
+    for row, mean in zip(run.metrics, running_mean(run.metrics, window), strict=True):
+        if row["episodes"] >= window and mean >= target:
+            return row["episodes"], row["env_steps"], row["wall_seconds"]
+    return math.inf, math.inf, math.inf
+
+
+def spread(numbers: Sequence[float]) -> str:
+    """Median and range, "-" for never."""
+    shown = ["-" if math.isinf(one) else f"{one:,.0f}" for one in sorted(numbers)]
+    median = statistics.median_low(numbers)
+    middle = "-" if math.isinf(median) else f"{median:,.0f}"
+    return f"{middle} ({shown[0]} to {shown[-1]})"
+
+
+@click.command(help=__doc__)
+@click.argument("task", type=click.Choice(list(TASKS)))
+@click.option("--algorithms", help="Separated by commas; all of the task's unless given.")
+@click.option("--seeds", default=5, show_default=True)
+@click.option("--slow-ms", default=0.0, show_default=True, help="What a real step takes longer.")
+@click.option("--json", "json_path", type=Path, help="Where to write the numbers.")
+def main(
+    task: str, algorithms: str | None, seeds: int, slow_ms: float, json_path: Path | None
+) -> None:
+    """Measure them in turns."""
+    chosen = TASKS[task]
+    names = algorithms.split(",") if algorithms else list(chosen.algorithms)
+    if unknown := set(names) - chosen.algorithms.keys():
+        raise click.UsageError(f"--algorithms {min(unknown)}: there are {[*chosen.algorithms]}")
+    configs = {name: config_of(chosen, name, slow_ms) for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        runs = train_all(configs, seeds, Path(folder), quiet=False)
+    table = PrettyTable(["algorithm", "to", "episodes", "real steps", "seconds"], align="r")
+    table.set_style(TableStyle.MARKDOWN)
+    numbers = []
+    for name in names:
+        for target in chosen.targets:
+            until = [reached(run, target, chosen.window) for run in runs[name]]
+            table.add_row([name, f"{target:g}", *map(spread, zip(*until, strict=True))])
+            numbers.append({"algorithm": name, "target": target, "seeds": until})
+    click.echo(table)
+    if json_path is not None:
+        content = {"task": task, "slow_ms": slow_ms, "reached": numbers, "machine": machine()}
+        json_path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

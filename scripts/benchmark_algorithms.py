@@ -1,8 +1,8 @@
 """How many real steps PPO, sac and mbpo take to a return, and when that pays.
 
-Trains each on a task with several seeds, in turns, and prints until when the mean return of the last
-episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every real
-step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
+Trains each on a task with several seeds, in turns, and prints until when the mean return of the
+last episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every
+real step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
 
     python scripts/benchmark_algorithms.py pendulum
     python scripts/benchmark_algorithms.py cage2 --slow-ms 20 --algorithms ppo,sac

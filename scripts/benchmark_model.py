@@ -19,16 +19,16 @@ from prettytable import PrettyTable, TableStyle
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agents.mbpo import MBPOAgent  # noqa: E402
-from agents.model_error import Reliability, errors_ahead, reliability  # noqa: E402
-from agents.numpy_policy import NumpyPolicy  # noqa: E402
-from agents.replay import transitions_of  # noqa: E402
-from agents.trajectory import Trajectory  # noqa: E402
-from workflow_rl.collection.episode import SeedStream, episode_spec  # noqa: E402
-from workflow_rl.collection.play import play_episodes  # noqa: E402
-from workflow_rl.training.checkpoint import load_checkpoint  # noqa: E402
-from workflow_rl.training.learner import load_agent, make_agent  # noqa: E402
-from workflow_rl.training.run_dir import read_config  # noqa: E402
+from agents.mbpo import MBPOAgent
+from agents.model_error import Reliability, errors_ahead, reliability
+from agents.numpy_policy import NumpyPolicy
+from agents.replay import transitions_of
+from agents.trajectory import Trajectory
+from workflow_rl.collection.episode import SeedStream, episode_spec
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.learner import load_agent, make_agent
+from workflow_rl.training.run_dir import read_config
 
 
 def draw(bins: Reliability, path: Path) -> None:

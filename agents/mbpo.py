@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +70,8 @@ class MBPOAgent:
     It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
     and the number of updates: two agents given the same trajectories end with the same weights.
 
+    on_modelling: is told when an update turns to its model (True), and from it to the actor (False).
+
     Raises ValueError for a distribution that is not of `for_soft_actor_critic`.
     """
 
@@ -103,6 +105,7 @@ class MBPOAgent:
         self.imagined_steps = 0
         self._obs_dim = obs_dim
         self.dynamics: Dynamics | None = None
+        self.on_modelling: Callable[[bool], None] = lambda begins: None
 
     def policy_parameters(self) -> PolicyParameters:
         """A NumPy copy of the actor at the present `policy_version`."""
@@ -120,8 +123,10 @@ class MBPOAgent:
         fit, length, learned = NO_FIT, mbpo.rollout_length_at(progress), []
         if len(self.replay) >= mbpo.warm_up_steps:
             if mbpo.imagined_share:
+                self.on_modelling(True)
                 fit = self._model().fit(self.replay.steps, random)
                 self._imagine(steps.n_steps, length, random)
+                self.on_modelling(False)
             with np.errstate(all="ignore"):  # What diverges is found by its losses.
                 learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])

@@ -52,6 +52,7 @@ class Activity(IntEnum):
     LEARNING = 10
     EVALUATING = 11
     SAVING = 12
+    MODELLING = 13
 
 
 # Looking up a member of an enumeration takes as long as reading the clock.

@@ -35,6 +35,7 @@ COLOURS = {
     Activity.LOADING: "#a0a0a0",
     Activity.STARTING: "#606060",
     Activity.LEARNING: "#e4572e",
+    Activity.MODELLING: "#f2a7c3",
     Activity.EVALUATING: "#f29e4c",
     Activity.SAVING: "#8d5524",
 }
@@ -72,12 +73,14 @@ class RunTrace(NamedTuple):
         return max(float(spans.end[-1]) for spans in self.rows.values())
 
     def learning(self) -> list[tuple[float, float]]:
-        """Start and end of every update's learning, in seconds."""
+        """Start and end of every update's learning, of models too, in seconds."""
         if LEARNER not in self.rows:
             return []
         start, end, activity = self.rows[LEARNER]
-        chosen = activity == Activity.LEARNING
-        return list(zip(start[chosen].tolist(), end[chosen].tolist(), strict=True))
+        learns = np.isin(activity, (Activity.LEARNING, Activity.MODELLING))
+        changes = np.diff(learns.astype(int), prepend=0, append=0)
+        begins, ends = np.flatnonzero(changes == 1), np.flatnonzero(changes == -1) - 1
+        return list(zip(start[begins].tolist(), end[ends].tolist(), strict=True))
 
     def busy_share(self, start: float, end: float) -> float:
         """Share of the workers' time that they step, act or reset."""

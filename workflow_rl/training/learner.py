@@ -141,6 +141,10 @@ class Learner:
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
         """Say who collects its rollouts. What it was made with is saved, then."""
         self._trace = trace
+        if isinstance(self.agent, MBPOAgent):
+            self.agent.on_modelling = lambda begins: trace.mark(
+                LEARNER, Activity.MODELLING if begins else Activity.LEARNING
+            )
         resumed = self.beginning.resumed
         begun = [] if resumed is None else resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)

@@ -13,8 +13,11 @@ from click.testing import CliRunner
 
 from tests import tiny_runs
 from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.collection.trace import LEARNER, Activity
+from workflow_rl.measuring.timeline import read_trace
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.loop import train
 from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics
 from workflow_rl.training.train_population import train_population
 from workflow_rl.training.tune import tune
@@ -155,3 +158,14 @@ def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: st
     )
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    train(config_of(), tmp_path / "run", quiet=True, trace_path=trace)
+    of_run = read_trace(trace)
+    activities = of_run.rows[LEARNER].activity.tolist()
+    models = sum(row["model_epochs"] > 0 for row in read_metrics(tmp_path / "run"))
+    assert models > 2
+    assert activities.count(Activity.MODELLING) == models
+    assert len(of_run.learning()) == len(read_metrics(tmp_path / "run"))

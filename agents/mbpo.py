@@ -70,7 +70,7 @@ class MBPOAgent:
     It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
     and the number of updates: two agents given the same trajectories end with the same weights.
 
-    on_modelling: is told when an update turns to its model (True), and from it to the actor (False).
+    on_modelling: is told when an update turns to its model (True), and from it to acting (False).
 
     Raises ValueError for a distribution that is not of `for_soft_actor_critic`.
     """

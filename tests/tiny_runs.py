@@ -108,6 +108,15 @@ def same_weights(one: Path, other: Path) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
 
 
+def plain(state: Any) -> Any:
+    """A state_dict in which tensors are their shapes and numbers, so that two can be compared."""
+    if isinstance(state, dict):
+        return {key: plain(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [plain(value) for value in state]
+    return (state.shape, state.tolist()) if isinstance(state, torch.Tensor) else state
+
+
 @contextmanager
 def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterator[list[Learned]]:
     """What agents learn from in here: the version they had, and the trajectories."""

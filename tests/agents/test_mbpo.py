@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from agents.distributions import Categorical, DiagonalGaussian
 from agents.mbpo import MBPOAgent
@@ -15,6 +14,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
+from tests.tiny_runs import plain
 
 PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
 MBPO = MBPOConfig(
@@ -61,14 +61,6 @@ def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
 def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
     policy = NumpyPolicy(one.policy_parameters(), one.policy_version)
     return [corridor(policy, number) for number in range(first, first + count)]
-
-
-def plain(state: Any) -> Any:
-    if isinstance(state, dict):
-        return {key: plain(value) for key, value in state.items()}
-    if isinstance(state, list | tuple):
-        return [plain(value) for value in state]
-    return (state.shape, state.tolist()) if isinstance(state, torch.Tensor) else state
 
 
 def test_it_learns_from_real_and_imagined_steps() -> None:

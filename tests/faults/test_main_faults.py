@@ -24,9 +24,10 @@ from tests.faults.main_process import (
     without_override,
 )
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learned, options_of
-from tests.tiny_runs import Learned, recorded_updates, same_weights
+from tests.tiny_runs import Learned, plain, recorded_updates, same_weights
 from tests.tiny_runs import run as train
 from workflow_rl.collection.workers import StopRequested
+from workflow_rl.training.checkpoint import load_checkpoint
 
 UPDATES = 30
 KINDS: dict[str, Strike] = {
@@ -134,6 +135,31 @@ def test_killed_at_30_random_moments(
     # One that is over before its moment is no run that was killed.
     run = next(run for run in attempts if strike(run, "SIGKILL", Moment.drawn(draw, UPDATES)))
     assert_as_if_nothing_had_happened(run, mode, references)
+
+
+MBPO = (
+    *("train-async", "--async-rl", "--algorithm", "mbpo", "--simulator", "compiled"),
+    *("--max-steps", "10", "--seed", "3", "--n-envs", "6", "--n-workers", "3"),
+    *("--episodes-per-update", "12", "--total-episodes", str(12 * UPDATES)),
+    *("--hidden-sizes", "16", "--batch-size", "32", "--gradient-steps", "0.1"),
+    *("--model-hidden-sizes", "16", "--model-epochs", "2", "--warm-up-steps", "200"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", range(3))
+def test_a_killed_run_ends_with_the_same_models_and_memory(nth: int, tmp_path: Path) -> None:
+    draw = random.Random(nth)
+    undisturbed, run = Run(tmp_path / "undisturbed", [*MBPO]), Run(tmp_path / "run", [*MBPO])
+    strikes = [strike(run, "SIGKILL", Moment(draw.randrange(3, 8), 0.1)) for _ in range(3)]
+    assert strikes == [True] * 3
+    for one in (undisturbed, run):
+        life = one.live()
+        assert (life.returncode, life.errors) == (0, "")
+    agents = [load_checkpoint(one.path / "checkpoint.pt").agent for one in (undisturbed, run)]
+    assert len(agents[0]["dynamics"]["elites"]) > 0
+    assert plain(agents[0]) == plain(agents[1])
+    assert_same_history(undisturbed.path, run.path)
 
 
 @pytest.fixture

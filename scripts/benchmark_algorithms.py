@@ -56,12 +56,13 @@ TASKS = {
             "ppo": {
                 "n_envs": 4,
                 "n_workers": 2,
-                "num_steps_per_env": 256,
-                "total_steps": 100_000,
+                "num_steps_per_env": 400,
+                "total_steps": 60_800,
                 "ppo": {
-                    **{"learning_rate": 1e-3, "discount": 0.9, "gae_lambda": 0.95},
-                    **{"entropy_coef": 0.0, "epochs": 10, "minibatch_size": 64},
-                    **{"normalise_returns": True},
+                    **{"hidden_sizes": (64, 64), "log_std_init": 0.7, "learning_rate": 1e-3},
+                    **{"discount": 0.9, "gae_lambda": 0.95, "entropy_coef": 0.0},
+                    **{"epochs": 10, "minibatch_size": 64},
+                    **{"normalise_obs": True, "normalise_returns": True},
                 },
             },
             "sac": {
@@ -72,7 +73,7 @@ TASKS = {
             },
             "mbpo": {
                 **OFF_POLICY,
-                "total_steps": 5000,
+                "total_steps": 4000,
                 "ppo": SMALL,
                 "mbpo": {
                     **{"gradient_steps": 4.0, "warm_up_steps": 400, "imagined_share": 0.8},

@@ -178,6 +178,15 @@ def test_no_block_is_left_out(page: Path) -> None:
             assert (ROOT / block.snippet).is_file()
 
 
+def test_no_block_writes_what_git_would_see() -> None:
+    """Blocks run with small sizes: one that drew into docs/figures would leave an empty picture."""
+    for page, line in lines_of_blocks():
+        for output in re.findall(r"--(?:output|png|plot|json|trace) (\S+)", line):
+            either = ["git", "check-ignore", output, f"{output}/"]
+            hidden = subprocess.run(either, cwd=ROOT, capture_output=True, check=False)
+            assert hidden.stdout, f"{name_of(page)}: {output}"
+
+
 def test_sizes_are_substituted() -> None:
     assert small("train-async --env X \\\n  --total-steps 40000  # slow") == (
         "train-async --env X    --total-steps 6000"

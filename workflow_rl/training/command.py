@@ -19,7 +19,7 @@ from workflow_rl import portable
 from workflow_rl.collection.cluster import ClusterError, require_cluster
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import require_harmless
-from workflow_rl.output_files import require_writable
+from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig
 from workflow_rl.training.options import given_options, spelling
@@ -88,6 +88,7 @@ def run_command(
             # Raises what would otherwise show only after the training.
             guests[config.env].evaluation_arguments(config.env_args)
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
+            require_writable_folder(options["trace"].parent, "--trace")
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.environment.label)
         folders = runs.folders(run_path)

@@ -68,7 +68,7 @@ def evaluate_actor(
     cells = []
     start = time.perf_counter()
     with tqdm(
-        total=len(horizons) * len(red_agents) * episodes, unit="ep", disable=quiet
+        total=len(horizons) * len(red_agents) * episodes, unit="ep", disable=quiet or None
     ) as progress_bar:
         for max_steps in horizons:
             specs = [

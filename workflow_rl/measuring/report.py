@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,18 +102,6 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def distinct_names(runs: Sequence[Run]) -> list[Run]:
-    """With as much of their paths as tells them apart."""
-    if len({run.name for run in runs}) == len(runs):
-        return list(runs)
-    paths = [run.path.absolute() for run in runs]
-    common = os.path.commonpath([path.parent for path in paths])
-    return [
-        run._replace(name=str(path.relative_to(common)))
-        for run, path in zip(runs, paths, strict=True)
-    ]
 
 
 # --- Sections ------------------------------------------------------------------------------------
@@ -462,7 +449,7 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     """
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.population_dir import run_folders
-    from workflow_rl.training.run_dir import RunDirError
+    from workflow_rl.training.run_dir import RunDirError, distinct_names
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     require_writable(output, "--output")
@@ -472,7 +459,10 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     try:
         with uncollected():
             folders = [folder for path in dict.fromkeys(runs) for folder in run_folders(path)]
-            read = distinct_names([read_run(folder) for folder in folders])
+            read = [
+                read_run(folder)._replace(name=name)
+                for folder, name in zip(folders, distinct_names(folders), strict=True)
+            ]
             traces = [read_trace(path) for path in trace_paths]
             page = report_page(read, sections_of(read, traces, further))
     except (RunDirError, CheckpointError, TraceError) as error:

@@ -91,7 +91,7 @@ def evaluate_policy(
         WorkerPool(
             environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
         ) as pool,
-        tqdm(total=episodes, unit="ep", disable=quiet) as progress_bar,
+        tqdm(total=episodes, unit="ep", disable=quiet or None) as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
     return Evaluation(

@@ -26,7 +26,13 @@ from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import DIVERGED_FILE, RunDir, kept_name, read_metrics
+from workflow_rl.training.run_dir import (
+    DIVERGED_FILE,
+    RunDir,
+    kept_name,
+    read_metrics,
+    return_columns,
+)
 from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
@@ -104,7 +110,6 @@ class Learner:
     """Learns one policy from rollouts of workers that it may share with others, and keeps its run.
 
     A context manager: in it the run's folder is open. Before it is entered nothing is written.
-    return_mean: of the last update's episodes.
 
     Making one raises CheckpointError, ConfigError; entering it RunDirError; and after that
     everything NotWrittenError, with the last checkpoint kept.
@@ -124,7 +129,6 @@ class Learner:
             self.state = beginning.resumed.training
         elif beginning.init_from is not None:
             _begin_with(self.agent, beginning.init_from)
-        self.return_mean = float("nan")
         self._policy: NumpyPolicy | None = None
 
     def __enter__(self) -> Self:
@@ -192,7 +196,6 @@ class Learner:
         self._trace.mark(LEARNER, Activity.SAVING)
         self.run.log(row)
         state.unlogged = None
-        self.return_mean = row["return_mean"]
         if state.updates <= N_UPDATES:
             self.run.record_weights(self._weights())
         if _is_best(config, state, row["eval_return_mean"]):
@@ -248,6 +251,7 @@ class Learner:
         """All that another policy of the same networks has learned, and its recent returns."""
         self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
         self.state.recent_returns = other.state.recent_returns.copy()
+        self.state.recent_variants = other.state.recent_variants.copy()
         self.state.diverged = False
         self._policy = None
         self.run.end_record()
@@ -287,7 +291,7 @@ class Learner:
 
     def _plot(self) -> None:
         with self.run.writing("learning_curve.png") as path:
-            plot_learning_curve(read_metrics(self.path), path)
+            plot_learning_curve(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:
         """Seconds that its state has not counted yet."""
@@ -324,6 +328,7 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     if rollout.episode_lengths:
         state.episode_length = float(np.mean(rollout.episode_lengths))
     state.recent_returns.extend(rollout.returns)
+    state.recent_variants.extend(rollout.variants)
 
 
 def _pass(state: TrainingState, n_workers: int, seconds: float) -> None:
@@ -373,12 +378,25 @@ def _row(
         "queue_length": rollout.queue_length,
         "return_mean": float(np.mean(returns)),
         "return_std": float(np.std(returns)),
+        **_return_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
         **metrics._asdict(),
         "eval_return_mean": float("nan"),
         "workers_restarted": rollout.workers_restarted,
         "skipped_episodes": len(rollout.skipped),
     }
+
+
+def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
+    """Of each variant, by its column; NaN where none of its episodes ended."""
+    columns = return_columns(config)
+    means = {}
+    for variant, column in columns.items():
+        its = [
+            one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
+        ]
+        means[column] = float(np.mean(its or float("nan")))
+    return means
 
 
 def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:

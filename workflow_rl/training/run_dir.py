@@ -77,6 +77,14 @@ MBPO_METRICS = (
 )
 """Further columns of runs of that algorithm; some of METRICS are NaN then."""
 
+
+def return_columns(config: TrainConfig) -> dict[str, str]:
+    """Further columns of runs whose episodes are of several variants, such as red agents: the mean
+    return of each, by its name."""
+    variants = dict.fromkeys(config.environment.variants)
+    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
+
+
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
 MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
@@ -154,7 +162,11 @@ class RunDir:
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
-            self._columns = METRICS if config.mbpo is None else METRICS + MBPO_METRICS
+            self._columns = (
+                *METRICS,
+                *(() if config.mbpo is None else MBPO_METRICS),
+                *return_columns(config).values(),
+            )
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
@@ -331,6 +343,15 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
 def kept_name(update: int) -> str:
     """The file of the checkpoint that is kept after this update."""
     return f"kept/{update:06}.pt"
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, or as much of their paths as tells them apart."""
+    whole = [path.absolute() for path in paths]
+    if len({path.name for path in whole}) == len(whole):
+        return [path.name for path in whole]
+    common = os.path.commonpath([path.parent for path in whole])
+    return [str(path.relative_to(common)) for path in whole]
 
 
 def read_config(path: Path) -> TrainConfig:

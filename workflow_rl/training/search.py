@@ -134,12 +134,12 @@ class Search:
         with connected(self.config.cluster, self.config.n_workers):
             self._run_trials(study, n_trials, deadline)
             n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
-            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet):
+            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet or None):
                 self._run_again(study, finalist, n_seeds)
 
     def _run_trials(self, study: optuna.Study, n_trials: int | None, deadline: float) -> None:
         n_over = len(study.get_trials(deepcopy=False, states=_OVER))
-        with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet) as bar:
+        with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet or None) as bar:
             while n_trials is None or n_over < n_trials:
                 if time.monotonic() > deadline - self._seconds_of_one_more(study):
                     break

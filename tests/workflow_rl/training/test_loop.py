@@ -342,7 +342,12 @@ def test_what_a_run_leaves(reference):
     assert any(name.startswith("events.out.tfevents") for name in names)
     with (reference / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == METRICS
+    of_each = [f"return_mean_{name}" for name in ("B_lineAgent", "RedMeanderAgent", "SleepAgent")]
+    assert list(rows[0]) == [*METRICS, *of_each]
+    for row in rows:
+        means = [float(row[name]) for name in of_each if row[name] != "nan"]
+        assert len(set(means)) > 1
+        assert min(means) < float(row["return_mean"]) < max(means)
     assert [row["update"] for row in rows] == ["1", "2", "3", "4"]
     for row in rows:
         assert float(row["episodes_per_second"]) == pytest.approx(6 / float(row["collect_seconds"]))

@@ -23,6 +23,7 @@ from tests.nodes import Nodes, running
 from tests.processes import descendants, survivors
 from tests.tiny_runs import recorded_updates, run, same_weights
 from workflow_rl.collection.env_batch import DelayedEnvs
+from workflow_rl.training.run_dir import is_finished
 
 pytest.importorskip("ray")
 
@@ -162,7 +163,7 @@ def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
         (line,) = errors.splitlines()
         assert line.startswith("Error: the main process is gone")
         assert f"({address}) was lost" in line
-        assert not (path / "summary.json").exists()
+        assert not is_finished(path)
         for cluster in ("none", "local" if lost == "head" else address):
             resumed_path = tmp_path / cluster.partition(":")[0]
             shutil.copytree(path, resumed_path)

@@ -44,6 +44,11 @@ class Run(NamedTuple):
         """The last update's row of metrics."""
         return self.metrics[-1]
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end; earlier versions wrote a summary then alone."""
+        return self.summary is not None and bool(self.summary.get("finished", True))
+
     def total(self, column: str) -> float:
         """Summed over all updates; NaN if an earlier version did not write it."""
         return float(sum(row.get(column, math.nan) for row in self.metrics))
@@ -126,12 +131,17 @@ def overview(runs: Sequence[Run]) -> Section:
                 number(last["wall_seconds"]),
                 number(returns),
                 number(best),
-                "finished" if run.summary else "not finished",
+                "finished" if run.is_finished else f"not finished{_why(run)}",
             ]
         )
     heading = ["Run", "Environment", "Mode", "Seed", "Updates", "Episodes", "Steps", "Seconds"]
     heading += [f"Return of the last {RETURN_WINDOW}", "Best score", "State"]
     return Section("Runs", table(heading, rows, "Runs"))
+
+
+def _why(run: Run) -> str:
+    reason = (run.summary or {}).get("reason")
+    return "" if reason is None else escaped(f" ({reason})")
 
 
 def _recent_return(run: Run) -> float:
@@ -361,7 +371,9 @@ def faults(runs: Sequence[Run]) -> Section:
         skipped = (run.summary or {}).get("skipped_episodes", [])
         n_skipped = len(skipped) if run.summary else int(run.total("skipped_episodes"))
         which = f" ({', '.join(map(str, skipped[:10]))})" if skipped else ""
-        notes = [] if run.summary else [f"not finished: {run.last['update']:g} updates"]
+        notes = []
+        if not run.is_finished:
+            notes.append(f"not finished{_why(run)}: {run.last['update']:g} updates")
         if (run.path / DIVERGED_FILE).exists():
             notes.append(f"a batch could not be learned from: {DIVERGED_FILE}")
         when = f" (updates {', '.join(f'{update:g}' for update in at[:10])})" if at else ""

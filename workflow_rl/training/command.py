@@ -60,7 +60,11 @@ def run_command(
     from workflow_rl.training.learner import Beginning, Learner, usable_device
     from workflow_rl.training.loop import stopped_by_signals, train_together
     from workflow_rl.training.population import Population
-    from workflow_rl.training.population_dir import finish_population, unfinish_population
+    from workflow_rl.training.population_dir import (
+        finish_population,
+        interrupt_population,
+        unfinish_population,
+    )
     from workflow_rl.training.run_dir import (
         NotWrittenError,
         RunDirError,
@@ -110,8 +114,13 @@ def run_command(
         def watched(pool: AnyPool) -> Iterator[None]:
             if record is not None:
                 unfinish_population(run_path)
-            with stopped_by_signals(pool):
-                yield
+            try:
+                with stopped_by_signals(pool):
+                    yield
+            except BaseException as error:
+                if record is not None:
+                    interrupt_population(run_path, error)
+                raise
 
         meetings = None
         if record is not None and record.exchange is not None:

@@ -7,8 +7,10 @@ import logging
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -28,6 +30,7 @@ from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
 from workflow_rl.training.run_dir import (
     DIVERGED_FILE,
+    NotWrittenError,
     RunDir,
     kept_name,
     read_metrics,
@@ -135,7 +138,16 @@ class Learner:
         self.run = RunDir(self.path, self.config, self.beginning.resumed)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            reason = str(error) or type(error).__name__
+            with suppress(NotWrittenError):
+                self.run.write_summary(summarise(self.config, self.state, reason))
         self.run.close()
 
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
@@ -387,6 +399,16 @@ def _row(
     }
 
 
+def _rates(state: TrainingState) -> dict[str, float]:
+    return {
+        "seconds_per_update": state.wall_seconds / state.updates,
+        "episodes_per_second": state.episodes / state.collect_seconds,
+        "episodes_per_second_run": state.episodes / state.wall_seconds,
+        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+    }
+
+
 def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
     """Of each variant, by its column; NaN where none of its episodes ended."""
     columns = return_columns(config)
@@ -399,9 +421,14 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
     return means
 
 
-def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
-    """What a finished run came to. Rates and utilisation as in metrics.csv, over the whole run."""
+def summarise(
+    config: TrainConfig, state: TrainingState, reason: str | None = None
+) -> dict[str, Any]:
+    """What a run came to. Rates and utilisation as in metrics.csv, over the whole run, but none
+    before its first update. reason: why it did not come to its end."""
     return {
+        "finished": reason is None,
+        **({} if reason is None else {"reason": reason}),
         "mode": config.mode,
         "env": config.env,
         **config.named_env_args,
@@ -416,12 +443,8 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "collect_seconds": state.collect_seconds,
         "update_seconds": state.update_seconds,
         "learner_idle_seconds": state.learner_idle_seconds,
-        "seconds_per_update": state.wall_seconds / state.updates,
         "dropped_steps": state.dropped_steps,
-        "episodes_per_second": state.episodes / state.collect_seconds,
-        "episodes_per_second_run": state.episodes / state.wall_seconds,
-        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
-        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+        **(_rates(state) if state.updates else {}),
         "return_mean_last_300": float(np.mean(state.recent_returns))
         if state.recent_returns
         else None,

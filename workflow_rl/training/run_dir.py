@@ -317,7 +317,7 @@ class RunDir:
             np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json; a run that has one is finished."""
+        """Write summary.json, of a run that ends here, finished or not."""
         with self.writing("summary.json") as path:
             write_text(path, json.dumps(summary, indent=2) + "\n")
 
@@ -365,11 +365,24 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """A finished run's summary. Raises RunDirError."""
+    """The summary of a run that has ended, finished or not. Raises RunDirError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
         return {**summary, "wall_seconds": float(summary["wall_seconds"])}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run in the folder, or those of several policies, came to the end: its summary
+    says so. Raises RunDirError."""
+    try:
+        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        # Earlier versions wrote none of runs that had not.
+        return bool(summary.get("finished", True))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 

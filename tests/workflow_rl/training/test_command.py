@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -234,4 +235,6 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
     with np.load(path / "diverged.npz") as batch:
         assert len(batch["reward"]) == len(batch["obs"]) == batch["length"].sum()
-    assert not (path / "summary.json").exists()
+    summary = json.loads((path / "summary.json").read_text())
+    assert not summary["finished"]
+    assert summary["reason"].startswith("the ")

@@ -194,15 +194,32 @@ def _readable(path: Path) -> bytes:
         archive = read_archive(path)
         if is_intact(archive):
             with zipfile.ZipFile(io.BytesIO(archive)) as members:
+                _require_checkpoint(path, members.namelist())
                 (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
                 pickled = members.read(name)
             codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
             named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
             if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
                 return archive
+    except CheckpointError:
+        raise
     except (ValueError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
     raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+
+
+def _require_checkpoint(path: Path, names: list[str]) -> None:
+    """Raises CheckpointError, saying what it is, for what else is kept in archives."""
+    if "_stable_baselines3_version" in names:
+        raise CheckpointError(
+            f"{path} is a model of Stable-Baselines3, which only that loads: a script like "
+            "examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)"
+        )
+    if names and all(name.endswith(".npy") for name in names):
+        raise CheckpointError(
+            f"{path} is a policy file, which acts but has no critic to learn with: give a run's "
+            "folder or a checkpoint (.pt)"
+        )
 
 
 def _require_no_larger(content: Any, n_bytes: int) -> None:

@@ -238,13 +238,10 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
 
 
 def checkpoint_to_begin_with(path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import (
-        checkpoint_path,
-        load_checkpoint,
-        require_own_shape,
-    )
+    from workflow_rl.training.checkpoint import load_checkpoint, require_own_shape
+    from workflow_rl.training.saved_agent import saved_path
 
-    checkpoint = load_checkpoint(checkpoint_path(path))
+    checkpoint = load_checkpoint(saved_path(path))
     require_own_shape(checkpoint, path)
     return checkpoint
 
@@ -305,6 +302,11 @@ def _changes(
         goes_on = is_over and name in ("total_episodes", "total_steps")
         if name in config.free_on_resume or (goes_on and before is not None and value > before):
             changes[name] = value
+        elif goes_on and before is not None and value < before:
+            raise click.UsageError(
+                f"{spelling(name)} is {value}, but the run in {run_path} is finished, after "
+                f"{before}: to go on, give more than that"
+            )
         elif value != before:
             raise click.UsageError(
                 f"{spelling(name)} is {value}, but the run in {run_path} has {before}: "

@@ -156,6 +156,13 @@ def test_resuming_a_finished_run(finished):
     assert contents(finished) == before
 
 
+def test_a_finished_run_does_not_go_on_with_less(finished):
+    before = contents(finished)
+    result = invoke("train-async", "--resume", str(finished), "--total-episodes", "3")
+    refused(result, "--total-episodes is 3", "finished, after 4", "give more")
+    assert contents(finished) == before
+
+
 def test_resuming_without_a_checkpoint(tmp_path):
     refused(invoke("train-async", "--resume", str(tmp_path)), "no checkpoint", "checkpoint.pt")
 

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
 from workflow_rl.output_files import require_writable
-from workflow_rl.training.learning_curve import known_returns, learning_curve_figure
 from workflow_rl.training.options import PATH, FiniteRange
 
 
@@ -70,6 +69,7 @@ def plot(
 
 def _learning_curves(runs: Sequence[Path]) -> Figure:
     # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.training.learning_curve import known_returns, learning_curve_figure
     from workflow_rl.training.population_dir import is_population, run_folders
     from workflow_rl.training.population_figure import figure_of_folder
     from workflow_rl.training.run_dir import (

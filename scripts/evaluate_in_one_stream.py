@@ -60,7 +60,9 @@ def main(agent: Path, episodes: int, seed: int, path: Path | None, quiet: bool) 
         raise click.UsageError(str(error)) from None
     simulator = SpedUpSimulator()
     cells: list[dict[str, Any]] = []
-    with tqdm(total=len(HORIZONS) * len(RED_AGENTS) * episodes, unit="ep", disable=quiet) as bar:
+    with tqdm(
+        total=len(HORIZONS) * len(RED_AGENTS) * episodes, unit="ep", disable=quiet or None
+    ) as bar:
         for n_steps in HORIZONS:
             for red_agent in RED_AGENTS:
                 # CybORG, which the challenge makes anew for every cell, draws two networks as it

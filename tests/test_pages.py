@@ -39,7 +39,8 @@ from tests.pages import (
 from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cli import MODULES, main
-from workflow_rl.training.run_dir import MBPO_METRICS
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.run_dir import MBPO_METRICS, return_columns
 
 DOCS = ROOT / "docs"
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
@@ -176,6 +177,15 @@ def test_no_block_is_left_out(page: Path) -> None:
         if block.snippet is not None:
             assert block.title == block.snippet
             assert (ROOT / block.snippet).is_file()
+
+
+def test_no_block_writes_what_git_would_see() -> None:
+    """Blocks run with small sizes: one that drew into docs/figures would leave an empty picture."""
+    for page, line in lines_of_blocks():
+        for output in re.findall(r"--(?:output|png|plot|json|trace) (\S+)", line):
+            either = ["git", "check-ignore", output, f"{output}/"]
+            hidden = subprocess.run(either, cwd=ROOT, capture_output=True, check=False)
+            assert hidden.stdout, f"{name_of(page)}: {output}"
 
 
 def test_sizes_are_substituted() -> None:
@@ -326,6 +336,9 @@ def test_every_column_of_the_metrics_is_documented(run_dir: Path) -> None:
     rows = table(DOCS / "reference" / "metrics.md", "column")
     with (run_dir / "metrics.csv").open(newline="") as file:
         assert [row[0].strip("`") for row in rows] == next(csv.reader(file))
+    mixed = TrainConfig("async", env_args={"red_agent": "mixed"})
+    (of_each,) = table(DOCS / "reference" / "metrics.md", "column of each")
+    assert re.findall(r"`(\w+)`", of_each[0]) == list(return_columns(mixed).values())
     further = table(DOCS / "reference" / "metrics.md", "further column")
     assert tuple(row[0].strip("`") for row in further) == MBPO_METRICS
     assert all(unit and meaning for _, unit, meaning in rows + further)

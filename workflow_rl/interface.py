@@ -20,7 +20,7 @@ import gymnasium
 from agents.ppo_config import PPOConfig as PPOConfig
 from workflow_rl.training import loop
 from workflow_rl.training.best_agent import choose_best
-from workflow_rl.training.checkpoint import checkpoint_path, load_checkpoint
+from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.command import warn_if_results_vary
 from workflow_rl.training.config import ConfigError
 from workflow_rl.training.config import TrainConfig as TrainConfig
@@ -28,7 +28,7 @@ from workflow_rl.training.evaluation import Evaluation, evaluate_policy
 from workflow_rl.training.learner import usable_device
 from workflow_rl.training.run_dir import make_run_folder
 from workflow_rl.training.saved_agent import load_agent as load_agent
-from workflow_rl.training.saved_agent import load_saved
+from workflow_rl.training.saved_agent import load_saved, saved_path
 
 PathLike = str | os.PathLike[str]
 MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
@@ -72,7 +72,7 @@ def train(
     if env is not None:
         config = config.with_env(env)
     config = dataclasses.replace(config, device=usable_device(config.device))
-    begin_with = None if init_from is None else load_checkpoint(checkpoint_path(Path(init_from)))
+    begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = None
     if resume:
         if run_dir is None:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.tiny_runs import assert_nothing_missing
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.run_dir import read_config, read_metrics
+from workflow_rl.training.run_dir import is_finished, read_config, read_metrics
 
 DEPENDS_ON_TIME = {
     *("wall_seconds", "collect_seconds", "update_seconds", "seconds_per_update", "eps"),
@@ -82,6 +82,6 @@ def assert_sound(path: Path, finished: bool) -> None:
     rows = read_metrics(path)
     assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))
     if finished:
-        assert (path / "summary.json").exists()
+        assert is_finished(path)
         assert len((path / "metrics.csv").read_text().splitlines()) == 1 + len(rows)
         assert not list(path.rglob(".*")), "a temporary file is left"

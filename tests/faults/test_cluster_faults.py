@@ -23,6 +23,7 @@ from tests.nodes import Nodes, running
 from tests.processes import descendants, survivors
 from tests.tiny_runs import recorded_updates, run, same_weights
 from workflow_rl.collection.env_batch import DelayedEnvs
+from workflow_rl.training.run_dir import is_finished
 
 pytest.importorskip("ray")
 
@@ -134,7 +135,7 @@ def test_a_lost_main_process_leaves_nothing_and_its_run_goes_on(
     assert "Traceback" not in errors
     if sent is not signal.SIGKILL:
         assert main.returncode == 128 + sent
-        assert f"stopped by {sent.name}; go on with: --resume" in errors
+        assert f"stopped by {sent.name}; go on with: " in errors
     resumed = start("train-async", "--resume", str(path), "--cluster", "none")
     assert resumed.communicate(timeout=120)[1] == ""
     assert same_weights(path, reference("lag-1"))
@@ -162,7 +163,7 @@ def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
         (line,) = errors.splitlines()
         assert line.startswith("Error: the main process is gone")
         assert f"({address}) was lost" in line
-        assert not (path / "summary.json").exists()
+        assert not is_finished(path)
         for cluster in ("none", "local" if lost == "head" else address):
             resumed_path = tmp_path / cluster.partition(":")[0]
             shutil.copytree(path, resumed_path)

@@ -28,6 +28,7 @@ from tests.tiny_runs import Learned, plain, recorded_updates, same_weights
 from tests.tiny_runs import run as train
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.run_dir import is_finished
 
 UPDATES = 30
 KINDS: dict[str, Strike] = {
@@ -58,18 +59,18 @@ def assert_said_clearly(kind: str, life: Life) -> None:
         assert life.returncode == -signal.SIGKILL
     elif kind.startswith("SIG"):
         assert life.returncode == 128 + signal.Signals[kind], life
-        assert f"stopped by {kind}; go on with: --resume" in life.errors
+        assert f"stopped by {kind}; go on with: " in life.errors
     else:
         assert life.returncode == 1, life
         assert life.errors.count("cannot be written: ") == 1
-        assert "go on with: --resume" in life.errors
+        assert "go on with: " in life.errors
 
 
 def strike(run: Run, kind: str, moment: Moment) -> bool:
     """Have it happen to a process of the run. Returns whether it was in time."""
     life = run.live(moment, KINDS[kind])
     run.path.chmod(0o755)
-    if not life.was_struck or (run.path / "summary.json").exists():
+    if not life.was_struck or is_finished(run.path):
         return False
     assert_said_clearly(kind, life)
     if (run.path / "checkpoint.pt").exists():
@@ -212,7 +213,7 @@ def stop_and_resume(
         if before(version):
             os.kill(os.getpid(), signal.SIGINT)
 
-    while not (path / "summary.json").exists():
+    while not is_finished(path):
         with recorded_updates(stop) as updates, suppress(StopRequested):
             train(path, config, make_envs=config.environment.make_envs)
     return [kept[version] for version in sorted(kept)]

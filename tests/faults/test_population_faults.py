@@ -21,6 +21,7 @@ from workflow_rl.training.population_dir import (
     read_population,
     run_folders,
 )
+from workflow_rl.training.run_dir import is_finished
 from workflow_rl.training.run_record import weights_digest
 
 KILLS = 10
@@ -58,7 +59,7 @@ def test_killed_again_and_again_it_ends_alike(tmp_path: Path) -> None:
     subprocess.run(command(*OPTIONS, "--run-dir", str(reference)), check=True)
     draw = random.Random(0)
     kills = 0
-    while not (path / "summary.json").exists():
+    while not is_finished(path):
         has_begun = (path / POPULATION_FILE).exists()
         arguments = ("--resume", str(path), "--quiet") if has_begun else OPTIONS
         folder = [] if has_begun else ["--run-dir", str(path)]

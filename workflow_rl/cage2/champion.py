@@ -26,7 +26,13 @@ from workflow_rl.training.options import (
     GroupedCommand,
     training_options,
 )
-from workflow_rl.training.run_dir import RunDirError, kept_name, read_config, read_summary
+from workflow_rl.training.run_dir import (
+    RunDirError,
+    is_finished,
+    kept_name,
+    read_config,
+    read_summary,
+)
 from workflow_rl.training.run_plan import new_config
 from workflow_rl.training.saved_agent import load_saved
 
@@ -101,7 +107,7 @@ def train_champion(
         if (run_dir / "checkpoint.pt").exists():
             _require_same_recipe(run_dir, arguments)
             arguments = ["--resume", str(run_dir)]
-        if not (run_dir / "summary.json").exists():
+        if not is_finished(run_dir):
             _train.main([*arguments, *flags], standalone_mode=False)
         summary = read_summary(run_dir)
         start = time.perf_counter()

@@ -40,7 +40,14 @@ from workflow_rl.collection.workers import TooManyFailuresError
 from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.evaluation import play_with_progress
-from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SEED
+from workflow_rl.training.options import (
+    EPISODES,
+    PATH,
+    PROCESSES,
+    SEED,
+    GroupedCommand,
+    under,
+)
 
 MAXIMUM_EPISODES = 1_000_000
 
@@ -68,7 +75,7 @@ def evaluate_actor(
     cells = []
     start = time.perf_counter()
     with tqdm(
-        total=len(horizons) * len(red_agents) * episodes, unit="ep", disable=quiet
+        total=len(horizons) * len(red_agents) * episodes, unit="ep", disable=quiet or None
     ) as progress_bar:
         for max_steps in horizons:
             specs = [
@@ -153,41 +160,54 @@ def _compile_beliefs(actor: Actor) -> None:
 
 _OPTIONS: list[click.Parameter] = [
     click.Argument(["run_or_checkpoint"], type=PATH, required=False),
-    click.Option(["--agent"], type=click.Choice(SCRIPTED_AGENTS),
-                 help="Evaluate this scripted agent instead of a checkpoint."),
-    click.Option(["--which"], type=click.Choice(["best", "latest"]),
-                 help="Checkpoint of a run folder.  [default: best if there is one]"),
-    click.Option(["--stochastic"], is_flag=True,
-                 help="Sample the policy's actions, as in training, instead of its likeliest."),
-    click.Option(["--episodes"], type=EPISODES, default=100,
-                 show_default=True, metavar="N", help="Episodes in each cell."),
-    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
-                 help="The same seed gives the same scores, whatever the number of workers."),
-    click.Option(["--red-agent", "red_agents"], type=click.Choice(RED_AGENTS), multiple=True,
-                 default=RED_AGENTS, help="Only this one; may be given again.  "
-                                          "[default: all three]"),
-    click.Option(["--max-steps", "horizons"], type=STEPS, multiple=True,
-                 default=HORIZONS, metavar="N", help="Only so many steps; may be given again.  "
-                                                     "[default: 30, 50 and 100]"),
-    click.Option(["--simulator"], type=click.Choice(["cyborg", "cyborg-upstream"]),
-                 default="cyborg", show_default=True,
-                 help="cyborg is the csle-cyborg package, sped up without changing a bit; "
-                      "cyborg-upstream is the official CybORG package, if installed."),
-    click.Option(["--stock-simulator"], is_flag=True, help="csle-cyborg without the speed-ups."),
-    click.Option(["--n-workers"], type=PROCESSES, metavar="N",
-                 help="Worker processes.  [default: one a core]"),
-    click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
-                 help="Where to write the scores.  [default: evaluation.json in the run "
-                      "folder, if all cells of its default checkpoint are scored]"),
-    click.Option(["--output-dir"], type=PATH, metavar="FOLDER",
-                 help="Where to write a result file in the challenge's format."),
-    click.Option(["--author"], default="anonymous", show_default=True, help="For that file."),
-    click.Option(["--team"], default="none", show_default=True, help="For that file."),
-    click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    *under(
+        "What is scored",
+        click.Option(["--agent"], type=click.Choice(SCRIPTED_AGENTS),
+                     help="Evaluate this scripted agent instead of a checkpoint."),
+        click.Option(["--which"], type=click.Choice(["best", "latest"]),
+                     help="Checkpoint of a run folder.  [default: best if there is one]"),
+        click.Option(["--stochastic"], is_flag=True,
+                     help="Sample the policy's actions, as in training, instead of its likeliest."),
+    ),
+    *under(
+        "Episodes",
+        click.Option(["--episodes"], type=EPISODES, default=100,
+                     show_default=True, metavar="N", help="Episodes in each cell."),
+        click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
+                     help="The same seed gives the same scores, whatever the number of workers."),
+        click.Option(["--red-agent", "red_agents"], type=click.Choice(RED_AGENTS), multiple=True,
+                     default=RED_AGENTS, help="Only this one; may be given again.  "
+                                              "[default: all three]"),
+        click.Option(["--max-steps", "horizons"], type=STEPS, multiple=True,
+                     default=HORIZONS, metavar="N", help="Only so many steps; may be given again.  "
+                                                         "[default: 30, 50 and 100]"),
+    ),
+    *under(
+        "What is written",
+        click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
+                     help="Where to write the scores.  [default: evaluation.json in the run "
+                          "folder, if all cells of its default checkpoint are scored]"),
+        click.Option(["--output-dir"], type=PATH, metavar="FOLDER",
+                     help="Where to write a result file in the challenge's format."),
+        click.Option(["--author"], default="anonymous", show_default=True, help="For that file."),
+        click.Option(["--team"], default="none", show_default=True, help="For that file."),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ),
+    *under(
+        "How they are played",
+        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
+                     help="Worker processes.  [default: one a core]"),
+        click.Option(["--simulator"], type=click.Choice(["cyborg", "cyborg-upstream"]),
+                     default="cyborg", show_default=True,
+                     help="cyborg is the csle-cyborg package, sped up without changing a bit; "
+                          "cyborg-upstream is the official CybORG package, if installed."),
+        click.Option(["--stock-simulator"], is_flag=True,
+                     help="csle-cyborg without the speed-ups."),
+    ),
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(cls=GroupedCommand, params=_OPTIONS)
 def evaluate(**options: Any) -> None:
     """Score an agent by the challenge's protocol, beside the leaderboard.
 

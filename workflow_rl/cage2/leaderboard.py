@@ -1,4 +1,4 @@
-"""Published CAGE Challenge 2 scores to read one's own beside.
+"""CAGE Challenge 2 scores to read one's own beside: published ones, and of agents that are here.
 
 Every cell is the mean total reward of 1000 episodes, except where the note says otherwise; None
 where a source gives no figure.
@@ -6,7 +6,11 @@ where a source gives no figure.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import statistics
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workflow_rl.cage2.arguments import MIXTURES
 
 LEADERBOARD_NOTE = (
     "Columns marked * are the challenge's leaderboard: scored at commit 606813b, before commit "
@@ -62,3 +66,32 @@ SCRIPTED_SCORES = {
     "sleep": PublishedScore("Sleep*", (-219, -480, -1134), (-39, -268, -972), None, -3112.2),
 }
 # fmt: on
+
+# fmt: off
+# On the current simulator: `evaluate --agent random --episodes 300` and so on; the champion's are
+# of `evaluate champion --episodes 1000 --seed 2026`.
+AGENTS_HERE = (
+    PublishedScore("sleep", (-216.73, -480.08, -1133.65), (-43.07, -271.16, -972.04), NONE_LOST,
+                   -3116.74),
+    PublishedScore("random", (-160.70, -339.72, -725.39), (-33.79, -165.26, -621.19),
+                   (-2.69, -4.41, -9.24), -2062.38),
+    PublishedScore("react-remove", (-95.43, -296.87, -937.82), (-20.73, -99.87, -612.01), NONE_LOST,
+                   -2062.72),
+    PublishedScore("react-restore", (-35.70, -122.99, -517.53), (-13.49, -37.91, -197.10),
+                   NONE_LOST, -924.72),
+    PublishedScore("champion", (-3.43, -6.02, -12.60), (-5.28, -8.16, -15.18), NONE_LOST, -50.69),
+)
+# fmt: on
+
+
+def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
+    """Mean returns of the scripted agents and of the best one known, by name, in the episodes of
+    `environment.Cage2` with these arguments; none for lengths that the challenge does not score."""
+    red_agents = MIXTURES.get(args["red_agent"], (args["red_agent"],))
+    known = {}
+    for score in AGENTS_HERE:
+        cells = [score.cell(args["max_steps"], red_agent) for red_agent in red_agents]
+        returns = [cell for cell in cells if cell is not None]
+        if len(returns) == len(cells):
+            known[score.name] = round(statistics.mean(returns), 2)
+    return known

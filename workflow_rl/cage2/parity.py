@@ -324,7 +324,7 @@ def parity(**options: Any) -> None:
     n_played = n_networks_played = 0
     results = _first_differences(shares, simulator, max_steps, n_workers)
     n_asked = sum(len(share.seeds) for share in shares)
-    with tqdm(total=n_asked, unit="ep", disable=options["quiet"]) as progress_bar:
+    with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
         for share, difference in zip(shares, results, strict=True):
             pair = share.red_agent, share.blue
             first[pair] = first.get(pair) or difference

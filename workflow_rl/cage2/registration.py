@@ -46,6 +46,8 @@ def register_envs() -> None:
             fastest={"simulator": "compiled"},
             target_return=-60.0,
             choose_best="workflow_rl.cage2.selection:choose_best",
+            known_returns="workflow_rl.cage2.leaderboard:known_returns",
+            hint="workflow_rl.cage2.options:hint",
             exports={"cage2": "workflow_rl.cage2.submission.export:write_submission"},
             released={"champion": Path(__file__).parent / "released" / "champion.npz"},
             report="workflow_rl.cage2.report:sections",

@@ -107,7 +107,9 @@ def choose(
     left, out = list(paths), list[Candidate]()
     for number, episodes in enumerate(rounds):
         ranked = []
-        for path in tqdm(left, desc=f"{episodes} episodes each", unit="agent", disable=quiet):
+        for path in tqdm(
+            left, desc=f"{episodes} episodes each", unit="agent", disable=quiet or None
+        ):
             checkpoint = load_checkpoint(path)
             environment = _cage2(checkpoint, path)
             ranked.append(

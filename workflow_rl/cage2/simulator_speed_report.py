@@ -77,7 +77,9 @@ def speed_figure(rows: Sequence[Row]) -> Figure:
         compiled = [row for row in of_agent if row["simulator"] == COMPILED]
         for _, line in groupby(compiled, key=_line):
             _draw_line(axes, sorted(line, key=lambda row: row["n_envs"]))
-        axes.set(title=f"Red: {red_agent}", xlabel="envs", xscale="log", yscale="log")
+        axes.set(xlabel="envs", xscale="log", yscale="log")
+        # Above the lines, which leave no room for labels between them.
+        axes.set_title("\n".join((f"Red: {red_agent}", *_best_on_one_core(compiled))), fontsize=9)
         axes.set_ylim(top=3 * max(row["steps_per_second"] for row in rows))
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -89,9 +91,27 @@ def speed_figure(rows: Sequence[Row]) -> Figure:
     return figure
 
 
+def _best_on_one_core(rows: Sequence[Row]) -> list[str]:
+    """A line for each policy: the fastest of its batch sizes."""
+    on_one = (row for row in rows if row["cores"] == 1)
+    best = [max(its, key=_speed) for _, its in groupby(sorted(on_one, key=_policy), key=_policy)]
+    return [
+        f"{row['policy']} policy, 1 core: up to {row['steps_per_second']:,.0f} steps/s, "
+        f"{row['ratio_to_stock']:,.0f} x stock"
+        for row in best
+    ]
+
+
+def _policy(row: Row) -> str:
+    return str(row["policy"])
+
+
+def _speed(row: Row) -> float:
+    return float(row["steps_per_second"])
+
+
 def _draw_line(axes: Any, points: Sequence[Row]) -> None:
-    """The compiled simulator with one policy, on one core or several; the best point is labelled
-    where it is on one core."""
+    """The compiled simulator with one policy, on one core or several."""
     most_cores = max(points, key=lambda row: row["cores"])
     on_one_core = most_cores["cores"] == 1
     colour = COLOURS[points[0]["policy"]]
@@ -104,20 +124,6 @@ def _draw_line(axes: Any, points: Sequence[Row]) -> None:
         markersize=5,
         label=f"compiled, {points[0]['policy']} policy, {_cores(most_cores)}",
     )
-    if on_one_core:
-        best = max(points, key=lambda row: row["steps_per_second"])
-        axes.annotate(
-            f"{best['steps_per_second']:,.0f}\n{best['ratio_to_stock']:,.0f} x stock",
-            (best["n_envs"], best["steps_per_second"]),
-            # Below: above runs the line of several cores.
-            xytext=(0, -12),
-            textcoords="offset points",
-            ha="center",
-            va="top",
-            fontsize=8,
-            color=colour,
-            bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
-        )
 
 
 def _draw_level(axes: Any, row: Row) -> None:

@@ -109,6 +109,10 @@ class Guest:
     which, "module:name".
     exports: functions that write an agent in a format of this environment's, "module:name", by the
     format's name. released: files of agents that come with the package, by name.
+    known_returns: function of the arguments that gives mean returns of other agents in such
+    episodes, by name, "module:name".
+    hint: function of the arguments and a run's env steps that says what would make a long run
+    faster, or None, "module:name".
     report: what a report adds about runs on it, "module:name" of `measuring.report.SectionsOf`.
     """
 
@@ -126,6 +130,8 @@ class Guest:
     choose_best: str
     exports: Mapping[str, str]
     released: Mapping[str, Path]
+    known_returns: str
+    hint: str
     report: str
 
 

@@ -68,6 +68,11 @@ class Rollout(NamedTuple):
         return [t.episode_return for t in self.trajectories if t.ended]
 
     @property
+    def variants(self) -> list[str]:
+        """Those of the episodes that ended, in the order of `returns`."""
+        return [t.variant for t in self.trajectories if t.ended]
+
+    @property
     def episode_lengths(self) -> list[int]:
         """Of the episodes that ended, in steps."""
         return [t.steps_before + t.length for t in self.trajectories if t.ended]

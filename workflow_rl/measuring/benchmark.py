@@ -156,7 +156,7 @@ def measure(
     with ExitStack() as stack:
         turns = [_prepare(variant, seconds / 2, stack) for variant in variants]
         progress_bar = stack.enter_context(
-            tqdm(total=rounds * len(others), unit="turn", disable=quiet)
+            tqdm(total=rounds * len(others), unit="turn", disable=quiet or None)
         )
         for number in range(rounds):
             ceiling_rates: dict[int, list[Rate]] = {index: [] for index in ceilings.values()}

@@ -18,6 +18,9 @@ COLOURS = {
     "async-training": "C9",
 }
 
+LABEL_HEIGHT = 0.14
+"""Of three lines, as a share of the axes' height."""
+
 
 def benchmark_table(rows: Sequence[Row]) -> PrettyTable:
     """A line for each variant, simulator by simulator."""
@@ -74,26 +77,29 @@ def benchmark_figure(rows: Sequence[Row]) -> Figure:
         )
         bars = [row for row in rows if row["simulator"] == simulator and row is not ceiling]
         heights = [row["episodes_per_second"] for row in bars]
-        axes.bar(range(len(bars)), heights, color=[COLOURS[row["variant"]] for row in bars])
+        axes.bar(range(len(bars)), heights, 0.92, color=[COLOURS[row["variant"]] for row in bars])
         axes.set_xticks(
             range(len(bars)),
             [f"{row['variant'].replace('-', chr(10))}\n{row['n_envs']} envs" for row in bars],
         )
+        limit = ceiling["episodes_per_second"]
+        top = 1.35 * max(*heights, limit)
         for index, row in enumerate(bars):
+            # Within the bar where the ceiling would run through it.
+            is_within = heights[index] < limit < heights[index] + LABEL_HEIGHT * top
             axes.annotate(
                 f"{row['episodes_per_second']:.1f}/s\n{row['ratio_to_ceiling']:.0%} of ceiling\n"
                 f"utilisation {row['worker_utilisation']:.0%}",
                 (index, heights[index]),
-                xytext=(0, 3),
+                xytext=(0, -3 if is_within else 3),
                 textcoords="offset points",
                 ha="center",
-                va="bottom",
+                va="top" if is_within else "bottom",
                 fontsize=7,
-                bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
+                color="white" if is_within else "black",
             )
-        limit = ceiling["episodes_per_second"]
         axes.axhline(limit, color="black", linestyle="--", label=f"ceiling {limit:.1f}/s", zorder=0)
         axes.legend(loc="upper left")
-        axes.set_ylim(top=1.35 * max(*heights, limit))
+        axes.set_ylim(top=top)
         axes.set(title=f"simulator: {simulator}", ylabel="episodes per second")
     return figure

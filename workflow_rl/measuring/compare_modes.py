@@ -133,7 +133,7 @@ def train_all(
     from workflow_rl.training.loop import train
 
     runs: dict[str, list[Run]] = {name: [] for name in configs}
-    with tqdm(total=n_seeds * len(configs), unit="run", disable=quiet) as progress_bar:
+    with tqdm(total=n_seeds * len(configs), unit="run", disable=quiet or None) as progress_bar:
         for seed in range(n_seeds):
             # Every other seed backwards: a machine that slows down steadily favours nobody.
             for name in list(configs)[:: 1 if seed % 2 == 0 else -1]:

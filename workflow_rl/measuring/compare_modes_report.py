@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from prettytable import PrettyTable, TableStyle
@@ -96,9 +95,9 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
     by_seconds.set(xlabel="wall time (seconds)")
     for axes in (by_episodes, by_seconds):
         axes.set_xlim(left=0)
-        axes.axhline(target_return, color="black", linewidth=1, linestyle=":")
+        label = f"target: {target_return:g}"
+        axes.axhline(target_return, color="black", linewidth=1, linestyle=":", label=label)
         scale_returns(axes)
-    _target_label(by_episodes, target_return)
     figure.legend(*by_episodes.get_legend_handles_labels(), loc="outside right center")
     n_seeds = max(map(len, runs.values()))
     figure.suptitle(
@@ -106,13 +105,6 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
         f"median, worst and best of {n_seeds} seeds"
     )
     return figure
-
-
-def _target_label(axes: Axes, target_return: float) -> None:
-    axes.annotate(
-        f"{target_return:g}", (1, target_return), xycoords=("axes fraction", "data"),
-        xytext=(-3, 2), textcoords="offset points", ha="right", fontsize=8,
-    )  # fmt: skip
 
 
 def on_one_axis(runs: Sequence[Metrics], column: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
 from workflow_rl.output_files import require_writable
-from workflow_rl.training.learning_curve import learning_curve_figure
 from workflow_rl.training.options import PATH, FiniteRange
 
 
@@ -29,8 +28,8 @@ from workflow_rl.training.options import PATH, FiniteRange
     "--output",
     type=PATH,
     metavar="FILE",
-    help="The PNG to write.  [default: learning_curve.png in the run folder, or in this one; "
-    "timeline.png beside the first trace]",
+    help="The PNG to write.  [default: learning_curve.png in the run folder, or beside the "
+    "first of several; timeline.png beside the first trace]",
 )
 def plot(
     runs: tuple[Path, ...],
@@ -41,8 +40,9 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    Returns are drawn against episodes and against wall time; of a population also its settings,
-    and who took over from whom.
+    Returns are drawn against episodes and against wall time, on CAGE-2 beside those of the scripted
+    agents and of the best known; of a run against several red agents also for each of them; of a
+    population also its settings, and who took over from whom.
 
     With --timeline, draw what every worker and the learner did: a bar for each, and below one
     another the traces. Without --from and --to, two updates of the slowest trace and as much time
@@ -60,7 +60,7 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
-        output = (runs[0] if len(runs) == 1 else Path()) / "learning_curve.png"
+        output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
     figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
     require_writable(output, "--output")
     figure.savefig(output, dpi=120, format="png")
@@ -69,15 +69,29 @@ def plot(
 
 def _learning_curves(runs: Sequence[Path]) -> Figure:
     # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.training.learning_curve import known_returns, learning_curve_figure
     from workflow_rl.training.population_dir import is_population, run_folders
     from workflow_rl.training.population_figure import figure_of_folder
-    from workflow_rl.training.run_dir import RunDirError, read_metrics
+    from workflow_rl.training.run_dir import (
+        RunDirError,
+        distinct_names,
+        read_config,
+        read_metrics,
+        return_columns,
+    )
 
     try:
         if len(runs) == 1 and is_population(runs[0]):
             return figure_of_folder(runs[0])
         folders = [folder for run in runs for folder in run_folders(run)]
-        return learning_curve_figure({str(folder): read_metrics(folder) for folder in folders})
+        metrics = [read_metrics(folder) for folder in folders]
+        configs = [read_config(folder) for folder in folders]
+        known = [known_returns(config) for config in configs]
+        return learning_curve_figure(
+            dict(zip(distinct_names(folders), metrics, strict=True)),
+            known[0] if all(one == known[0] for one in known) else {},
+            return_columns(configs[0]),
+        )
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +43,11 @@ class Run(NamedTuple):
     def last(self) -> Mapping[str, float]:
         """The last update's row of metrics."""
         return self.metrics[-1]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end; earlier versions wrote a summary then alone."""
+        return self.summary is not None and bool(self.summary.get("finished", True))
 
     def total(self, column: str) -> float:
         """Summed over all updates; NaN if an earlier version did not write it."""
@@ -105,18 +109,6 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def distinct_names(runs: Sequence[Run]) -> list[Run]:
-    """With as much of their paths as tells them apart."""
-    if len({run.name for run in runs}) == len(runs):
-        return list(runs)
-    paths = [run.path.absolute() for run in runs]
-    common = os.path.commonpath([path.parent for path in paths])
-    return [
-        run._replace(name=str(path.relative_to(common)))
-        for run, path in zip(runs, paths, strict=True)
-    ]
-
-
 # --- Sections ------------------------------------------------------------------------------------
 
 
@@ -139,12 +131,17 @@ def overview(runs: Sequence[Run]) -> Section:
                 number(last["wall_seconds"]),
                 number(returns),
                 number(best),
-                "finished" if run.summary else "not finished",
+                "finished" if run.is_finished else f"not finished{_why(run)}",
             ]
         )
     heading = ["Run", "Environment", "Mode", "Seed", "Updates", "Episodes", "Steps", "Seconds"]
     heading += [f"Return of the last {RETURN_WINDOW}", "Best score", "State"]
     return Section("Runs", table(heading, rows, "Runs"))
+
+
+def _why(run: Run) -> str:
+    reason = (run.summary or {}).get("reason")
+    return "" if reason is None else escaped(f" ({reason})")
 
 
 def _recent_return(run: Run) -> float:
@@ -374,7 +371,9 @@ def faults(runs: Sequence[Run]) -> Section:
         skipped = (run.summary or {}).get("skipped_episodes", [])
         n_skipped = len(skipped) if run.summary else int(run.total("skipped_episodes"))
         which = f" ({', '.join(map(str, skipped[:10]))})" if skipped else ""
-        notes = [] if run.summary else [f"not finished: {run.last['update']:g} updates"]
+        notes = []
+        if not run.is_finished:
+            notes.append(f"not finished{_why(run)}: {run.last['update']:g} updates")
         if (run.path / DIVERGED_FILE).exists():
             notes.append(f"a batch could not be learned from: {DIVERGED_FILE}")
         when = f" (updates {', '.join(f'{update:g}' for update in at[:10])})" if at else ""
@@ -462,7 +461,7 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     """
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.population_dir import run_folders
-    from workflow_rl.training.run_dir import RunDirError
+    from workflow_rl.training.run_dir import RunDirError, distinct_names
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     require_writable(output, "--output")
@@ -472,7 +471,10 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     try:
         with uncollected():
             folders = [folder for path in dict.fromkeys(runs) for folder in run_folders(path)]
-            read = distinct_names([read_run(folder) for folder in folders])
+            read = [
+                read_run(folder)._replace(name=name)
+                for folder, name in zip(folders, distinct_names(folders), strict=True)
+            ]
             traces = [read_trace(path) for path in trace_paths]
             page = report_page(read, sections_of(read, traces, further))
     except (RunDirError, CheckpointError, TraceError) as error:

@@ -41,8 +41,8 @@ class TrainingState:
     dropped_steps: env transitions that were collected and never learned from. slots: where the envs
     are that go on from unroll to unroll: the episode of each, and its actions so far.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
-    recent_returns: of the last episodes, oldest first. best_score: of best.pt,
-    as training saw it.
+    recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
+    best.pt, as training saw it.
     skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
     begun before others that count already, where workers begin one after another without end.
     meetings: of a population, in which it took part, see `training.population`. diverged: whether
@@ -73,11 +73,26 @@ class TrainingState:
     unlogged: dict[str, float] | None = None
     best_score: float = float("-inf")
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 
     @property
     def logged_updates(self) -> int:
         """How many updates have their row of metrics."""
         return self.updates - (self.unlogged is not None)
+
+    def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
+        """Mean return of so many of the last episodes, under "", and of each of several variants
+        among them. Empty before any has ended."""
+        returns = list(self.recent_returns)[-episodes:]
+        variants = list(self.recent_variants)[-episodes:]
+        if not returns:
+            return {}
+        # Checkpoints of earlier versions have returns without variants.
+        pairs = list(zip(reversed(returns), reversed(variants), strict=False))
+        names = sorted({variant for _, variant in pairs})
+        of_each = {name: [one for one, variant in pairs if variant == name] for name in names}
+        means = {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
+        return {"": float(np.mean(returns)), **means}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -85,14 +100,20 @@ class TrainingState:
             [episode, None if actions is None else torch.from_numpy(actions)]
             for episode, actions in self.slots
         ]
-        return {**vars(self), "recent_returns": list(self.recent_returns), "slots": slots}
+        recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
+        return {**vars(self), **recent, "slots": slots}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingState:
         """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
-        recent = deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES)
+        recent = {
+            "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
+            "recent_variants": deque(
+                map(str, values.get("recent_variants", ())), maxlen=RECENT_EPISODES
+            ),
+        }
         slots = [_slot(*slot[-2:]) for slot in values["slots"]]
-        state = cls(**{**values, "recent_returns": recent, "slots": slots})
+        state = cls(**{**values, **recent, "slots": slots})
         if wrong := mistyped(state).keys() - {"best_score"}:  # Which begins as -inf.
             raise ValueError(f"{min(wrong)} is no number")
         state.best_score = float(state.best_score)
@@ -173,15 +194,32 @@ def _readable(path: Path) -> bytes:
         archive = read_archive(path)
         if is_intact(archive):
             with zipfile.ZipFile(io.BytesIO(archive)) as members:
+                _require_checkpoint(path, members.namelist())
                 (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
                 pickled = members.read(name)
             codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
             named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
             if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
                 return archive
+    except CheckpointError:
+        raise
     except (ValueError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
     raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+
+
+def _require_checkpoint(path: Path, names: list[str]) -> None:
+    """Raises CheckpointError, saying what it is, for what else is kept in archives."""
+    if "_stable_baselines3_version" in names:
+        raise CheckpointError(
+            f"{path} is a model of Stable-Baselines3, which only that loads: a script like "
+            "examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)"
+        )
+    if names and all(name.endswith(".npy") for name in names):
+        raise CheckpointError(
+            f"{path} is a policy file, which acts but has no critic to learn with: give a run's "
+            "folder or a checkpoint (.pt)"
+        )
 
 
 def _require_no_larger(content: Any, n_bytes: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,11 @@ from workflow_rl import portable
 from workflow_rl.collection.cluster import ClusterError, require_cluster
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
 from workflow_rl.collection.gymnasium_env import require_harmless
-from workflow_rl.output_files import require_writable
+from workflow_rl.collection.rollout import utilisation
+from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig
+from workflow_rl.training.hints import hints
 from workflow_rl.training.options import given_options, spelling
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_plan import (
@@ -34,7 +37,7 @@ from workflow_rl.training.run_plan import (
 
 if TYPE_CHECKING:
     from workflow_rl.collection.pool import AnyPool
-    from workflow_rl.training.checkpoint import Checkpoint
+    from workflow_rl.training.checkpoint import Checkpoint, TrainingState
     from workflow_rl.training.learner import Learner
 
 
@@ -57,7 +60,11 @@ def run_command(
     from workflow_rl.training.learner import Beginning, Learner, usable_device
     from workflow_rl.training.loop import stopped_by_signals, train_together
     from workflow_rl.training.population import Population
-    from workflow_rl.training.population_dir import finish_population, unfinish_population
+    from workflow_rl.training.population_dir import (
+        finish_population,
+        interrupt_population,
+        unfinish_population,
+    )
     from workflow_rl.training.run_dir import (
         NotWrittenError,
         RunDirError,
@@ -88,6 +95,7 @@ def run_command(
             # Raises what would otherwise show only after the training.
             guests[config.env].evaluation_arguments(config.env_args)
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
+            require_writable_folder(options["trace"].parent, "--trace")
             require_writable(options["trace"], "--trace")
         run_path = run_path or make_run_folder(mode, config.environment.label)
         folders = runs.folders(run_path)
@@ -106,12 +114,20 @@ def run_command(
         def watched(pool: AnyPool) -> Iterator[None]:
             if record is not None:
                 unfinish_population(run_path)
-            with stopped_by_signals(pool):
-                yield
+            try:
+                with stopped_by_signals(pool):
+                    yield
+            except BaseException as error:
+                if record is not None:
+                    interrupt_population(run_path, error)
+                raise
 
         meetings = None
         if record is not None and record.exchange is not None:
             meetings = Population(run_path, record, learners)
+        if options["resume"] is None and not options["quiet"]:
+            for hint in hints(config):
+                click.echo(f"Hint: {hint}.", err=True)
         summaries = train_together(
             learners,
             options["quiet"],
@@ -128,17 +144,19 @@ def run_command(
     except (RunDirError, CheckpointError) as error:
         raise click.UsageError(str(error)) from None
     except StopRequested as stop:
-        click.echo(f"{stop}; go on with: --resume {run_path}", err=True)
+        click.echo(f"{stop}; go on with: {_resuming(configs, runs.exchange, run_path)}", err=True)
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, NotFiniteError) as error:
         click.echo(f"Error: {error}", err=True)
         if isinstance(error, NotFiniteError):
             click.echo(f"The batch is in {_batch_in(run_path)}", err=True)
-        click.echo(f"A checkpoint is saved; go on with: --resume {run_path}", err=True)
+        again = _resuming(configs, runs.exchange, run_path)
+        click.echo(f"A checkpoint is saved; go on with: {again}", err=True)
         raise SystemExit(1) from None
     except NotWrittenError as error:
         click.echo(f"Error: {error}", err=True)
-        click.echo(f"The last checkpoint is kept; go on with: --resume {run_path}", err=True)
+        again = _resuming(configs, runs.exchange, run_path)
+        click.echo(f"The last checkpoint is kept; go on with: {again}", err=True)
         raise SystemExit(1) from None
     except DivergedError as error:
         batch = _batch_in(run_path)
@@ -164,9 +182,17 @@ def run_command(
             raise click.UsageError(str(error)) from None
         _report_several(run_path, learners, summaries, best)
     else:
-        _report(run_path, summaries[0], chosen)
+        _report(run_path, config, learners[0].state, chosen)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {_own_command()} plot --timeline {options['trace']}")
+
+
+def _resuming(
+    configs: Sequence[TrainConfig], exchange: ExchangeConfig | None, run_path: Path
+) -> str:
+    """The command with which the runs go on."""
+    command = "train-population" if exchange is not None else f"train-{configs[0].mode}"
+    return f"{_own_command()} {command} --resume {shlex.quote(str(run_path))}"
 
 
 def _batch_in(run_path: Path) -> Path:
@@ -225,29 +251,61 @@ def _show(configs: Sequence[TrainConfig], exchange: ExchangeConfig | None) -> No
             click.echo(f"{name}: {value}")
 
 
-def _report(run_path: Path, summary: dict[str, Any], chosen: str | None) -> None:
-    table = PrettyTable(["", "collection", "whole run"], align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
-    table.align[""] = "l"
-    both = (summary["collect_seconds"], summary["wall_seconds"])
-    table.add_row(["seconds", *(f"{seconds:.1f}" for seconds in both)])
-    table.add_row(["episodes/s", *(f"{summary['episodes'] / seconds:.1f}" for seconds in both)])
-    table.add_row(["env steps/s", *(f"{summary['env_steps'] / seconds:.0f}" for seconds in both)])
-    utilisations = (summary["worker_utilisation"], summary["worker_utilisation_run"])
-    table.add_row(["worker utilisation", *(f"{share:.1%}" for share in utilisations)])
-    click.echo(table)
+def _report(run_path: Path, config: TrainConfig, state: TrainingState, chosen: str | None) -> None:
+    from workflow_rl.training.checkpoint import RECENT_EPISODES
+    from workflow_rl.training.progress import described_returns
+
+    click.echo(_times(config, state))
     click.echo(
-        f"{summary['episodes']} episodes, updates: {summary['updates']}; mean return of the last "
-        f"{min(summary['episodes'], 300)}: {summary['return_mean_last_300']:.1f}"
+        f"{state.episodes} episodes, updates: {state.updates}; "
+        f"{described_returns(state, RECENT_EPISODES)}"
     )
-    if summary["workers_restarted"]:
-        click.echo(f"workers restarted: {summary['workers_restarted']}")
+    if state.workers_restarted:
+        click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {run_path}")
     click.echo(f"learning curve:  {run_path / 'learning_curve.png'}")
     click.echo(f"best agent:      {run_path / 'best.pt'}{f' ({chosen})' if chosen else ''}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
-    click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")
+    _say_what_is_next(run_path, config)
+
+
+def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
+    """Where the run's time went."""
+    rest = state.wall_seconds - state.update_seconds - state.learner_idle_seconds
+    collecting, learning = "collecting (the learner waits)", "learning (the workers wait)"
+    if config.async_rl:
+        collecting, learning = "collecting", "learning meanwhile"
+    parts = {collecting: state.collect_seconds, learning: state.update_seconds}
+    if config.async_rl:
+        parts["the learner waits"] = state.learner_idle_seconds
+    parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
+    headings = ["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"]
+    table = PrettyTable(headings, align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    table.align[""] = "l"
+    busy = {
+        collecting: utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "whole run": utilisation(state.busy_seconds, state.worker_seconds),
+    }
+    for name, seconds in parts.items():
+        rates = [""] * 3
+        if name in busy:
+            rates = [
+                f"{state.episodes / seconds:.1f}",
+                f"{state.env_steps / seconds:.0f}",
+                f"{busy[name]:.1%}",
+            ]
+        table.add_row([name, f"{seconds:.1f}", f"{seconds / state.wall_seconds:.0%}", *rates])
+    return table
+
+
+def _say_what_is_next(run_path: Path, config: TrainConfig) -> None:
+    command, folder = _own_command(), shlex.quote(str(run_path))
+    click.echo(f"is it good:      {command} evaluate {folder}")
+    if config.env in guests:
+        click.echo(f"watch it:        {command} replay {folder}")
+    click.echo(f"all on a page:   {command} report {folder}")
 
 
 def _report_several(
@@ -286,7 +344,7 @@ def _report_several(
     click.echo(f"run folder:      {run_path}, and in it one of each policy: policy-0, ...")
     click.echo(f"picture:         {draw_population(run_path)}")
     click.echo(f"best agent:      {run_path / 'best.pt'} (of policy {best})")
-    click.echo(f"evaluate it:     {_own_command()} evaluate {run_path}")
+    _say_what_is_next(run_path, learners[best].config)
 
 
 def _own_command() -> str:

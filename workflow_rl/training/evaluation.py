@@ -37,7 +37,15 @@ from workflow_rl.output_files import (
     write_text,
 )
 from workflow_rl.training.config import usable_cores
-from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SECONDS, SEED
+from workflow_rl.training.options import (
+    EPISODES,
+    PATH,
+    PROCESSES,
+    SECONDS,
+    SEED,
+    GroupedCommand,
+    under,
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ def evaluate_policy(
         WorkerPool(
             environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
         ) as pool,
-        tqdm(total=episodes, unit="ep", disable=quiet) as progress_bar,
+        tqdm(total=episodes, unit="ep", disable=quiet or None) as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
     return Evaluation(
@@ -153,7 +161,7 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     return folder / f"{environment.label}-episode-0.mp4"
 
 
-class DispatchingCommand(click.Command):
+class DispatchingCommand(GroupedCommand):
     """The command of the environment that RUN was trained on, or of the default one without RUN."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
@@ -195,25 +203,39 @@ def _trained_env(args: Sequence[str]) -> str:
 
 _OPTIONS: list[click.Parameter] = [
     click.Argument(["run_or_checkpoint"], type=PATH),
-    click.Option(["--which"], type=click.Choice(["best", "latest"]),
-                 help="Checkpoint of a run folder.  [default: best if there is one]"),
-    click.Option(["--stochastic"], is_flag=True,
-                 help="Sample the policy's actions, as in training, instead of its likeliest."),
-    click.Option(["--episodes"], type=EPISODES, default=100, show_default=True,
-                 metavar="N", help="Episodes."),
-    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
-                 help="The same seed gives the same scores, whatever the number of workers."),
-    click.Option(["--n-workers"], type=PROCESSES, metavar="N",
-                 help="Worker processes.  [default: one a core]"),
-    click.Option(["--worker-timeout"], type=SECONDS, default=60.0,
-                 show_default=True, metavar="X",
-                 help="Seconds within which a worker must have played an episode."),
-    click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
-                 help="Where to write the scores.  [default: evaluation.json in the run folder, if "
-                      "its default checkpoint is scored with its likeliest actions]"),
-    click.Option(["--video"], type=PATH, metavar="FOLDER",
-                 help="Record the first episode as an mp4, where the environment draws pictures."),
-    click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    *under(
+        "What is scored",
+        click.Option(["--which"], type=click.Choice(["best", "latest"]),
+                     help="Checkpoint of a run folder.  [default: best if there is one]"),
+        click.Option(["--stochastic"], is_flag=True,
+                     help="Sample the policy's actions, as in training, instead of its likeliest."),
+    ),
+    *under(
+        "Episodes",
+        click.Option(["--episodes"], type=EPISODES, default=100, show_default=True,
+                     metavar="N", help="Episodes."),
+        click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
+                     help="The same seed gives the same scores, whatever the number of workers."),
+    ),
+    *under(
+        "What is written",
+        click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
+                     help="Where to write the scores.  [default: evaluation.json in the run "
+                          "folder, if its default checkpoint is scored with its likeliest "
+                          "actions]"),
+        click.Option(["--video"], type=PATH, metavar="FOLDER",
+                     help="Record the first episode as an mp4, where the environment draws "
+                          "pictures."),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ),
+    *under(
+        "How they are played",
+        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
+                     help="Worker processes.  [default: one a core]"),
+        click.Option(["--worker-timeout"], type=SECONDS, default=60.0,
+                     show_default=True, metavar="X",
+                     help="Seconds within which a worker must have played an episode."),
+    ),
 ]  # fmt: skip
 
 

@@ -104,9 +104,10 @@ FORMATS: dict[str, Write] = {
     metavar="PATH",
     help="The file, or for cage2 the new or empty folder, to write.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
               help="Checkpoint of a run folder.  [default: best if there is one]")  # fmt: skip
-def export(agent: Path, format_: str, output: Path, which: str | None) -> None:
+def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str | None) -> None:
     """Write a trained agent in a format that others read.
 
     AGENT is a run's folder, a checkpoint, an .npz that this command wrote, or the name of a
@@ -125,6 +126,11 @@ def export(agent: Path, format_: str, output: Path, which: str | None) -> None:
         policy, environment = load_saved(agent, which)
         if format_ in FORMATS:
             require_writable(output, "--output")
+            if output.exists() and not overwrite:
+                raise click.BadParameter(
+                    f"{output} is there already: give another name, or --overwrite",
+                    param_hint="--output",
+                )
             FORMATS[format_](policy.parameters, environment, output)
         else:
             _export_as_guest(policy.parameters, environment, format_, output)

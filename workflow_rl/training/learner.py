@@ -7,8 +7,10 @@ import logging
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -27,7 +29,14 @@ from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
-from workflow_rl.training.run_dir import DIVERGED_FILE, RunDir, kept_name, read_metrics
+from workflow_rl.training.run_dir import (
+    DIVERGED_FILE,
+    NotWrittenError,
+    RunDir,
+    kept_name,
+    read_metrics,
+    return_columns,
+)
 from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
@@ -108,7 +117,6 @@ class Learner:
     """Learns one policy from rollouts of workers that it may share with others, and keeps its run.
 
     A context manager: in it the run's folder is open. Before it is entered nothing is written.
-    return_mean: of the last update's episodes.
 
     Making one raises CheckpointError, ConfigError; entering it RunDirError; and after that
     everything NotWrittenError, with the last checkpoint kept.
@@ -128,14 +136,22 @@ class Learner:
             self.state = beginning.resumed.training
         elif beginning.init_from is not None:
             _begin_with(self.agent, beginning.init_from)
-        self.return_mean = float("nan")
         self._policy: NumpyPolicy | None = None
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self.beginning.resumed)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            reason = str(error) or type(error).__name__
+            with suppress(NotWrittenError):
+                self.run.write_summary(summarise(self.config, self.state, reason))
         self.run.close()
 
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
@@ -200,7 +216,6 @@ class Learner:
         self._trace.mark(LEARNER, Activity.SAVING)
         self.run.log(row)
         state.unlogged = None
-        self.return_mean = row["return_mean"]
         if state.updates <= N_UPDATES:
             self.run.record_weights(self._weights())
         if _is_best(config, state, row["eval_return_mean"]):
@@ -256,6 +271,7 @@ class Learner:
         """All that another policy of the same networks has learned, and its recent returns."""
         self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
         self.state.recent_returns = other.state.recent_returns.copy()
+        self.state.recent_variants = other.state.recent_variants.copy()
         self.state.diverged = False
         self._policy = None
         self.run.end_record()
@@ -295,7 +311,7 @@ class Learner:
 
     def _plot(self) -> None:
         with self.run.writing("learning_curve.png") as path:
-            plot_learning_curve(read_metrics(self.path), path)
+            plot_learning_curve(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:
         """Seconds that its state has not counted yet."""
@@ -332,6 +348,7 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     if rollout.episode_lengths:
         state.episode_length = float(np.mean(rollout.episode_lengths))
     state.recent_returns.extend(rollout.returns)
+    state.recent_variants.extend(rollout.variants)
 
 
 def _pass(state: TrainingState, n_workers: int, seconds: float) -> None:
@@ -381,6 +398,7 @@ def _row(
         "queue_length": rollout.queue_length,
         "return_mean": float(np.mean(returns)),
         "return_std": float(np.std(returns)),
+        **_return_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
         **metrics._asdict(),
         "eval_return_mean": float("nan"),
@@ -389,9 +407,36 @@ def _row(
     }
 
 
-def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
-    """What a finished run came to. Rates and utilisation as in metrics.csv, over the whole run."""
+def _rates(state: TrainingState) -> dict[str, float]:
     return {
+        "seconds_per_update": state.wall_seconds / state.updates,
+        "episodes_per_second": state.episodes / state.collect_seconds,
+        "episodes_per_second_run": state.episodes / state.wall_seconds,
+        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+    }
+
+
+def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
+    """Of each variant, by its column; NaN where none of its episodes ended."""
+    columns = return_columns(config)
+    means = {}
+    for variant, column in columns.items():
+        its = [
+            one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
+        ]
+        means[column] = float(np.mean(its or float("nan")))
+    return means
+
+
+def summarise(
+    config: TrainConfig, state: TrainingState, reason: str | None = None
+) -> dict[str, Any]:
+    """What a run came to. Rates and utilisation as in metrics.csv, over the whole run, but none
+    before its first update. reason: why it did not come to its end."""
+    return {
+        "finished": reason is None,
+        **({} if reason is None else {"reason": reason}),
         "mode": config.mode,
         "env": config.env,
         **config.named_env_args,
@@ -406,12 +451,8 @@ def summarise(config: TrainConfig, state: TrainingState) -> dict[str, Any]:
         "collect_seconds": state.collect_seconds,
         "update_seconds": state.update_seconds,
         "learner_idle_seconds": state.learner_idle_seconds,
-        "seconds_per_update": state.wall_seconds / state.updates,
         "dropped_steps": state.dropped_steps,
-        "episodes_per_second": state.episodes / state.collect_seconds,
-        "episodes_per_second_run": state.episodes / state.wall_seconds,
-        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
-        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+        **(_rates(state) if state.updates else {}),
         "return_mean_last_300": float(np.mean(state.recent_returns))
         if state.recent_returns
         else None,

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -29,6 +28,7 @@ from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training.checkpoint import Checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.learner import Beginning, Learner
+from workflow_rl.training.progress import progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
@@ -148,7 +148,7 @@ def train_together(
             learner.learn_from(thread, collector, trace)
         with watch(pool):
             try:
-                with pool, _all_entered(learners), _progress_bar(learners, quiet) as bar:
+                with pool, _all_entered(learners), progress_bar(learners, quiet) as bar:
                     _loop(learners, pool, bar, meetings or NoMeetings(), last_update)
             except (StopRequested, TooManyFailuresError, NotFiniteError):
                 for learner in learners:
@@ -177,8 +177,7 @@ def _loop(
             learner.begin()
         behind = min(free, key=lambda learner: learner.progress)
         row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
-        bar.set_postfix(_postfix(learners, row), refresh=False)
-        bar.update(_done(learners) - bar.n)
+        show_progress(bar, learners, row)
 
 
 @contextlib.contextmanager
@@ -187,46 +186,6 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
         for learner in learners:
             schedules.enter_context(learner.schedule)
         yield
-
-
-def _done(learners: Sequence[Learner]) -> int:
-    """What the progress bar counts: episodes, or steps where runs are given in steps."""
-    config = learners[0].config
-    each = config.total_episodes or config.total_steps
-    assert each is not None
-    return sum(min(learner.position, each) for learner in learners)
-
-
-def _progress_bar(learners: Sequence[Learner], quiet: bool) -> tqdm[Any]:
-    config = learners[0].config
-    in_episodes = config.total_episodes is not None
-    each = config.total_episodes if in_episodes else config.total_steps
-    assert each is not None
-    several = f"{len(learners)} policies " if len(learners) > 1 else ""
-    return tqdm(
-        total=len(learners) * each,
-        initial=_done(learners),
-        desc=f"{config.mode} {several}{config.environment.label}",
-        unit="ep" if in_episodes else "step",
-        unit_scale=not in_episodes,
-        disable=quiet,
-        dynamic_ncols=True,
-        mininterval=0.1 if sys.stderr.isatty() else 10.0,  # Seconds: a log file wants few lines.
-    )
-
-
-def _postfix(learners: Sequence[Learner], row: dict[str, float]) -> dict[str, str]:
-    config = learners[0].config
-    if config.total_episodes is not None:
-        steps = sum(learner.state.env_steps for learner in learners)
-        count = {"ep/s": f"{row['episodes_per_second']:.1f}", "steps": f"{steps:,}"}
-    else:
-        episodes = sum(learner.state.episodes for learner in learners)
-        count = {"step/s": f"{row['env_steps_per_second']:.0f}", "ep": f"{episodes:,}"}
-    returns = f"{row['return_mean']:.1f}"
-    if len(learners) > 1:
-        returns = " ".join(f"{learner.return_mean:.0f}" for learner in learners)
-    return {"return": returns, **count, "utilisation": f"{row['worker_utilisation']:.0%}"}
 
 
 @contextlib.contextmanager

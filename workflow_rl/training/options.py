@@ -106,12 +106,19 @@ class GroupedCommand(ClearCommand):
         headings: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 heading = getattr(parameter, "heading", "Other")
                 headings.setdefault(heading, []).append(record)
         for heading, records in headings.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def under(heading: str, *options: click.Option) -> list[click.Option]:
+    """The options, to be listed under a heading of a GroupedCommand."""
+    for option in options:
+        option.heading = heading  # type: ignore[attr-defined]
+    return list(options)
 
 
 class LayerSizes(click.ParamType):
@@ -312,16 +319,8 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                help="ppo learns from each step of the newest policy. sac learns from all steps "
                     "there were, many times: for envs whose steps are dear. mbpo besides from a "
                     "model of them. See docs/explanations/mbpo.md."),
-        option("--n-policies", type=POLICIES,
-               help="Policies that share the workers, each as a run of its own would learn it: "
-                    "the first with --seed, the others with the seeds that follow."),
         option("--seed", type=SEED,
                help="The same seed gives the same weights, whatever the number of workers."),
-        option("--device", type=click.Choice(DEVICES),
-               help="Where the agent learns. auto is cuda if there is one."),
-        option("--learner-threads", type=COUNT,
-               help="CPU threads the agent learns with, half of them for the actor and half for "
-                    "the critic. 1, 2 and 3 give the same results; more round otherwise."),
         option("--run-dir", type=PATH,
                show_default="runs/<time>-<mode>-<red agent or environment>",
                help="Where the run is kept: a new or empty folder."),
@@ -330,7 +329,8 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
                     "past its end with a larger --total-episodes or --total-steps."),
         option("--init-from", type=PATH, metavar="RUN",
-               help="Begin with the agent of a run folder or checkpoint, untrained otherwise."),
+               help="Begin with the agent of a run folder or checkpoint (.pt), untrained "
+                    "otherwise. A policy file (.npz), such as the champion's, has no critic."),
         option("--checkpoint-every", type=COUNT,
                help="Updates between checkpoints."),
         option("--keep-every", type=click.IntRange(min=0),
@@ -341,6 +341,14 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="After training, evaluate with so many episodes (CAGE-2: in each cell of "
                     "the official protocol)."),
+        option("--n-policies", type=POLICIES,
+               help="Policies that share the workers, each as a run of its own would learn it: "
+                    "the first with --seed, the others with the seeds that follow."),
+        option("--device", type=click.Choice(DEVICES),
+               help="Where the agent learns. auto is cuda if there is one."),
+        option("--learner-threads", type=COUNT,
+               help="CPU threads the agent learns with, half of them for the actor and half for "
+                    "the critic. 1, 2 and 3 give the same results; more round otherwise."),
         option("--trace", type=PATH, metavar="FILE",
                help="Record what every worker and the learner do when, in a file that Perfetto, "
                     "chrome://tracing and plot --timeline open: of the run's beginning, if all of "
@@ -442,15 +450,15 @@ def training_options(command: Command) -> Command:
 def training_options_and(
     more: Mapping[str, Callable[..., list[Any]]], **defaults: Any
 ) -> Callable[[Command], Command]:
-    """Those of a trainer, with other defaults, and before PPO's more under further headings."""
+    """Those of a trainer, with other defaults, and after the run's more under further headings."""
     groups = {
         "Environment": env_options,
         "CAGE-2": guest_options,
-        "Workers": _worker_options,
-        "Collecting while learning": _overlap_options,
         "The run": _run_options,
         **more,
+        "Workers": _worker_options,
         "PPO": _ppo_options,
+        "Collecting while learning": _overlap_options,
         "SAC, MBPO (--algorithm; networks and learning rate are those above)": _mbpo_options,
     }
 

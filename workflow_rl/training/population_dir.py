@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,13 @@ def unfinish_population(path: Path) -> None:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def interrupt_population(path: Path, error: BaseException) -> None:
+    """Leave a summary that says why it ended before its end, if that can be written."""
+    content = {"finished": False, "reason": str(error) or type(error).__name__}
+    with suppress(OSError):
+        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+
+
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
     """Leave the best policy's config.json and best.pt where those of a run of one policy are, and
     the summaries of all. Raises RunDirError."""
@@ -133,7 +141,7 @@ def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: 
                 replacing(path / name, "wb") as file,
             ):
                 shutil.copyfileobj(source, file)
-        content = {"best_policy": best, "policies": list(summaries)}
+        content = {"finished": True, "best_policy": best, "policies": list(summaries)}
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
     except OSError as error:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None

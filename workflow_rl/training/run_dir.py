@@ -77,6 +77,14 @@ MBPO_METRICS = (
 )
 """Further columns of runs of that algorithm; some of METRICS are NaN then."""
 
+
+def return_columns(config: TrainConfig) -> dict[str, str]:
+    """Further columns of runs whose episodes are of several variants, such as red agents: the mean
+    return of each, by its name."""
+    variants = dict.fromkeys(config.environment.variants)
+    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
+
+
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
 MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
@@ -154,7 +162,11 @@ class RunDir:
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
-            self._columns = METRICS if config.mbpo is None else METRICS + MBPO_METRICS
+            self._columns = (
+                *METRICS,
+                *(() if config.mbpo is None else MBPO_METRICS),
+                *return_columns(config).values(),
+            )
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
@@ -305,7 +317,7 @@ class RunDir:
             np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json; a run that has one is finished."""
+        """Write summary.json, of a run that ends here, finished or not."""
         with self.writing("summary.json") as path:
             write_text(path, json.dumps(summary, indent=2) + "\n")
 
@@ -333,6 +345,15 @@ def kept_name(update: int) -> str:
     return f"kept/{update:06}.pt"
 
 
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, or as much of their paths as tells them apart."""
+    whole = [path.absolute() for path in paths]
+    if len({path.name for path in whole}) == len(whole):
+        return [path.name for path in whole]
+    common = os.path.commonpath([path.parent for path in whole])
+    return [str(path.relative_to(common)) for path in whole]
+
+
 def read_config(path: Path) -> TrainConfig:
     """A run's config. Raises RunDirError."""
     try:
@@ -344,11 +365,24 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """A finished run's summary. Raises RunDirError."""
+    """The summary of a run that has ended, finished or not. Raises RunDirError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
         return {**summary, "wall_seconds": float(summary["wall_seconds"])}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run in the folder, or those of several policies, came to the end: its summary
+    says so. Raises RunDirError."""
+    try:
+        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        # Earlier versions wrote none of runs that had not.
+        return bool(summary.get("finished", True))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 

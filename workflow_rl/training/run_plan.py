@@ -238,13 +238,10 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
 
 
 def checkpoint_to_begin_with(path: Path) -> Checkpoint:
-    from workflow_rl.training.checkpoint import (
-        checkpoint_path,
-        load_checkpoint,
-        require_own_shape,
-    )
+    from workflow_rl.training.checkpoint import load_checkpoint, require_own_shape
+    from workflow_rl.training.saved_agent import saved_path
 
-    checkpoint = load_checkpoint(checkpoint_path(path))
+    checkpoint = load_checkpoint(saved_path(path))
     require_own_shape(checkpoint, path)
     return checkpoint
 
@@ -295,22 +292,27 @@ def _changes(
     config: TrainConfig, checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]
 ) -> dict[str, Any]:
     """What the command line changes of a run's config."""
+    from workflow_rl.training.run_dir import is_finished
+
     state = checkpoint.training
-    is_finished = config.progress(state.episodes, state.env_steps) >= 1 and (
-        (run_path / "summary.json").exists()
-    )
+    is_over = config.progress(state.episodes, state.env_steps) >= 1 and is_finished(run_path)
     changes: dict[str, Any] = {}
     for name, value in _given_on_command_line(config, options).items():
         before = _settings_of(config).get(name)
-        goes_on = is_finished and name in ("total_episodes", "total_steps")
+        goes_on = is_over and name in ("total_episodes", "total_steps")
         if name in config.free_on_resume or (goes_on and before is not None and value > before):
             changes[name] = value
+        elif goes_on and before is not None and value < before:
+            raise click.UsageError(
+                f"{spelling(name)} is {value}, but the run in {run_path} is finished, after "
+                f"{before}: to go on, give more than that"
+            )
         elif value != before:
             raise click.UsageError(
                 f"{spelling(name)} is {value}, but the run in {run_path} has {before}: "
                 "leave it out, or start a new run"
             )
-    if is_finished and not changes.keys() & {"total_episodes", "total_steps"}:
+    if is_over and not changes.keys() & {"total_episodes", "total_steps"}:
         raise click.UsageError(
             f"--resume {run_path}: this run is finished, with all its "
             f"{checkpoint.training.episodes} episodes; to go on, give a larger "

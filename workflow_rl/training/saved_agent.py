@@ -36,6 +36,7 @@ from workflow_rl.training.checkpoint import (
     require_own_shape,
 )
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.suggestions import question, word_meant
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
@@ -159,14 +160,18 @@ def load_saved(
 
 def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
     path = saved_path(source, which)
+    if not source.exists() and path == source:
+        names = [name for guest in guests.values() for name in guest.released]
+        raise CheckpointError(
+            f"there is no checkpoint at {path}, nor a released agent of this name: there is "
+            f"{', '.join(names)}.{question(word_meant(str(source), names))}"
+        )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
         environment = make_environment(about["env"], about["env_args"])
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:

@@ -134,14 +134,19 @@ class Search:
         with connected(self.config.cluster, self.config.n_workers):
             self._run_trials(study, n_trials, deadline)
             n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
-            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet):
+            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet or None):
                 self._run_again(study, finalist, n_seeds)
 
     def _run_trials(self, study: optuna.Study, n_trials: int | None, deadline: float) -> None:
         n_over = len(study.get_trials(deepcopy=False, states=_OVER))
-        with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet) as bar:
+        with tqdm(total=n_trials, initial=n_over, unit="trial", disable=self.quiet or None) as bar:
             while n_trials is None or n_over < n_trials:
-                if time.monotonic() > deadline - self._seconds_of_one_more(study):
+                left, needed = deadline - time.monotonic(), self._seconds_of_one_more(study)
+                if needed > left:
+                    self._say(
+                        f"no further trial: {max(0.0, left):.0f} s are left, and one more, with "
+                        f"the finalists' training after it, could take {needed:.0f} s"
+                    )
                     break
                 self._try(study, study.ask())
                 n_over += 1
@@ -157,8 +162,11 @@ class Search:
             frozen = study.tell(trial, state=TrialState.PRUNED)
         else:
             frozen = study.tell(trial, result)
+        self._say(described(frozen, settings))
+
+    def _say(self, line: str) -> None:
         if not self.quiet:
-            tqdm.write(described(frozen, settings), file=sys.stdout)
+            tqdm.write(line, file=sys.stdout)
 
     def _suggested(self, trial: optuna.Trial, name: str) -> float:
         low, high = self.ranges[name]

@@ -245,10 +245,11 @@ def test_an_interrupted_run_leaves_its_trace(tmp_path):
 
 
 def test_a_trace_that_cannot_be_written_stops_before_the_run(tmp_path):
+    (tmp_path / "file").touch()
     result = CliRunner().invoke(
         train_async,
-        ["--run-dir", str(tmp_path / "run"), "--trace", str(tmp_path / "no" / "trace.json")],
+        ["--run-dir", str(tmp_path / "run"), "--trace", str(tmp_path / "file" / "trace.json")],
     )
     assert result.exit_code == 2
     assert "--trace" in result.output.strip().splitlines()[-1]
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

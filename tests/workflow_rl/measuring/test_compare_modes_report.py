@@ -84,10 +84,12 @@ def test_figure_has_median_and_band_over_seeds_against_episodes_and_wall_time():
     # All have a return from 1.5 s, where the last begins, to 2 s, where the first ends.
     np.testing.assert_allclose(np.asarray(by_seconds.lines[0].get_xdata())[[0, -1]], [1.5, 2.0])
     assert [line.get_linestyle() for line in by_episodes.lines[:2]] == ["-", "--"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["async", "lag-1-vtrace"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        *("async", "lag-1-vtrace", "target: -60")
+    ]
     assert any(list(line.get_ydata()) == [-60.0, -60.0] for line in by_seconds.lines)
 
 
 def test_a_mode_in_which_no_episode_ended_is_left_out_of_the_figure():
     figure = modes_figure({"alf": [rows(math.nan)], "async": [rows(-5.0, -4.0)]}, -60.0)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["async"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["async", "target: -60"]

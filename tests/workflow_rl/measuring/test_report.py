@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 
 from tests.html_pages import assert_valid
 from workflow_rl.cli import main
-from workflow_rl.measuring.report import distinct_names, groups_of, read_run
+from workflow_rl.measuring.report import groups_of, read_run
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.run_dir import METRICS
+from workflow_rl.training.run_dir import METRICS, distinct_names
 
 UPDATES = 20
 
@@ -116,8 +116,9 @@ def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) 
 
 def test_names_and_groups(tmp_path: Path) -> None:
     paths = [make_run(tmp_path / one / "run", seed=n) for n, one in enumerate(("a", "b"))]
-    named = distinct_names([read_run(path) for path in paths])
-    assert [run.name for run in named] == ["a/run", "b/run"]
+    names = distinct_names(paths)
+    assert names == ["a/run", "b/run"]
+    named = [read_run(path)._replace(name=name) for path, name in zip(paths, names, strict=True)]
     assert list(groups_of(named)) == ["a/run (2 seeds)"]
     text = page_of(tmp_path, *paths, paths[0])  # Once is enough.
     assert "2 runs" in text

@@ -29,7 +29,7 @@ from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.run_dir import read_config, read_metrics
+from workflow_rl.training.run_dir import is_finished, read_config, read_metrics
 
 PPO = PPOConfig(
     hidden_sizes=(8,),
@@ -236,7 +236,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
         run(tmp_path / "run", config, stop_at(collection))
     stopped = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert stopped.training.updates <= collection
-    assert not (tmp_path / "run" / "summary.json").exists()
+    assert not is_finished(tmp_path / "run")
     run(tmp_path / "run", config)
     assert same_weights(tmp_path / "run", reference(env, kind))
     whole, again = (
@@ -611,7 +611,7 @@ def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
             load_checkpoint(path / "checkpoint.pt"),
             collector_of=lambda pool, config: Stopping(loop.make_collector(pool, config)),
         )
-    assert not (path / "summary.json").exists()
+    assert not is_finished(path)
     interface.train(longer, path, resume=True)
     assert load_checkpoint(path / "checkpoint.pt").training.env_steps >= 3000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,13 @@ def test_resuming_a_finished_run(finished):
     assert contents(finished) == before
 
 
+def test_a_finished_run_does_not_go_on_with_less(finished):
+    before = contents(finished)
+    result = invoke("train-async", "--resume", str(finished), "--total-episodes", "3")
+    refused(result, "--total-episodes is 3", "finished, after 4", "give more")
+    assert contents(finished) == before
+
+
 def test_resuming_without_a_checkpoint(tmp_path):
     refused(invoke("train-async", "--resume", str(tmp_path)), "no checkpoint", "checkpoint.pt")
 
@@ -234,4 +242,6 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
     with np.load(path / "diverged.npz") as batch:
         assert len(batch["reward"]) == len(batch["obs"]) == batch["length"].sum()
-    assert not (path / "summary.json").exists()
+    summary = json.loads((path / "summary.json").read_text())
+    assert not summary["finished"]
+    assert summary["reason"].startswith("the ")

@@ -48,6 +48,13 @@ def test_torchscript_agrees(normalised: bool, tmp_path: Path) -> None:
     agent, output = saved(tmp_path, policy), tmp_path / "agent.ts"
     result = run(agent, "--format", "torchscript", "--output", output)
     assert result.exit_code == 0, result.output
+    written = output.read_bytes()
+    again = run(agent, "--format", "torchscript", "--output", output)
+    assert again.exit_code == 2
+    assert "is there already" in again.output
+    assert output.read_bytes() == written
+    again = run(agent, "--format", "torchscript", "--output", output, "--overwrite")
+    assert again.exit_code == 0, again.output
     outputs = torch.jit.load(str(output))(torch.from_numpy(OBS)).numpy()
     np.testing.assert_allclose(outputs, NumpyPolicy(policy).outputs(OBS), rtol=1e-5, atol=1e-6)
 

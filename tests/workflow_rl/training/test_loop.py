@@ -30,7 +30,7 @@ from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.loop import make_collector, train
-from workflow_rl.training.run_dir import METRICS, read_metrics
+from workflow_rl.training.run_dir import METRICS, is_finished, read_metrics
 
 ROOT = Path(__file__).resolve().parents[3]
 PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
@@ -165,8 +165,13 @@ def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, reference, 
         interfered_run(tmp_path / "run", config, stop)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
     assert checkpoint.training.updates == stop_after
-    assert not (tmp_path / "run" / "summary.json").exists()
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert not summary["finished"]
+    assert summary["reason"] == "stopped by SIGINT"
+    assert summary["updates"] == stop_after
+    assert not is_finished(tmp_path / "run")
     run(tmp_path / "run", config, checkpoint)
+    assert is_finished(tmp_path / "run")
     assert same_weights(tmp_path / "run", reference)
     assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
 
@@ -342,7 +347,12 @@ def test_what_a_run_leaves(reference):
     assert any(name.startswith("events.out.tfevents") for name in names)
     with (reference / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == METRICS
+    of_each = [f"return_mean_{name}" for name in ("B_lineAgent", "RedMeanderAgent", "SleepAgent")]
+    assert list(rows[0]) == [*METRICS, *of_each]
+    for row in rows:
+        means = [float(row[name]) for name in of_each if row[name] != "nan"]
+        assert len(set(means)) > 1
+        assert min(means) < float(row["return_mean"]) < max(means)
     assert [row["update"] for row in rows] == ["1", "2", "3", "4"]
     for row in rows:
         assert float(row["episodes_per_second"]) == pytest.approx(6 / float(row["collect_seconds"]))

@@ -18,7 +18,7 @@ from workflow_rl.measuring.timeline import read_trace
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.loop import train
-from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics
+from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics, return_columns
 from workflow_rl.training.train_population import train_population
 from workflow_rl.training.tune import tune
 
@@ -91,7 +91,7 @@ def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> No
 def test_its_metrics(tmp_path: Path) -> None:
     tiny_runs.run(tmp_path, config_of())
     rows = read_metrics(tmp_path)
-    assert tuple(rows[0]) == METRICS + MBPO_METRICS
+    assert tuple(rows[0]) == (*METRICS, *MBPO_METRICS, *return_columns(config_of()).values())
     last = rows[-1]
     assert last["real_steps"] == last["env_steps"]
     assert last["imagined_steps"] > 0

@@ -39,7 +39,7 @@ from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learner import make_agent
 from workflow_rl.training.presets import PRESETS
-from workflow_rl.training.run_dir import read_metrics
+from workflow_rl.training.run_dir import is_finished, read_metrics
 
 MBPO = {
     "batch_size": 8,
@@ -322,7 +322,7 @@ def test_complete_episodes_are_learned_once_through_every_stop(
             time.sleep(0.01)
 
     with recorded_updates(stop) as updates:
-        while not (tmp_path / "summary.json").exists():
+        while not is_finished(tmp_path):
             with suppress(StopRequested):
                 run(tmp_path, config)
     numbers = [t.episode for t in learned_in(updates)]

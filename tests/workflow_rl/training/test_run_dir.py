@@ -16,6 +16,7 @@ from workflow_rl.training.run_dir import (
     NotWrittenError,
     RunDir,
     RunDirError,
+    is_finished,
     make_run_folder,
     read_config,
     read_metrics,
@@ -229,3 +230,14 @@ def test_summary_is_written(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         run.write_summary({"episodes": 3})
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}
+    assert is_finished(tmp_path / "run")  # As an earlier version wrote it.
+
+
+def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
+    assert not is_finished(tmp_path)
+    for finished in (True, False):
+        (tmp_path / "summary.json").write_text(json.dumps({"finished": finished}))
+        assert is_finished(tmp_path) == finished
+    (tmp_path / "summary.json").write_text("[]")
+    with pytest.raises(RunDirError, match=r"summary.json cannot be read"):
+        is_finished(tmp_path)

@@ -142,7 +142,7 @@ def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
         (5, ["trial", "final"], 1),
     ],
 )
-def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypatch):
+def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypatch, capsys):
     """With trials of two policies that take 10 s, the later ones better."""
     now = [0.0]
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -159,9 +159,11 @@ def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypa
         return [float(len(played))] * len(seeds)
 
     monkeypatch.setattr(Search, "_train", train)
-    one = search_in(tmp_path)
+    one = dataclasses.replace(search_in(tmp_path), quiet=False)
     study = one.study()
     one.run(study, None, seconds)
+    left = max(0, seconds - 10 * names.count("trial"))
+    assert f"no further trial: {left} s are left, and one more" in capsys.readouterr().out
     assert played == names
     assert len(last_seeds) == n_seeds
     assert now[0] <= seconds or seconds < 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import pytest
 from click.testing import CliRunner
 
@@ -30,6 +32,8 @@ def test_options_of_other_packages_stand_for_ours(typed):
         (["train"], "Did you mean train-sync or train-async"),
         (["trainasync"], "Did you mean train-async?"),
         (["evalute"], "Did you mean evaluate?"),
+        (["evaluate", "champoin"], "there is champion. Did you mean champion?"),
+        (["train-async", "--init-from", "champion"], "champion.npz is a policy file, which acts"),
         (["train-sync", "--preset", "alf"], "--preset alf (--batching first-come)"),
     ],
 )
@@ -37,6 +41,33 @@ def test_the_commands_ask(arguments, asked):
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert asked in result.output.splitlines()[-1]
+
+
+def test_a_model_of_stable_baselines3_is_called_one(tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as model:
+        for name in ("data", "policy.pth", "_stable_baselines3_version"):
+            model.writestr(name, "{}")
+    result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "model.zip")])
+    assert result.exit_code == 2
+    (error,) = (line for line in result.output.splitlines() if line.startswith("Error: "))
+    assert "model.zip is a model of Stable-Baselines3" in error
+    assert "damaged" not in error
+
+
+def test_the_list_of_commands_has_whole_sentences():
+    shown = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
+    assert "..." not in shown
+    assert shown.count(".\n") == len(MODULES)
+
+
+@pytest.mark.parametrize("arguments", [["evaluate"], ["evaluate", "{run}"]])
+def test_options_of_an_evaluation_are_grouped(arguments, tmp_path):
+    (tmp_path / "config.json").write_text('{"env": "CartPole-v1"}')
+    words = [word.format(run=tmp_path) for word in arguments]
+    shown = CliRunner().invoke(main, [*words, "--help"]).output
+    headings = [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
+    own = ["What is scored:", "Episodes:", "What is written:", "How they are played:"]
+    assert headings == [*own, "Other:"]
 
 
 @pytest.mark.parametrize("typed", ["--zzzz", "--\x00", "--\n", "-"])

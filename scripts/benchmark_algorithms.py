@@ -5,7 +5,7 @@ last episodes had reached the target: medians over the seeds, and their ranges. 
 real step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
 
     python scripts/benchmark_algorithms.py pendulum
-    python scripts/benchmark_algorithms.py cage2 --slow-ms 20 --algorithms ppo,sac
+    python scripts/benchmark_algorithms.py cage2 --slow-ms 0 --slow-ms 20 --algorithms ppo,sac
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,35 +140,85 @@ def spread(numbers: Sequence[float]) -> str:
     return f"{middle} ({shown[0]} to {shown[-1]})"
 
 
+def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Seconds at no cost, and seconds for each millisecond, from the first and the last point."""
+    (x, y), (x_last, y_last) = points[0], points[-1]
+    slope = (y_last - y) / (x_last - x)
+    return y - slope * x, slope
+
+
+def draw(measured: dict[str, list[tuple[float, float]]], target: float, path: Path) -> None:
+    """Seconds to the target against what a real step costs: measured, and lines through that."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    costs = np.geomspace(1e-3, 100, 200)
+    lines = {name: line_through(points) for name, points in measured.items()}
+    for name, (at_0, slope) in lines.items():
+        (line,) = axes.plot(costs, at_0 + slope * costs, label=name)
+        shown = [(max(cost, costs[0]), seconds) for cost, seconds in measured[name]]
+        axes.plot(*zip(*shown, strict=True), "o", color=line.get_color())
+    (first, first_slope), *others = lines.values()
+    for at_0, slope in others:
+        crossing = (at_0 - first) / (first_slope - slope)
+        if crossing > 0:
+            axes.axvline(crossing, color="0.7", linestyle=":")
+            axes.annotate(f" {crossing:.2g} ms", (crossing, axes.get_ylim()[0]), va="bottom")
+    axes.set(xscale="log", yscale="log", xlabel="milliseconds a real step takes longer")
+    axes.set(ylabel=f"seconds until the mean return is {target:g}")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+
+
 @click.command(help=__doc__)
 @click.argument("task", type=click.Choice(list(TASKS)))
 @click.option("--algorithms", help="Separated by commas; all of the task's unless given.")
 @click.option("--seeds", default=5, show_default=True)
-@click.option("--slow-ms", default=0.0, show_default=True, help="What a real step takes longer.")
+@click.option(
+    "--slow-ms", "slow", multiple=True, default=[0.0], type=float, help="May be given again."
+)
 @click.option("--json", "json_path", type=Path, help="Where to write the numbers.")
+@click.option("--plot", type=Path, help="Where to draw seconds to the first target by --slow-ms.")
 def main(
-    task: str, algorithms: str | None, seeds: int, slow_ms: float, json_path: Path | None
+    task: str,
+    algorithms: str | None,
+    seeds: int,
+    slow: Sequence[float],
+    json_path: Path | None,
+    plot: Path | None,
 ) -> None:
     """Measure them in turns."""
     chosen = TASKS[task]
     names = algorithms.split(",") if algorithms else list(chosen.algorithms)
     if unknown := set(names) - chosen.algorithms.keys():
         raise click.UsageError(f"--algorithms {min(unknown)}: there are {[*chosen.algorithms]}")
-    configs = {name: config_of(chosen, name, slow_ms) for name in names}
-    with tempfile.TemporaryDirectory() as folder:
-        runs = train_all(configs, seeds, Path(folder), quiet=False)
-    table = PrettyTable(["algorithm", "to", "episodes", "real steps", "seconds"], align="r")
+    if plot is not None and len(set(slow)) < 2:
+        raise click.UsageError("--plot needs --slow-ms twice")
+    table = PrettyTable(["a step", "algorithm", "to", "episodes", "real steps", "seconds"])
     table.set_style(TableStyle.MARKDOWN)
+    table.align = "r"
     numbers = []
-    for name in names:
-        for target in chosen.targets:
-            until = [reached(run, target, chosen.window) for run in runs[name]]
-            table.add_row([name, f"{target:g}", *map(spread, zip(*until, strict=True))])
-            numbers.append({"algorithm": name, "target": target, "seeds": until})
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for cost in sorted(set(slow)):
+        configs = {name: config_of(chosen, name, cost) for name in names}
+        with tempfile.TemporaryDirectory() as folder:
+            runs = train_all(configs, seeds, Path(folder), quiet=False)
+        for name in names:
+            for target in chosen.targets:
+                until = [reached(run, target, chosen.window) for run in runs[name]]
+                columns = list(zip(*until, strict=True))
+                table.add_row([f"+{cost:g} ms", name, f"{target:g}", *map(spread, columns)])
+                entry = {"algorithm": name, "target": target, "slow_ms": cost, "seeds": until}
+                numbers.append(entry)
+                if target == chosen.targets[0]:
+                    measured[name].append((cost, statistics.median_low(columns[2])))
     click.echo(table)
     if json_path is not None:
-        content = {"task": task, "slow_ms": slow_ms, "reached": numbers, "machine": machine()}
+        content = {"task": task, "reached": numbers, "machine": machine()}
         json_path.write_text(json.dumps(content, indent=1) + "\n")
+    if plot is not None:
+        draw(measured, chosen.targets[0], plot)
 
 
 if __name__ == "__main__":

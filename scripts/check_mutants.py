@@ -30,6 +30,12 @@ AGENTS = "distributions losses networks numpy_policy policy_file ppo ppo_config 
 torch_distributions trajectory vtrace"
 NOTICED_BY = {
     **{f"agents/{name}.py": "" for name in AGENTS.split()},
+    "agents/dynamics.py": "dynamics mbpo",
+    "agents/mbpo.py": "mbpo",
+    "agents/model_error.py": "model_error",
+    "agents/replay.py": "replay mbpo",
+    "agents/soft_actor_critic.py": "soft_actor_critic mbpo",
+    "agents/stacked_mlp.py": "stacked_mlp",
     "workflow_rl/collection/env_batch.py": "play parallel_envs",
     "workflow_rl/collection/parallel_env.py": "parallel_envs",
     "workflow_rl/collection/parallel_env_async.py": "parallel_envs",

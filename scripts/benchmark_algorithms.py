@@ -5,7 +5,8 @@ last episodes had reached the target: medians over the seeds, and their ranges. 
 real step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
 
     python scripts/benchmark_algorithms.py pendulum
-    python scripts/benchmark_algorithms.py cage2 --slow-ms 0 --slow-ms 20 --algorithms ppo,sac
+    python scripts/benchmark_algorithms.py cage2 --algorithms ppo,sac --updates 80 \\
+      --slow-ms 0 --slow-ms 20 --plot pays.png
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ TASKS = {
             "sac": {
                 **BY_EPISODES,
                 "env_args": {**AGAINST_B_LINE, **BELIEF},
-                "total_episodes": 240,
+                "total_episodes": 180,
             },
             "mbpo": {
                 **BY_EPISODES,
@@ -178,6 +179,7 @@ def draw(measured: dict[str, list[tuple[float, float]]], target: float, path: Pa
 @click.option(
     "--slow-ms", "slow", multiple=True, default=[0.0], type=float, help="May be given again."
 )
+@click.option("--updates", type=int, help="After which a run ends, if it has not before.")
 @click.option("--json", "json_path", type=Path, help="Where to write the numbers.")
 @click.option("--plot", type=Path, help="Where to draw seconds to the first target by --slow-ms.")
 def main(
@@ -185,6 +187,7 @@ def main(
     algorithms: str | None,
     seeds: int,
     slow: Sequence[float],
+    updates: int | None,
     json_path: Path | None,
     plot: Path | None,
 ) -> None:
@@ -203,7 +206,7 @@ def main(
     for cost in sorted(set(slow)):
         configs = {name: config_of(chosen, name, cost) for name in names}
         with tempfile.TemporaryDirectory() as folder:
-            runs = train_all(configs, seeds, Path(folder), quiet=False)
+            runs = train_all(configs, seeds, Path(folder), quiet=False, last_update=updates)
         for name in names:
             for target in chosen.targets:
                 until = [reached(run, target, chosen.window) for run in runs[name]]

@@ -124,9 +124,14 @@ def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str
 
 
 def train_all(
-    configs: Mapping[str, TrainConfig], n_seeds: int, folder: Path, quiet: bool = True
+    configs: Mapping[str, TrainConfig],
+    n_seeds: int,
+    folder: Path,
+    quiet: bool = True,
+    last_update: int | None = None,
 ) -> dict[str, list[Run]]:
-    """Every config's runs by its name, with seeds 0 to n_seeds - 1, kept in `folder`.
+    """Every config's runs by its name, with seeds 0 to n_seeds - 1, kept in `folder`; they end
+    with their budget, or with this update.
 
     Raises StopRequested, TooManyFailuresError, RunDirError.
     """
@@ -140,7 +145,7 @@ def train_all(
                 progress_bar.set_description(f"{name} seed {seed}")
                 config = dataclasses.replace(configs[name], seed=seed)
                 path = folder / f"{name}-seed-{seed}"
-                summary = train(config, path, quiet=True)
+                summary = train(config, path, quiet=True, last_update=last_update)
                 runs[name].append(Run(read_metrics(path), summary))
                 progress_bar.update()
     return runs

@@ -202,13 +202,15 @@ def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
 def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path):
     order = []
 
-    def train(config, path, resumed=None, quiet=False):
+    def train(config, path, quiet=False, last_update=None):
+        assert last_update == 7
         order.append((config.seed, config.mode, path.name))
         return {"seed": config.seed}
 
     monkeypatch.setattr("workflow_rl.training.loop.train", train)
     monkeypatch.setattr(compare_modes_module, "read_metrics", lambda path: [])
-    runs = train_all({name: mode_config(name) for name in ("sync", "async")}, 2, tmp_path)
+    configs = {name: mode_config(name) for name in ("sync", "async")}
+    runs = train_all(configs, 2, tmp_path, last_update=7)
     assert order == [
         (0, "sync", "sync-seed-0"),
         (0, "async", "async-seed-0"),

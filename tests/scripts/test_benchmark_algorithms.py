@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from scripts import benchmark_algorithms
+from scripts.benchmark_algorithms import TASKS, Task, line_through, main, reached, spread
+from workflow_rl.measuring.compare_modes import Run
+
+TINY = Task(
+    {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 5}},
+    (-1e9, 1e9),
+    2,
+    {
+        name: {
+            **{"n_envs": 2, "n_workers": 1, "episodes_per_update": 4, "total_episodes": 12},
+            "ppo": {"hidden_sizes": (8,)},
+        }
+        for name in ("ppo", "sac")
+    },
+)
+
+
+def test_targets_are_reached_by_the_mean_of_the_last_episodes() -> None:
+    rows = [
+        {"episodes": 10 * k, "env_steps": 100 * k, "wall_seconds": k, "return_mean": -100 / k}
+        for k in (1, 2, 3, 4)
+    ]
+    run = Run(rows, {})
+    assert reached(run, -45, 20) == (30, 300, 3)  # Of -50 and -33.
+    assert reached(run, -30, 20) == (40, 400, 4)
+    assert reached(run, -10, 20) == (math.inf,) * 3
+
+
+def test_medians_and_ranges_as_shown() -> None:
+    assert spread([3000, 1000, 2000]) == "2,000 (1,000 to 3,000)"
+    assert spread([1, math.inf, math.inf]) == "- (1 to -)"
+
+
+def test_seconds_are_a_line_in_what_a_step_costs() -> None:
+    assert line_through([(0, 5), (20, 45)]) == (5, 2)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_settings_are_right(task: str) -> None:
+    for name in TASKS[task].algorithms:
+        config = benchmark_algorithms.config_of(TASKS[task], name, 20.0)
+        assert config.algorithm == name.split()[0]
+        assert config.slow_worker_ms == 20
+
+
+def test_a_tiny_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "pendulum", TINY)
+    arguments = ["pendulum", "--seeds", "2", "--slow-ms", "0", "--slow-ms", "1", "--updates", "2"]
+    paths = {"--json": tmp_path / "numbers.json", "--plot": tmp_path / "pays.png"}
+    more = [str(word) for pair in paths.items() for word in pair]
+    result = CliRunner().invoke(main, [*arguments, *more], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    rows: list[Any] = json.loads(paths["--json"].read_text())["reached"]
+    assert [(row["algorithm"], row["slow_ms"], row["target"]) for row in rows] == [
+        (name, cost, target) for cost in (0, 1) for name in ("ppo", "sac") for target in (-1e9, 1e9)
+    ]
+    assert [one[0] for one in rows[0]["seeds"]] == [4, 4]
+    assert paths["--plot"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_measured() -> None:
+    for wrong in (["--algorithms", "dqn"], ["--plot", "pays.png"]):
+        assert CliRunner().invoke(main, ["pendulum", *wrong]).exit_code == 2

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scripts.benchmark_model import main
+from tests import tiny_runs
+from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.loop import train
+
+MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,), "warm_up_steps": 60}
+
+
+def config_of(algorithm: str) -> TrainConfig:
+    settings = {"algorithm": algorithm, "mbpo": {**MODEL, "gradient_steps": 0.1}}
+    return tiny_runs.config_of("async", {"activation": "relu"}, total_episodes=18, **settings)
+
+
+@pytest.mark.parametrize("algorithm", ["mbpo", "sac"])
+def test_a_runs_model(algorithm: str, tmp_path: Path) -> None:
+    train(config_of(algorithm), tmp_path / "run", quiet=True)
+    plot = tmp_path / "reliability.png"
+    arguments = [str(tmp_path / "run"), "--episodes", "2", "--steps", "3", "--plot", str(plot)]
+    result = CliRunner().invoke(main, arguments)
+    if algorithm == "sac":
+        assert result.exit_code == 2
+        assert "has no model" in result.output
+        return
+    assert result.exit_code == 0, result.output
+    assert [line.split("|")[1].strip() for line in result.output.splitlines()[2:]] == [*"123"]
+    assert plot.read_bytes().startswith(b"\x89PNG")

@@ -190,12 +190,22 @@ class SquashedGaussian:
     """Independent normal numbers, each squashed by tanh into its bounds; outputs are the means of
     all, and then their log standard deviations, held to LOG_STD_LIMITS.
 
-    Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C.
+    Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C. Raises
+    ValueError for bounds that are not finite (as float32) or in the wrong order.
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     has_log_std = False
+
+    def __post_init__(self) -> None:
+        low, high = (np.array(ends, np.float64) for ends in (self.low, self.high))
+        if low.ndim != 1 or not len(low) or low.shape != high.shape:
+            raise ValueError(f"{low.shape} and {high.shape} numbers are no bounds")
+        with np.errstate(over="ignore"):
+            ends = np.array([low, high, (high - low) / 2]).astype(np.float32)
+        if not np.isfinite(ends).all() or not (ends[2] > 0).all():
+            raise ValueError(f"needs bounds of its actions, not {self.low} to {self.high}")
 
     @property
     def n_outputs(self) -> int:
@@ -262,8 +272,6 @@ def for_soft_actor_critic(distribution: Distribution, bounds: Bounds | None) -> 
         return distribution
     if bounds is None:
         raise ValueError("learns one choice of several (Discrete) or bounded numbers (Box)")
-    if not np.isfinite(bounds).all() or not np.all(np.less(*bounds)):
-        raise ValueError(f"needs bounds of its actions, not {bounds[0]} to {bounds[1]}")
     return SquashedGaussian(*bounds)
 
 

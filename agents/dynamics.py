@@ -23,12 +23,14 @@ from agents.distributions import (
 )
 from agents.mbpo_config import MBPOConfig
 from agents.networks import mlp
+from agents.ppo import DivergedError
 from agents.replay import Transitions
 from agents.stacked_mlp import Adam, StackedMLP, load
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6
 LEAST_IMPROVEMENT = 1e-3
+UNKNOWN = np.finfo(np.float64).max
 
 
 def encoded(distribution: Distribution, action: Actions) -> FloatArray:
@@ -177,7 +179,7 @@ class Dynamics:
         self.scales = Scales(np.zeros_like(one), one, one.copy(), np.ones(1, np.float32))
 
     def fit(self, steps: Transitions, random: np.random.Generator) -> Fit:
-        """Go on learning from these steps.
+        """Go on learning from these steps. Raises DivergedError.
 
         Each member has its own bootstrap of the steps that are not held out. They stop once none
         predicts those any better, and each goes back to when it did so best: Janner et al. 2019's
@@ -188,11 +190,12 @@ class Dynamics:
         self.ends_seen = bool(steps.terminated.any())
         order = random.permutation(steps.n_steps)
         n_held_out = max(1, round(config.model_held_out * steps.n_steps))
+        n_held_out = min(n_held_out, max(1, steps.n_steps - 1))
         rows = self._rows(steps)
         held_out, rest = rows.at(order[:n_held_out]), rows.at(order[n_held_out:])
         bootstraps = random.integers(0, len(rest.reward), (config.model_members, len(rest.reward)))
         ensembles = (self.next_obs, self.outcome)
-        best = np.full(config.model_members, np.finfo(np.float64).max)
+        best = np.full(config.model_members, UNKNOWN)
         best_weights = [networks.flat.copy() for networks in ensembles]
         since = epochs = 0
         while epochs < config.model_epochs and since < config.model_patience:
@@ -207,6 +210,8 @@ class Dynamics:
                 for networks, kept in zip(ensembles, best_weights, strict=True):
                     networks.keep(int(k), kept)
             since *= not better.any()
+        if best.max() == UNKNOWN:
+            raise DivergedError("a model predicts nothing: its losses are no numbers")
         for networks, kept in zip(ensembles, best_weights, strict=True):
             networks.flat[...] = kept
         obs_loss, reward_loss, end_loss = self._losses(held_out)
@@ -326,8 +331,7 @@ class Dynamics:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse. Raises KeyError, TypeError, AttributeError or ValueError if it does not
-        fit."""
+        """The inverse. Raises KeyError, TypeError, OverflowError or ValueError for what is none."""
         load(self.next_obs.flat, state["next_obs"])
         load(self.outcome.flat, state["outcome"])
         for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):

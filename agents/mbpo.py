@@ -122,12 +122,12 @@ class MBPOAgent:
         self.replay.add(steps)
         fit, length, learned = NO_FIT, mbpo.rollout_length_at(progress), []
         if len(self.replay) >= mbpo.warm_up_steps:
-            if mbpo.imagined_share:
-                self.on_modelling(True)
-                fit = self._model().fit(self.replay.steps, random)
-                self._imagine(steps.n_steps, length, random)
-                self.on_modelling(False)
             with np.errstate(all="ignore"):  # What diverges is found by its losses.
+                if mbpo.imagined_share:
+                    self.on_modelling(True)
+                    fit = self._model().fit(self.replay.steps, random)
+                    self._imagine(steps.n_steps, length, random)
+                    self.on_modelling(False)
                 learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
         mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
@@ -171,6 +171,7 @@ class MBPOAgent:
         mbpo, real = self.mbpo, self.replay.steps
         imagined = joined(self.imagined) if self.imagined else None
         n_imagined = round(mbpo.imagined_share * mbpo.batch_size) if imagined else 0
+        of_value = 0.0
         learned: list[list[float]] = []
         for _ in range(n_gradient_steps):
             batch = real.at(random.integers(0, real.n_steps, mbpo.batch_size - n_imagined))
@@ -180,10 +181,11 @@ class MBPOAgent:
             steps = steps_of(batch, self.config.reward_scale)
             metrics = self.learner.learn(steps, random)
             if len(learned) % VALUE_EVERY == 0:
-                self.learner.learn_value(steps, random)
+                of_value = self.learner.learn_value(steps, random)
             learned.append(list(metrics))
-            if not all(map(math.isfinite, learned[-1])):
-                raise DivergedError(f"the losses are {learned[-1][0]} and {learned[-1][1]}")
+            if not all(map(math.isfinite, (*metrics, of_value))):
+                losses = (metrics.policy_loss, metrics.value_loss, of_value)
+                raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
         return learned
 
@@ -204,8 +206,8 @@ class MBPOAgent:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises RuntimeError, KeyError or ValueError if it does not
-        fit."""
+        """Continue from `state_dict()`. Raises RuntimeError, KeyError, TypeError, AttributeError,
+        OverflowError or ValueError if it does not fit."""
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
         self.replay.load_state_dict(state["replay"])
@@ -213,12 +215,21 @@ class MBPOAgent:
             Transitions._make(part[name].numpy() for name in Transitions._fields)
             for part in state["imagined"]
         ]
+        for steps in [*([self.replay.steps] if len(self.replay) else []), *self.imagined]:
+            self._require_own_shape(steps)
         self.imagined_steps = int(state["imagined_steps"])
         self.dynamics = None
         if "dynamics" in state:
             self.dynamics = self._make_model(bool(state["dynamics"]["bits"]))
-            self.dynamics.load_state_dict(copy.deepcopy(state["dynamics"]))
+            self.dynamics.load_state_dict(state["dynamics"])
         self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
+
+    def _require_own_shape(self, steps: Transitions) -> None:
+        low = getattr(self.distribution, "low", None)
+        action = () if low is None else (len(low),)
+        expected = [(self._obs_dim,), action, (), (self._obs_dim,), ()]
+        if [column.shape for column in steps] != [(steps.n_steps, *shape) for shape in expected]:
+            raise ValueError("its steps are of another environment")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take the weights alone from `state_dict()`, or from a PPOAgent's: a warm start.

@@ -27,6 +27,7 @@ from agents.stacked_mlp import Adam, StackedMLP, load
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
 ADAM_EPS = 1e-5
+LARGEST_LOG_TEMPERATURE = 80.0  # Its exponential is a float32.
 
 
 class Steps(NamedTuple):
@@ -326,13 +327,14 @@ class SoftActorCritic:
         ).astype(np.float32)
         return target
 
-    def learn_value(self, steps: Steps, random: np.random.Generator) -> None:
+    def learn_value(self, steps: Steps, random: np.random.Generator) -> float:
         """One gradient step of the network's own critic: of a state's value, unsoftened, for those
-        who look at the agent. Nothing is learned from it."""
+        who look at the agent. Nothing is learned from it. Returns the loss."""
         q = self.kind.judge(self.critics, steps.obs, self.actor(steps.obs)[0], random).q
         layers = self.value.forward(steps.obs)
-        of_outputs = 2 / len(q) * (layers[-1] - q[:, None])
-        self.optimizers["value"].step(self.value.gradient(layers, of_outputs))
+        error = layers[-1] - q[:, None]
+        self.optimizers["value"].step(self.value.gradient(layers, 2 / len(q) * error))
+        return _sum_of_means(error[..., 0])
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all but the network, as tensors and plain values."""
@@ -346,11 +348,13 @@ class SoftActorCritic:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse; the network's weights are taken as they are. Raises KeyError, TypeError,
-        AttributeError or ValueError if it does not fit."""
+        """The inverse; the network's weights are taken as they are. Raises KeyError, TypeError or
+        ValueError if it does not fit."""
         self.read()
         load(self.critics.flat, state["critics"])
         load(self.targets.flat, state["targets"])
         load(self.log_temperature, state["log_temperature"])
+        if abs(self.log_temperature[0]) > LARGEST_LOG_TEMPERATURE:
+            raise ValueError("its temperature is out of range")
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])

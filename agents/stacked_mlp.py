@@ -173,8 +173,11 @@ class Adam:
         return {"n_steps": self.n_steps, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse. Raises KeyError, TypeError or ValueError if it does not fit."""
-        self.n_steps = int(state["n_steps"])
+        """The inverse. Raises KeyError or ValueError if it does not fit."""
+        n_steps = state["n_steps"]
+        if type(n_steps) is not int or not 0 <= n_steps < 2**53:
+            raise ValueError(f"{n_steps} is no number of gradient steps")
+        self.n_steps = n_steps
         load(self.mean, state["mean"])
         load(self.square, state["square"])
 
@@ -183,7 +186,11 @@ BETAS = (0.9, 0.999)
 
 
 def load(array: FloatArray, saved: torch.Tensor) -> None:
-    """Fill an array. Raises ValueError for a tensor of another shape."""
+    """Fill an array. Raises ValueError for what is no tensor of its shape and of finite numbers."""
+    if not isinstance(saved, torch.Tensor) or saved.dtype != torch.float32:
+        raise ValueError("what it has learned was saved by another version")
     if array.shape != saved.shape:
         raise ValueError(f"{tuple(saved.shape)} numbers for {array.shape}")
+    if not saved.isfinite().all():
+        raise ValueError("some of its numbers are not finite")
     array[...] = saved.numpy()

@@ -11,7 +11,8 @@ from agents.numpy_policy import OBS_LIMIT, PolicyParameters
 
 class TorchActor(nn.Module):
     """Observations float32 [B, D], as the environment shows them, to what the distribution takes:
-    logits, or the means of continuous actions, float32 [B, n_outputs]."""
+    logits, or the means of continuous actions (of a SquashedGaussian, means and log standard
+    deviations before they are squashed), float32 [B, n_outputs]."""
 
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()

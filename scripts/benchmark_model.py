@@ -26,7 +26,7 @@ from agents.replay import transitions_of
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.play import play_episodes
-from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.learner import load_agent, make_agent
 from workflow_rl.training.run_dir import read_config
 
@@ -53,9 +53,15 @@ def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> 
     """Play, predict, compare."""
     config = read_config(run)
     agent = make_agent(config)
-    load_agent(agent, load_checkpoint(run / "checkpoint.pt"), run)
+    file = run / "checkpoint.pt"
+    try:
+        load_agent(agent, load_checkpoint(file), file)
+    except CheckpointError as error:
+        raise click.ClickException(str(error)) from None
     if not isinstance(agent, MBPOAgent) or agent.dynamics is None:
         raise click.BadParameter(f"{run} has no model: train with --algorithm mbpo")
+    if plot is not None and not agent.dynamics.bits:
+        raise click.UsageError("--plot is for observations that are bits")
     variants = config.environment.variants
     specs = [episode_spec(seed, n, variants, SeedStream.BENCHMARK) for n in range(episodes)]
     envs = config.environment.make_envs(min(episodes, 8))
@@ -71,7 +77,7 @@ def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> 
         errors = (model.obs, nothing.obs, model.reward, nothing.reward)
         table.add_row([ahead + 1, *(f"{one[ahead]:.3g}" for one in errors)])
     click.echo(table)
-    if plot is not None and agent.dynamics.bits:
+    if plot is not None:
         real = transitions_of(played)
         probability = agent.dynamics.predict(real.obs, real.action)
         draw(reliability(probability, real.next_obs), plot)

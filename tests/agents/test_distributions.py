@@ -271,6 +271,23 @@ def test_a_far_squashed_number_has_a_finite_density() -> None:
     assert SQUASHED.normalised(action).tolist() == [[1, -1, 0]]
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ((), ()),
+        ((0.0,), (1.0, 2.0)),
+        ((0.0,), (math.nan,)),
+        ((0.0,), (math.inf,)),
+        ((0.0,), (1e39,)),
+        ((1.0,), (0.0,)),
+        (("a",), ("b",)),
+    ],
+)
+def test_numbers_that_are_no_bounds(bounds: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        from_plain(["SquashedGaussian", bounds])
+
+
 def test_what_a_soft_actor_critic_learns() -> None:
     bounds = (-1.0, 0.0), (1.0, 2.0)
     assert for_soft_actor_critic(Categorical(3), None) == Categorical(3)

@@ -164,6 +164,24 @@ def test_fitting_stops_when_it_gets_no_better() -> None:
     assert again.epochs < fit.epochs
 
 
+def test_a_member_goes_back_to_when_it_predicted_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = flipping(60)
+    many = {"model_epochs": 80, "model_patience": 80, "model_batch_size": 8}
+    one = model(True, Categorical(2), 2, **many)
+    scores, losses = [], Dynamics._losses
+    monkeypatch.setattr(
+        Dynamics,
+        "_losses",
+        lambda self, rows: scores.append(losses(self, rows)) or losses(self, rows),
+    )
+    one.fit(steps, np.random.default_rng(0))
+    sums = np.array([np.sum(each, axis=0) for each in scores])
+    # Few steps are learned by heart: the last epochs are not the best ones. What was less of an
+    # improvement than a thousandth does not count.
+    assert (sums[-2] > 1.05 * sums[:-1].min(axis=0)).any()
+    np.testing.assert_allclose(sums[-1], sums[:-1].min(axis=0), rtol=2e-3)
+
+
 def test_a_loaded_model_goes_on_alike() -> None:
     steps = flipping(300)
     one, other = model(True, Categorical(2), 2), model(True, Categorical(2), 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agents.distributions import Categorical, DiagonalGaussian
 from agents.mbpo import MBPOAgent
@@ -145,6 +146,46 @@ def test_losses_that_are_no_numbers_end_it() -> None:
     rollout[0].reward[0] = np.inf
     with pytest.raises(DivergedError, match="losses"):
         one.update(rollout, 0.0)
+
+
+def test_a_model_whose_losses_are_no_numbers_ends_it() -> None:
+    one = agent()
+    one.update(played(one, 0), 0.0)
+    assert one.dynamics is not None
+    one.dynamics.optimizers[0].mean[...] = np.nan
+    with pytest.raises(DivergedError, match="model"):
+        one.update(played(one, 4), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("replay", "obs", torch.zeros(40, 3)),
+        ("replay", "action", torch.zeros(40, 1)),
+        ("replay", "reward", torch.zeros(39)),
+        ("learner", "critics", {"0.weight": torch.zeros(2)}),
+        ("learner", "critics", torch.full((418,), math.nan)),
+        ("learner", "log_temperature", torch.full((1,), 1000.0)),
+        ("dynamics", "elites", [math.inf]),
+        ("dynamics", "next_obs", torch.zeros(3)),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) -> None:
+    one = agent()
+    one.update(played(one, 0), 0.0)
+    state = one.state_dict()
+    state[part][name] = value
+    with pytest.raises((ValueError, OverflowError)):
+        agent().load_state_dict(state)
+
+
+@pytest.mark.parametrize("n_steps", [-1, 10**400, 2.0, math.inf])
+def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
+    one = agent()
+    state = one.state_dict()
+    state["learner"]["optimizers"]["actor"]["n_steps"] = n_steps
+    with pytest.raises(ValueError, match="number of gradient steps"):
+        one.load_state_dict(state)
 
 
 def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:

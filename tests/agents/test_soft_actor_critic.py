@@ -199,8 +199,10 @@ def test_a_loaded_learner_goes_on_alike(distribution: Distribution, steps: Steps
     other.load_state_dict(copy.deepcopy(one.state_dict()))
 
     metrics = [it.learn(steps, random()) for it in (one, other)]
+    losses = [it.learn_value(steps, random()) for it in (one, other)]
 
     assert metrics[0] == metrics[1]
+    assert losses[0] == losses[1]
     for ours, theirs in zip(
         [one.actor.flat, one.value.flat, one.targets.flat, one.log_temperature],
         [other.actor.flat, other.value.flat, other.targets.flat, other.log_temperature],
@@ -215,7 +217,7 @@ def test_other_actions_are_refused(distribution: Distribution) -> None:
         learner(distribution=distribution)
 
 
-def test_numbers_are_within_their_bounds() -> None:
+def test_a_critic_of_numbers_sees_them() -> None:
     kind = learner(distribution=NUMBERS).kind
     assert isinstance(kind, OfNumbers)
     assert kind.critic_sizes(2, (16,)) == [4, 16, 1]

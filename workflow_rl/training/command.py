@@ -161,9 +161,13 @@ def run_command(
     except DivergedError as error:
         batch = _batch_in(run_path)
         click.echo(f"Error: learning diverged: {error}", err=True)
+        is_ppo = configs[0].algorithm == "ppo"
+        smaller = "--learning-rate, --reward-scale or --max-grad-norm"
+        if not is_ppo:
+            smaller = "--learning-rate, --reward-scale or (mbpo) --model-learning-rate"
         click.echo(
             f"The last checkpoint is kept, and the batch is in {batch}; "
-            "begin again with a smaller --learning-rate, --reward-scale or --max-grad-norm, from "
+            f"begin again with a smaller {smaller}, from "
             f"its weights with --init-from {batch.with_name('checkpoint.pt')}",
             err=True,
         )

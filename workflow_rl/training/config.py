@@ -289,6 +289,10 @@ class TrainConfig:
         share = self.mbpo.target_entropy
         if isinstance(distribution, Categorical) and not (share is None or 0 <= share <= 1):
             raise ConfigError("target_entropy", f"{share:g} is not from 0 to 1, as of choices")
+        if share is not None and not isinstance(distribution, Categorical) and share >= math.log(2):
+            raise ConfigError(
+                "target_entropy", f"{share:g} is not below 0.69: no number from -1 to 1 has more"
+            )
         for name in ("normalise_obs", "normalise_returns"):
             if getattr(self.ppo, name):
                 raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")

@@ -94,7 +94,8 @@ FORMATS: dict[str, Write] = {
     required=True,
     type=click.Choice([*FORMATS, *(name for g in guests.values() for name in g.exports)]),
     help="onnx and torchscript: the network alone, from what the policy sees to logits "
-    "or means. npz: the policy as plain arrays, for this package. cage2: a folder "
+    "or means, of sac and mbpo before they are squashed, and log deviations. npz: the policy "
+    "as plain arrays, for this package. cage2: a folder "
     "to hand in to the challenge, whose agent needs NumPy alone.",
 )
 @click.option(

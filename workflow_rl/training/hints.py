@@ -20,11 +20,16 @@ def hints(config: TrainConfig) -> list[str]:
         total = "steps" if config.total_episodes is None else "episodes"
         often = "once" if n_updates == 1 else "twice"
         found.append(
-            f"this run learns {often}, from {per_update:,} {option} "
-            f"each time: a larger --total-{total} or a smaller --{option}-per-update lets it learn "
-            "more often"
+            f"this run learns {often}, from {per_update:,} {option}"
+            f"{' each time' * (n_updates > 1)}: a larger --total-{total} or a smaller "
+            f"--{option}-per-update lets it learn more often"
         )
     steps = _env_steps(config)
+    if config.mbpo is not None and steps is not None and steps <= config.mbpo.warm_up_steps:
+        found.append(
+            f"this run learns nothing: its {steps:,} steps are no more than --warm-up-steps "
+            f"{config.mbpo.warm_up_steps:,}"
+        )
     if config.env in guests and steps is not None:
         hint: str | None = attribute(guests[config.env].hint)(config.env_args, steps)
         if hint is not None:

@@ -82,14 +82,19 @@ def usable_device(device: str) -> str:
     return device
 
 
+LOADING_ERRORS = (
+    *(RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError),
+)
+
+
 def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
-    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError):
-        raise CheckpointError(
-            f"{path} does not fit its config: the networks have another shape"
-        ) from None
+    except LOADING_ERRORS as error:
+        own = isinstance(agent, MBPOAgent) and type(error) is ValueError
+        reason = str(error) if own else "the networks have another shape"
+        raise CheckpointError(f"{path} does not fit its config: {reason}") from None
 
 
 def _begin_with(agent: Agent, checkpoint: Checkpoint) -> None:

@@ -41,7 +41,7 @@ def test_how_often_it_learns(settings: dict[str, Any], n_updates: int | None) ->
 
 def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
     (once,) = hints(config_of(total_episodes=24, episodes_per_update=24))
-    assert "learns once, from 24 episodes each time" in once
+    assert "learns once, from 24 episodes: a larger" in once
     assert "--total-episodes" in once
     assert "--episodes-per-update" in once
     (twice,) = hints(config_of(env="CartPole-v1", total_steps=4096))
@@ -59,3 +59,12 @@ def test_a_long_run_on_cyborg_is_told_of_what_is_faster() -> None:
         ({}, 1999),
     ):
         assert not hints(config_of(env_args=args, total_episodes=episodes))
+
+
+def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
+    few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 100}
+    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 600}, **few)
+    assert any("learns nothing" in hint for hint in hints(of_sac))
+    assert not any("nothing" in hint for hint in hints(config_of(**few)))
+    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 599}, **few)
+    assert not any("nothing" in hint for hint in hints(of_sac))

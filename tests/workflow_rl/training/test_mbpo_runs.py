@@ -126,6 +126,7 @@ def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
         ({"device": "cuda"}, "device"),
         ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
         ({"mbpo": {"target_entropy": 1.5}}, "target_entropy"),
+        ({**BOX, "mbpo": {"target_entropy": 0.7}}, "target_entropy"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:

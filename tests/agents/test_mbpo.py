@@ -131,6 +131,19 @@ def test_without_imagined_steps_there_is_no_model() -> None:
     assert math.isnan(metrics.model_obs_loss)
 
 
+def test_every_fourth_gradient_step_is_the_networks_critics_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, order = agent(imagined_share=0.0), []
+    for name in ("learn", "learn_value"):
+        method = getattr(one.learner, name)
+        monkeypatch.setattr(
+            one.learner, name, lambda *given, f=method, n=name: order.append(n) or f(*given)
+        )
+    one.update(played(one, 0), 0.0)
+    assert order == ["learn", "learn_value", *["learn"] * 3] * 5
+
+
 def test_nothing_is_learned_before_the_warm_up() -> None:
     one = agent(warm_up_steps=50)
     before = plain(one.state_dict()["network"])

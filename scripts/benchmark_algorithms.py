@@ -6,7 +6,7 @@ real step takes so long, as `--slow-worker-ms` does; seconds are what this machi
 
     python scripts/benchmark_algorithms.py pendulum
     python scripts/benchmark_algorithms.py cage2 --algorithms ppo,sac --updates 80 \\
-      --slow-ms 0 --slow-ms 20 --plot pays.png
+      --slow-ms 20 --plot pays.png
 """
 
 from __future__ import annotations
@@ -141,32 +141,39 @@ def spread(numbers: Sequence[float]) -> str:
     return f"{middle} ({shown[0]} to {shown[-1]})"
 
 
-def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Seconds at no cost, and seconds for each millisecond, from the first and the last point."""
-    (x, y), (x_last, y_last) = points[0], points[-1]
-    slope = (y_last - y) / (x_last - x)
-    return y - slope * x, slope
+class Measured(NamedTuple):
+    """Until the target, medians: milliseconds a real step took longer, real steps, seconds; and in
+    how many workers at once they were taken."""
+
+    slow_ms: float
+    steps: float
+    seconds: float
+    n_workers: int
+
+    def line(self) -> tuple[float, float]:
+        """Seconds if a step cost nothing more, and seconds for each millisecond it does."""
+        slope = 1e-3 * self.steps / self.n_workers
+        return self.seconds - slope * self.slow_ms, slope
 
 
-def draw(measured: dict[str, list[tuple[float, float]]], target: float, path: Path) -> None:
-    """Seconds to the target against what a real step costs: measured, and lines through that."""
+def draw(measured: dict[str, Measured], target: float, path: Path) -> None:
+    """Seconds to the target against what a real step costs: as measured, and lines through that."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
     costs = np.geomspace(1e-3, 100, 200)
-    lines = {name: line_through(points) for name, points in measured.items()}
-    for name, (at_0, slope) in lines.items():
+    for name, one in measured.items():
+        at_0, slope = one.line()
         (line,) = axes.plot(costs, at_0 + slope * costs, label=name)
-        shown = [(max(cost, costs[0]), seconds) for cost, seconds in measured[name]]
-        axes.plot(*zip(*shown, strict=True), "o", color=line.get_color())
-    (first, first_slope), *others = lines.values()
-    for at_0, slope in others:
-        crossing = (at_0 - first) / (first_slope - slope)
-        if crossing > 0:
-            axes.axvline(crossing, color="0.7", linestyle=":")
-            axes.annotate(f" {crossing:.2g} ms", (crossing, axes.get_ylim()[0]), va="bottom")
+        axes.plot(max(one.slow_ms, costs[0]), one.seconds, "o", color=line.get_color())
     axes.set(xscale="log", yscale="log", xlabel="milliseconds a real step takes longer")
     axes.set(ylabel=f"seconds until the mean return is {target:g}")
+    (first, first_slope), *others = (one.line() for one in measured.values())
+    for at_0, slope in others:
+        if (at_0 - first) * (first_slope - slope) > 0:
+            crossing = (at_0 - first) / (first_slope - slope)
+            axes.axvline(crossing, color="0.7", linestyle=":")
+            axes.annotate(f" {crossing:.1f} ms", (crossing, axes.get_ylim()[0]), va="bottom")
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=120, bbox_inches="tight")
@@ -181,7 +188,7 @@ def draw(measured: dict[str, list[tuple[float, float]]], target: float, path: Pa
 )
 @click.option("--updates", type=int, help="After which a run ends, if it has not before.")
 @click.option("--json", "json_path", type=Path, help="Where to write the numbers.")
-@click.option("--plot", type=Path, help="Where to draw seconds to the first target by --slow-ms.")
+@click.option("--plot", type=Path, help="Where to draw seconds to the first target.")
 def main(
     task: str,
     algorithms: str | None,
@@ -196,13 +203,11 @@ def main(
     names = algorithms.split(",") if algorithms else list(chosen.algorithms)
     if unknown := set(names) - chosen.algorithms.keys():
         raise click.UsageError(f"--algorithms {min(unknown)}: there are {[*chosen.algorithms]}")
-    if plot is not None and len(set(slow)) < 2:
-        raise click.UsageError("--plot needs --slow-ms twice")
     table = PrettyTable(["a step", "algorithm", "to", "episodes", "real steps", "seconds"])
     table.set_style(TableStyle.MARKDOWN)
     table.align = "r"
     numbers = []
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    measured: dict[str, Measured] = {}
     for cost in sorted(set(slow)):
         configs = {name: config_of(chosen, name, cost) for name in names}
         with tempfile.TemporaryDirectory() as folder:
@@ -215,12 +220,14 @@ def main(
                 entry = {"algorithm": name, "target": target, "slow_ms": cost, "seeds": until}
                 numbers.append(entry)
                 if target == chosen.targets[0]:
-                    measured[name].append((cost, statistics.median_low(columns[2])))
+                    _, steps, seconds = map(statistics.median_low, columns)
+                    n_workers = configs[name].n_workers or 1
+                    measured[name] = Measured(cost, steps, seconds, n_workers)
     click.echo(table)
     if json_path is not None:
         content = {"task": task, "reached": numbers, "machine": machine()}
         json_path.write_text(json.dumps(content, indent=1) + "\n")
-    if plot is not None:
+    if plot is not None and all(math.isfinite(one.steps) for one in measured.values()):
         draw(measured, chosen.targets[0], plot)
 
 

@@ -162,12 +162,10 @@ def run_command(
         batch = _batch_in(run_path)
         click.echo(f"Error: learning diverged: {error}", err=True)
         is_ppo = configs[0].algorithm == "ppo"
-        smaller = "--learning-rate, --reward-scale or --max-grad-norm"
-        if not is_ppo:
-            smaller = "--learning-rate, --reward-scale or (mbpo) --model-learning-rate"
+        third = "--max-grad-norm" if is_ppo else "(mbpo) --model-learning-rate"
         click.echo(
             f"The last checkpoint is kept, and the batch is in {batch}; "
-            f"begin again with a smaller {smaller}, from "
+            f"begin again with a smaller --learning-rate, --reward-scale or {third}, from "
             f"its weights with --init-from {batch.with_name('checkpoint.pt')}",
             err=True,
         )

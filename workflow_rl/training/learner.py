@@ -82,16 +82,18 @@ def usable_device(device: str) -> str:
     return device
 
 
-LOADING_ERRORS = (
-    *(RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError),
-)
-
-
 def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
-    except LOADING_ERRORS as error:
+    except (
+        RuntimeError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:
         own = isinstance(agent, MBPOAgent) and type(error) is ValueError
         reason = str(error) if own else "the networks have another shape"
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None

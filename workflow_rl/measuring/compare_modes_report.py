@@ -107,15 +107,17 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
     return figure
 
 
-def on_one_axis(runs: Sequence[Metrics], column: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def on_one_axis(
+    runs: Sequence[Metrics], column: str, of: str = "return_mean"
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Where all runs have a return: 400 values [X] of the column, and the returns there [run, X].
 
-    X is 0 if there is no such place.
+    X is 0 if there is no such place. of: the column of the returns.
     """
     curves = []
     for metrics in runs:
         x = np.array([row[column] for row in metrics], dtype=float)
-        returns = np.array(running_mean(metrics, RETURN_WINDOW))
+        returns = np.array(running_mean(metrics, RETURN_WINDOW, of))
         curves.append((x[np.isfinite(returns)], returns[np.isfinite(returns)]))
     start = max(x[0] if len(x) else np.inf for x, _ in curves)
     end = min(x[-1] if len(x) else -np.inf for x, _ in curves)

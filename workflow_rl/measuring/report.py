@@ -175,11 +175,19 @@ def _common_start(names: Sequence[str]) -> str:
 
 
 def curves(runs: Sequence[Run]) -> Section:
-    """Returns against episodes, steps and wall time; a band over seeds."""
+    """Returns against episodes, steps and wall time; a band over seeds, and if there is nothing
+    else to compare, a line for each kind of episode. Beside other agents' returns, where known."""
     from workflow_rl.measuring.compare_modes_report import on_one_axis
     from workflow_rl.measuring.report_charts import Curve, chart, curves_figure, keys
 
     groups = groups_of(runs)
+    known = _known_returns(runs)
+    lines = [(name, group, "return_mean") for name, group in groups.items()]
+    if len(groups) == 1:
+        columns = _return_columns(runs)
+        if columns:
+            lines = [("all", list(runs), "return_mean")]
+        lines += [(name, list(runs), column) for name, column in columns.items()]
     charts = []
     for column, title in (
         ("episodes", "episodes"),
@@ -187,20 +195,21 @@ def curves(runs: Sequence[Run]) -> Section:
         ("wall_seconds", "seconds"),
     ):
         drawn = []
-        for name, group in groups.items():
-            known = all(column in row for run in group for row in run.metrics)
-            drawn.append(
-                Curve(name, *on_one_axis([run.metrics for run in group], column)) if known else None
-            )
+        for name, group, returns in lines:
+            is_told = all(column in row for run in group for row in run.metrics)
+            metrics = [run.metrics for run in group]
+            drawn.append(Curve(name, *on_one_axis(metrics, column, returns)) if is_told else None)
         caption = f"Return against {title}"
-        charts.append(chart(curves_figure(drawn, title), caption, f"{caption}; a table follows"))
+        figure = curves_figure(drawn, title, known)
+        charts.append(chart(figure, caption, f"{caption}; a table follows"))
     band = any(len(group) > 1 for group in groups.values())
     text = f"Mean return of the last {RETURN_WINDOW} episodes" + (
         ": median of the seeds, and a band from the worst to the best." if band else "."
     )
     evaluated = any(_finite(row.get("eval_return_mean")) for run in runs for row in run.metrics)
     heading = ["Run", *(f"after {share}% of its updates" for share in (10, 25, 50, 75, 100))]
-    body = f'<p class="muted">{text}</p>' + keys(list(groups))
+    text += " The dotted lines are what other agents are known to get." if known else ""
+    body = f'<p class="muted">{text}</p>' + keys([name for name, _, _ in lines])
     body += f'<div class="charts">{"".join(charts)}</div>'
     body += folded("As a table", table(heading, _milestones(runs), "Returns"))
     if evaluated:
@@ -215,6 +224,24 @@ def curves(runs: Sequence[Run]) -> Section:
             table(("Run", "Update", "Mean return"), rows, "Evaluations", "tall"),
         )
     return Section("Learning curves", body)
+
+
+def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
+    """Other agents' mean returns, if they are the same for all runs."""
+    from workflow_rl.training.learning_curve import known_returns
+    from workflow_rl.training.run_dir import read_config
+
+    first, *others = (known_returns(read_config(run.path)) for run in runs)
+    return first if all(other == first for other in others) else {}
+
+
+def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
+    """Of the returns of each kind of episode, by its name, where all runs have them."""
+    from workflow_rl.training.run_dir import read_config, return_columns
+
+    columns = return_columns(read_config(runs[0].path))
+    rows = [row for run in runs for row in run.metrics]
+    return {name: column for name, column in columns.items() if all(column in row for row in rows)}
 
 
 def _finite(value: float | None) -> bool:

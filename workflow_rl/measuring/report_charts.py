@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from workflow_rl.measuring.pages import escaped
+from workflow_rl.training.learning_curve import worth_showing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
 """Told apart by colour-blind readers too (after Okabe and Ito), on light ground and on dark."""
@@ -55,8 +56,11 @@ class Curve:
         self.is_band = len(returns) > 1
 
 
-def curves_figure(curves: Sequence[Curve | None], title: str) -> go.Figure:
-    """Returns against what `title` says; None keeps a colour."""
+def curves_figure(
+    curves: Sequence[Curve | None], title: str, known: Mapping[str, float]
+) -> go.Figure:
+    """Returns against what `title` says; None keeps a colour. known: other agents' returns, for
+    lines to compare with."""
     figure = _figure(300)
     every = [curve for curve in curves if curve is not None and len(curve.x)]
     falls = bool(every) and max(float(curve.high.max()) for curve in every) <= 0
@@ -81,8 +85,15 @@ def curves_figure(curves: Sequence[Curve | None], title: str) -> go.Figure:
             hovertemplate="%{customdata:.1f} after %{x:,.4~g} " + title,
         )
     figure.update_xaxes(title=title, rangemode="tozero")
+    lowest = min((float(curve.low.min()) for curve in every), default=0.0)
+    for value, whose in worth_showing(known, lowest).items() if every else ():
+        figure.add_hline(
+            y=float(scaled(np.array(value))),
+            line={"color": GREY, "width": 1, "dash": "dot"},
+            annotation={"text": f"{whose}: {_minus(round(value, 1))}", "font": {"size": 10}},
+            annotation_position="top left",
+        )
     if falls:
-        lowest = min(float(curve.low.min()) for curve in every)
         ticks = [tick for tick in RETURN_TICKS if tick >= 1.3 * lowest]
         figure.update_yaxes(
             tickvals=_symlog(np.array(ticks, float)), ticktext=[_minus(tick) for tick in ticks]

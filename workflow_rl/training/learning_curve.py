@@ -92,24 +92,30 @@ def _has(metrics: Metrics, column: str) -> bool:
 def draw_known(left: Axes, right: Axes, known: Mapping[str, float]) -> None:
     """Scale the y axis of both, with a line for each of these returns that the curves reach, and
     for the next below them; their names stand beside the right one."""
-    lowest = right.dataLim.y0
-    below = max((value for value in known.values() if value < lowest), default=lowest)
-    shown: dict[float, list[str]] = {}
-    for name, value in sorted(known.items(), key=lambda item: item[1]):
-        if value >= below:
-            shown.setdefault(value, []).append(name)
+    shown = worth_showing(known, right.dataLim.y0)
     for axes in (left, right):
         for value in shown:
             axes.axhline(value, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         scale_returns(axes)
     at = -math.inf
-    for value, names in shown.items():
+    for value, whose in shown.items():
         own = right.transAxes.inverted().transform(right.transData.transform((0, value)))[1]
         at = max(own, at + LINE_HEIGHT)
         right.annotate(
-            f"{', '.join(names)}: {value:.4g}", (1, at), xycoords="axes fraction", xytext=(5, 0),
+            f"{whose}: {value:.4g}", (1, at), xycoords="axes fraction", xytext=(5, 0),
             textcoords="offset points", va="center", fontsize=8, color="0.25",
         )  # fmt: skip
+
+
+def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]:
+    """The returns that curves reach which come from `lowest`, and the next below them, from the
+    lowest on: whose each is."""
+    below = max((value for value in known.values() if value < lowest), default=lowest)
+    shown: dict[float, list[str]] = {}
+    for name, value in sorted(known.items(), key=lambda item: item[1]):
+        if value >= below:
+            shown.setdefault(value, []).append(name)
+    return {value: ", ".join(names) for value, names in shown.items()}
 
 
 def scale_returns(axes: Axes) -> None:

@@ -32,7 +32,7 @@ def make_run(
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(TrainConfig("async", **settings).to_dict()))
     with (path / "metrics.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, METRICS, restval=0)
+        writer = csv.DictWriter(file, dict.fromkeys((*METRICS, *(rows or {}))), restval=0)
         writer.writeheader()
         for n in range(1, UPDATES + 1):
             row = {
@@ -112,6 +112,27 @@ def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) 
     assert "ppo.discount 0.99 0.99 0.99 0.5" in differ
     assert "seed 0 1 2 0" in differ
     assert "n_envs" not in differ
+
+
+def test_beside_other_agents_and_by_kind_of_episode(tmp_path: Path) -> None:
+    kinds = {"B_lineAgent": -20.0, "RedMeanderAgent": -30.0, "SleepAgent": 0.0}
+    args = {"red_agent": "mixed", "simulator": "compiled"}
+    rows = {f"return_mean_{kind}": value for kind, value in kinds.items()}
+    cage2 = {"env": "workflow_rl/CAGE2-v0", "env_args": args, "total_steps": None}
+    run = make_run(tmp_path / "run", rows=rows, **cage2)
+    text = page_of(tmp_path, run)
+    for figure in figures(text)[:3]:
+        assert [line.name for line in figure.data] == ["all", *kinds]
+        assert {line.name: values(line.customdata)[-1] for line in figure.data[1:]} == kinds
+        known = [note.text for note in figure.layout.annotations]
+        assert known[-1] == "champion: −9.3"  # noqa: RUF001
+        assert len(figure.layout.shapes) == len(known) > 2
+    assert "all B_lineAgent RedMeanderAgent SleepAgent" in section(text, "Learning curves")
+    # Two runs against different red agents: a line for each, and none that holds for both.
+    other = make_run(tmp_path / "other", **{**cage2, "env_args": {"red_agent": "B_lineAgent"}})
+    figure = figures(page_of(tmp_path, run, other))[0]
+    assert [line.name for line in figure.data] == ["run", "other"]
+    assert not figure.layout.shapes
 
 
 def test_names_and_groups(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import pickle
 from pathlib import Path
@@ -9,6 +10,7 @@ from workflow_rl.training.checkpoint import (
     Checkpoint,
     CheckpointError,
     TrainingState,
+    checkpoint_path,
     load_checkpoint,
     require_own_shape,
     save_checkpoint,
@@ -42,6 +44,20 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         save_checkpoint(path, a_checkpoint())
     assert path.read_bytes() == before
+
+
+def test_training_begins_at_nothing():
+    counts = dataclasses.asdict(TrainingState())
+    assert {counts[name] for name in ("updates", "episodes", "env_steps", "wall_seconds")} == {0}
+
+
+def test_which_file_of_a_run_is_meant(tmp_path):
+    best, latest = tmp_path / "best.pt", tmp_path / "checkpoint.pt"
+    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "latest") == latest
+    best.touch()
+    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "best") == best
+    assert checkpoint_path(tmp_path, "latest") == latest
+    assert checkpoint_path(best, "latest") == best
 
 
 @pytest.mark.parametrize("updates", range(4))

@@ -27,7 +27,12 @@ from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.training import learner, loop
-from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.training.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    TrainingState,
+    load_checkpoint,
+)
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.loop import make_collector, train
 from workflow_rl.training.run_dir import METRICS, is_finished, read_metrics
@@ -356,6 +361,8 @@ def test_what_a_run_leaves(reference):
     assert [row["update"] for row in rows] == ["1", "2", "3", "4"]
     for row in rows:
         assert float(row["episodes_per_second"]) == pytest.approx(6 / float(row["collect_seconds"]))
+        # Unrolls a second of the whole update: here of complete episodes.
+        assert float(row["eps"]) == pytest.approx(6 / float(row["seconds_per_update"]))
         assert 0 < float(row["worker_utilisation_run"]) <= 1
         assert 0 < float(row["worker_utilisation"]) <= 1
         assert float(row["policy_lag_max"]) == 0
@@ -367,6 +374,12 @@ def test_what_a_run_leaves(reference):
     assert summary["episodes"] == 24
     assert 0 < summary["worker_utilisation_run"] <= summary["worker_utilisation"] <= 1
     assert summary["env_steps"] == 24 * 8
+
+
+def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):
+    lacking = Checkpoint({}, {}, TrainingState())
+    with pytest.raises(CheckpointError, match=r"does not fit this run: it has no network$"):
+        train(config_of(), tmp_path / "run", init_from=lacking, quiet=True)
 
 
 def test_evaluation_during_training_does_not_change_it(reference, tmp_path):

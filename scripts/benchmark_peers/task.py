@@ -1,0 +1,65 @@
+"""What every peer trains on and with: an environment that notes its episodes; PPO's settings.
+
+A peer's script is called as `python NAME_ppo.py SIMULATOR` and trains until it is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+ENV = "workflow_rl:workflow_rl/CAGE2-v0"
+RED_AGENT = "B_lineAgent"
+N_ENVS, N_STEPS = 8, 300
+EPOCHS, MINIBATCH, LEARNING_RATE = 4, 600, 1e-3
+GAMMA, LAMBDA, CLIP = 0.99, 0.95, 0.2
+VALUE_COEF, ENTROPY_COEF, MAX_GRAD_NORM = 0.5, 0.0, 0.5
+HIDDEN = (64, 64)
+"""Tanh between them; actor and critic share nothing."""
+REWARD_SCALE = 0.01
+"""For the critic's sake: with returns in the hundreds its gradient is all that clipping leaves."""
+FOREVER = 10**9
+N_CORES = os.cpu_count() or 1
+LOG_FOLDER = "PEERS_EPISODES"
+"""Environment variable: the folder for what `Noted` notes."""
+
+
+class Noted(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds a line to a file of its process when an episode ends: seconds since 1970, return."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._return = 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self._return = 0.0
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._return += float(reward)
+        if terminated or truncated:
+            path = Path(os.environ[LOG_FOLDER]) / f"{os.getpid()}.txt"
+            with path.open("a") as file:
+                file.write(f"{time.time()} {self._return}\n")
+        return obs, reward, terminated, truncated, info
+
+
+def make_env(simulator: str) -> gymnasium.Env[Any, Any]:
+    env = Noted(gymnasium.make(ENV, red_agent=RED_AGENT, simulator=simulator))
+    return gymnasium.wrappers.TransformReward(env, scaled)
+
+
+def scaled(reward: Any) -> float:
+    return REWARD_SCALE * float(reward)
+
+
+def chosen_env() -> partial[gymnasium.Env[Any, Any]]:
+    """Makes an env of the simulator that this script was called with."""
+    return partial(make_env, sys.argv[1])

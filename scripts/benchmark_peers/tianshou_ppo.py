@@ -1,0 +1,76 @@
+"""Tianshou's PPO on its SubprocVectorEnv: a process for every env."""
+
+from __future__ import annotations
+
+import torch
+from task import (
+    CLIP,
+    ENTROPY_COEF,
+    EPOCHS,
+    FOREVER,
+    GAMMA,
+    HIDDEN,
+    LAMBDA,
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    MINIBATCH,
+    N_ENVS,
+    N_STEPS,
+    VALUE_COEF,
+    chosen_env,
+)
+from tianshou.algorithm import PPO
+from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Collector, CollectStats, VectorReplayBuffer
+from tianshou.env import SubprocVectorEnv
+from tianshou.trainer import OnPolicyTrainerParams
+from tianshou.utils.net.common import Net
+from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+from torch.distributions import Categorical
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # Networks of this size gain nothing from more.
+    torch.manual_seed(0)
+    envs = SubprocVectorEnv([chosen_env()] * N_ENVS)
+    actions = envs.action_space[0]
+    net = {"state_shape": (52,), "hidden_sizes": list(HIDDEN), "activation": torch.nn.Tanh}
+    policy = ProbabilisticActorPolicy(
+        actor=DiscreteActor(
+            preprocess_net=Net(**net), action_shape=actions.n, softmax_output=False
+        ),
+        dist_fn=lambda logits: Categorical(logits=logits),
+        action_space=actions,
+        action_scaling=False,
+    )
+    algorithm = PPO(
+        policy=policy,
+        critic=DiscreteCritic(preprocess_net=Net(**net)),
+        optim=AdamOptimizerFactory(lr=LEARNING_RATE),
+        gamma=GAMMA,
+        gae_lambda=LAMBDA,
+        eps_clip=CLIP,
+        vf_coef=VALUE_COEF,
+        ent_coef=ENTROPY_COEF,
+        max_grad_norm=MAX_GRAD_NORM,
+    )
+    steps = N_ENVS * N_STEPS
+    algorithm.run_training(
+        OnPolicyTrainerParams(
+            training_collector=Collector[CollectStats](
+                algorithm, envs, VectorReplayBuffer(steps, N_ENVS)
+            ),
+            max_epochs=1,
+            epoch_num_steps=FOREVER,
+            collection_step_num_env_steps=steps,
+            update_step_num_repetitions=EPOCHS,
+            batch_size=MINIBATCH,
+            show_progress=False,
+            verbose=False,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

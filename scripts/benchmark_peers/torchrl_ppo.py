@@ -1,0 +1,81 @@
+"""TorchRL's PPO: its collector over a ParallelEnv with a process for every env, buffer and loss."""
+
+from __future__ import annotations
+
+import torch
+from task import (
+    CLIP,
+    ENTROPY_COEF,
+    EPOCHS,
+    GAMMA,
+    HIDDEN,
+    LAMBDA,
+    LEARNING_RATE,
+    MAX_GRAD_NORM,
+    MINIBATCH,
+    N_ENVS,
+    N_STEPS,
+    VALUE_COEF,
+    chosen_env,
+)
+from tensordict.nn import TensorDictModule
+from torch.distributions import Categorical
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
+from torchrl.envs import EnvBase, GymWrapper, ParallelEnv
+from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+MADE = chosen_env()
+
+
+def wrapped() -> EnvBase:
+    return GymWrapper(MADE(), categorical_action_encoding=True)
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # Networks of this size gain nothing from more.
+    torch.manual_seed(0)
+    envs = ParallelEnv(N_ENVS, wrapped, mp_start_method="spawn")
+    network = {"num_cells": list(HIDDEN), "activation_class": torch.nn.Tanh}
+    actor = ProbabilisticActor(
+        TensorDictModule(
+            MLP(in_features=52, out_features=145, **network), ["observation"], ["logits"]
+        ),
+        in_keys=["logits"],
+        distribution_class=Categorical,
+        return_log_prob=True,
+    )
+    critic = ValueOperator(MLP(in_features=52, out_features=1, **network), ["observation"])
+    advantage = GAE(gamma=GAMMA, lmbda=LAMBDA, value_network=critic, average_gae=True)
+    loss = ClipPPOLoss(
+        actor,
+        critic,
+        clip_epsilon=CLIP,
+        entropy_bonus=ENTROPY_COEF > 0,
+        entropy_coeff=ENTROPY_COEF,
+        critic_coeff=VALUE_COEF,
+        loss_critic_type="l2",
+    )
+    optimizer = torch.optim.Adam(loss.parameters(), lr=LEARNING_RATE)
+    buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(N_ENVS * N_STEPS),
+        sampler=SamplerWithoutReplacement(),
+        batch_size=MINIBATCH,
+    )
+    for rollout in Collector(envs, actor, frames_per_batch=N_ENVS * N_STEPS, total_frames=-1):
+        with torch.no_grad():
+            advantage(rollout)
+        buffer.extend(rollout.flatten())
+        for _ in range(EPOCHS):
+            for batch in buffer:
+                losses = loss(batch)
+                optimizer.zero_grad()
+                (losses["loss_objective"] + losses["loss_critic"]).backward()
+                torch.nn.utils.clip_grad_norm_(loss.parameters(), MAX_GRAD_NORM)
+                optimizer.step()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from scripts.benchmark_peers import compare, tables
+from scripts.benchmark_peers.tables import BETWEEN, chart, gains, page_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def row(name: str, simulator: str, index: int, rate: float, **more: Any) -> dict[str, Any]:
+    return {
+        **{"name": name, "simulator": simulator, "round": index, "rate": rate},
+        **{"seconds": 60.0, "start": 2.0, "megabytes": 1234, "last_return": -50.0},
+        **{"reached": {"-60": None, "-30": None}},
+        **more,
+    }
+
+
+ROWS = [
+    *(row("ceiling", "cyborg-stock", index, 2.0) for index in range(3)),
+    row("sb3", "cyborg-stock", 0, 1.0),
+    row("sb3", "cyborg-stock", 1, 1.4),
+    row("sb3", "cyborg-stock", 2, 1.2),
+    row("rllib", "cyborg-stock", 0, 1.5),
+    row("rllib", "cyborg-stock", 1, 0.5),
+    row("rllib", "cyborg-stock", 2, 0.6),
+    row("async", "cyborg-stock", 0, 9.0),
+    row("async", "cyborg", 0, 30.0, reached={"-60": 20.4, "-30": None}),
+    row("async", "cyborg", 1, 28.0, reached={"-60": 31.0, "-30": 55.0}),
+    row("async", "cyborg", 2, 36.0, reached={"-60": None, "-30": None}),
+]
+TOLD = {
+    "date": "2026-01-02",
+    "machine": {"cores": 2, "processor": "A chip", "python": "3.11.7"},
+    "versions": {"sb3": {"stable-baselines3": "2.9.2", "torch": "2.13.0"}},
+    "rows": ROWS,
+}
+
+
+def test_what_a_run_comes_to() -> None:
+    # Two at once at first; 100 of -100 and then 100 of 0 pass -60 with the 40th of those.
+    returns = [-100.0] * 100 + [0.0] * 100
+    times = [1010.0, *(1010.0 + index / 10 for index in range(199))]
+    found = compare.row_of(list(zip(times, returns, strict=True)), 1000.0)
+    assert found["start"] == 10.0
+    assert found["episodes"] == 200
+    assert found["rate"] == pytest.approx(198 / 19.8)
+    assert found["last_return"] == 0.0
+    assert found["reached"] == {"-60": pytest.approx(23.8), "-30": pytest.approx(26.8)}
+
+
+def test_a_run_in_which_no_episode_ended() -> None:
+    found = compare.row_of([], 0.0)
+    assert (found["start"], found["episodes"], found["rate"]) == (None, 0, 0.0)
+    rows = [*ROWS, {**row("torchrl", "cyborg-stock", 0, 0.0), **found}]
+    assert "| TorchRL | 0.0 | 0% | over 60 | 1,234 | not in 60 |" in page_tables(
+        {**TOLD, "rows": rows}
+    )
+
+
+def test_no_rate_from_episodes_that_all_end_at_once() -> None:
+    assert compare.row_of([(5.0, -1.0)] * 8, 0.0)["rate"] == 0.0
+    assert compare.row_of([(5.0, -1.0)] * 8, 0.0)["reached"] == {"-60": None, "-30": None}
+
+
+def test_gains_are_over_the_best_peer_of_the_same_round_and_not_over_ourselves() -> None:
+    assert gains(ROWS, "async", "cyborg", "cyborg-stock") == pytest.approx([20, 20, 30])
+
+
+def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
+    text = page_tables(TOLD)
+    assert "2026-01-02; 2 cores of A chip, Python 3.11.7; 3 interleaved rounds" in text
+    assert "Stable-Baselines3 (stable-baselines3 2.9.2, torch 2.13.0)" in text
+    assert (
+        "| Stable-Baselines3 | 1.2 (1.0 to 1.4) | 60% | 2 | 1,234 | not in 60 | not in 60 |" in text
+    )
+    # Of three rounds one did not get there: the median is the later of the others.
+    assert (
+        "| workflow_rl, asynchronous | 30.0 (28.0 to 36.0) |  | 2 | 1,234 | 31 | not in 60 |"
+        in text
+    )
+    assert "ceiling 2.0 (2.0 to 2.0) episodes/s" in text
+    assert "20 (20 to 30) times" in text
+
+
+def test_the_page_has_the_tables_and_the_chart_that_is_stored(tmp_path: Path) -> None:
+    told = json.loads((ROOT / "docs" / "figures" / "peers.json").read_text())
+    found = BETWEEN.search(compare.PAGE.read_text())
+    assert found is not None
+    assert found[0] == page_tables(told)
+    chart(told).savefig(tmp_path / "peers.png")
+
+
+def test_metrics_are_read_as_they_are_written(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.csv"
+    assert compare.new_events(metrics, 0) == ([], 0)
+    metrics.write_text("return_mean,workers_restarted\n-10,0\n-20,")
+    events, n_rows = compare.new_events(metrics, 0)
+    assert [total for _, total in events] == [-10.0] * 24  # The second is half a line.
+    metrics.write_text("return_mean,workers_restarted\n-10,0\n-20,0\n")
+    events, n_rows = compare.new_events(metrics, n_rows)
+    assert [total for _, total in events] == [-20.0] * 24
+    assert n_rows == 2
+
+
+def test_episodes_that_processes_noted(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text("3.5 -1\n9.0 -3\n")
+    (tmp_path / "2.txt").write_text("4.5 -2\n9.9")
+    assert compare.noted_events(tmp_path) == [(3.5, -1.0), (4.5, -2.0), (9.0, -3.0)]
+
+
+def test_everyone_on_every_simulator_or_those_asked_for() -> None:
+    assert compare.entries(["sb3"]) == [("sb3", "cyborg-stock"), ("sb3", "cyborg")]
+    assert len(compare.entries([])) == 8 + 10 + 4
+    result = CliRunner().invoke(compare.main, ["--only", "sb3,sb4"])
+    assert result.exit_code == 2
+    assert "there is no sb4" in result.output
+
+
+def test_a_run_is_measured_and_leaves_nothing() -> None:
+    found = compare.run_one("ceiling", "compiled", sys.executable, 12)
+    assert found["episodes"] > 8
+    assert found["rate"] > 0
+    assert found["megabytes"] > 20
+    shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "benchmark_peers/ceiling.py" not in shown.stdout
+
+
+def test_a_peer_that_does_not_train_says_why() -> None:
+    with pytest.raises(
+        compare.click.ClickException, match=r"tianshou on compiled(.|\n)*No module named .tianshou"
+    ):
+        compare.run_one("tianshou", "compiled", sys.executable, 60)
+
+
+def test_names_of_the_tables_are_those_that_are_run() -> None:
+    assert set(tables.NAMES) == {*compare.PACKAGES, *compare.OURS}
+    assert set(tables.OURS) == set(compare.OURS)
+    assert set(tables.TITLES) == set(compare.SECONDS)

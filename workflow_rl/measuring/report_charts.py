@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,6 +18,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7
 
 GREY = "#9aa5b1"
 """Of time in which nothing is done."""
+
+LABEL_WIDTH, LABELS_IN_HEIGHT = 120, 17
+"""Of names beside a chart: pixels, and how many lines of them it is high."""
 
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 LINEAR = 10.0
@@ -86,19 +89,38 @@ def curves_figure(
         )
     figure.update_xaxes(title=title, rangemode="tozero")
     lowest = min((float(curve.low.min()) for curve in every), default=0.0)
-    for value, whose in worth_showing(known, lowest).items() if every else ():
-        figure.add_hline(
-            y=float(scaled(np.array(value))),
-            line={"color": GREY, "width": 1, "dash": "dot"},
-            annotation={"text": f"{whose}: {_minus(round(value, 1))}", "font": {"size": 10}},
-            annotation_position="top left",
-        )
+    if every:
+        highest = max(float(curve.high.max()) for curve in every)
+        _draw_known(figure, worth_showing(known, lowest), scaled, highest)
     if falls:
         ticks = [tick for tick in RETURN_TICKS if tick >= 1.3 * lowest]
         figure.update_yaxes(
             tickvals=_symlog(np.array(ticks, float)), ticktext=[_minus(tick) for tick in ticks]
         )
     return figure
+
+
+def _draw_known(
+    figure: go.Figure,
+    known: Mapping[float, str],
+    scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    highest: float,
+) -> None:
+    """A line for each return, and its name beside it at the right, above that of the one below."""
+    if not known:
+        return
+    heights = scaled(np.array(list(known)))
+    step = (float(scaled(np.array(highest))) - heights[0]) / LABELS_IN_HEIGHT
+    at = -math.inf
+    for (value, whose), height in zip(known.items(), heights, strict=True):
+        figure.add_hline(y=float(height), line={"color": GREY, "width": 1, "dash": "dot"})
+        at = max(float(height), at + step)
+        figure.add_annotation(
+            text=f"{escaped(whose)}: {_minus(round(value, 1))}",
+            **{"x": 1, "xref": "paper", "xanchor": "left", "y": at, "yanchor": "middle"},
+            **{"showarrow": False, "font": {"size": 10}},
+        )
+    figure.update_layout(margin_r=LABEL_WIDTH)
 
 
 def _symlog(values: NDArray[np.float64]) -> NDArray[np.float64]:

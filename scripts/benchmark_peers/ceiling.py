@@ -1,5 +1,4 @@
-"""No learner: a process for every core plays with actions drawn at random. What no trainer exceeds
-by much, on this environment as it is called here."""
+"""No learner: a process for each core plays with actions drawn at random."""
 
 from __future__ import annotations
 

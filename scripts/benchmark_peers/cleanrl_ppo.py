@@ -1,4 +1,4 @@
-"""The loop of CleanRL's ppo.py: one file, Gymnasium's vector env with a process for every env."""
+"""The loop of CleanRL's ppo.py: one file, Gymnasium's asynchronous or synchronous vector env."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from task import (
     N_STEPS,
     VALUE_COEF,
     chosen_env,
+    is_in_process,
 )
 from torch import nn
 from torch.distributions import Categorical
@@ -34,7 +35,8 @@ def main() -> None:
     torch.manual_seed(0)
     # As CleanRL's programs have it: the episode that follows begins within the step.
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
-    envs = gymnasium.vector.AsyncVectorEnv([chosen_env()] * N_ENVS, autoreset_mode=mode)
+    vector = gymnasium.vector.SyncVectorEnv if is_in_process() else gymnasium.vector.AsyncVectorEnv
+    envs = vector([chosen_env()] * N_ENVS, autoreset_mode=mode)
     actor, critic = network(145), network(1)
     parameters = [*actor.parameters(), *critic.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE, eps=1e-5)

@@ -12,11 +12,11 @@ what return. A run lasts so many seconds from its launch:
 - memory: the most that all its processes took together (PSS);
 - to a return: until the mean of the last 100 episodes of training reached it.
 
-Peers are installed in `.peers`, several GB. Rows go to --json, the tables to the page, the chart to
---plot.
+Peers are installed in `.peers`, several GB. Rows are printed as runs end, and at the end go to
+--json, the tables to the page, the chart to --plot.
 
     python scripts/benchmark_peers/compare.py
-    python scripts/benchmark_peers/compare.py --only sb3,async --rounds 1 --seconds 30 --try
+    python scripts/benchmark_peers/compare.py --only sb3,async --rounds 1 --seconds 30
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 
 import task  # noqa: E402
-from environments import PACKAGES, install, versions  # noqa: E402
+from environments import IN_PROCESS, PACKAGES, install, versions  # noqa: E402
 from tables import chart, fill, page_tables  # noqa: E402
 
+from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.training.machine import environment  # noqa: E402
 
@@ -57,7 +58,7 @@ Event = tuple[float, float]
 TARGETS = (-60.0, -30.0)
 WINDOW = 100
 POLL_SECONDS = 0.25
-MEMORY_SECONDS = 2.0
+MEMORY_SECONDS = 10.0
 PAGE = ROOT / "docs" / "explanations" / "peers.md"
 FIGURES = ROOT / "docs" / "figures"
 OURS = {"sync": (), "async": (), "async-rl": ("--async-rl",)}
@@ -67,11 +68,19 @@ SECONDS = {"cyborg-stock": 60.0, "cyborg": 60.0, "compiled": 20.0}
 CEILING_SECONDS = 15.0
 
 
+UNEQUAL = ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS", portable.NATIVE)
+"""Environment variables of the caller's that some of them would heed."""
+
+
+def in_process(peer: str) -> str:
+    return f"{peer}-{task.IN_PROCESS}"
+
+
 def entries(only: Sequence[str]) -> list[tuple[str, str]]:
     """A round: who trains on which simulator."""
     names = {
         "cyborg-stock": ["ceiling", *PACKAGES, "async"],
-        "cyborg": ["ceiling", *PACKAGES, *OURS],
+        "cyborg": ["ceiling", *PACKAGES, *map(in_process, IN_PROCESS), *OURS],
         "compiled": ["ceiling", *OURS],
     }
     return [
@@ -130,13 +139,18 @@ def memory(folder: Path) -> float:
 
 
 def end_all(folder: Path) -> None:
-    """Asked first, and killed 5 s later: who is killed leaves its shared memory behind."""
+    """Asked first, and killed 5 s later. Who is killed leaves shared memory behind: it goes too."""
+    ended: list[int] = []
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         left = list(processes_of(folder))
+        ended += [process.pid for process in left]
         for process in left:
             with suppress(psutil.Error):
                 process.send_signal(number)
         psutil.wait_procs(left, timeout=5)
+    for pid in ended:
+        for file in Path("/dev/shm").glob(f"torch_{pid}_*"):
+            file.unlink(missing_ok=True)
 
 
 def new_events(metrics: Path, n_known: int) -> tuple[list[Event], int]:
@@ -166,11 +180,16 @@ def run_one(name: str, simulator: str, python: str, seconds: float) -> dict[str,
         if name in OURS:
             command = own_command(name, simulator, folder)
         else:
-            script = "ceiling" if name == "ceiling" else f"{name}_ppo"
-            command = [python, str(HERE / f"{script}.py"), simulator]
-        variables = {**os.environ, task.LOG_FOLDER: str(folder)}
+            peer, *how = name.split("-", 1)
+            script = "ceiling" if name == "ceiling" else f"{peer}_ppo"
+            command = [python, str(HERE / f"{script}.py"), simulator, *how]
+        variables = {key: text for key, text in os.environ.items() if key not in UNEQUAL}
+        variables[task.LOG_FOLDER] = str(folder)
         if name == "ceiling":
             variables["PYTHONPATH"] = str(ROOT)
+        elif name not in OURS:
+            # Ray leaves what it writes there.
+            variables |= {"HOME": str(folder), "RAY_TMPDIR": str(folder)}
         start, peak, looked = time.time(), 0.0, 0.0
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(
@@ -233,8 +252,8 @@ def row_of(events: Sequence[Event], start: float) -> dict[str, Any]:
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})
-@click.option("--only", default="", metavar="NAME,...", help="Not all.")
-@click.option("--rounds", type=click.IntRange(1), default=3)
+@click.option("--only", default="", metavar="NAME,...", help="Not all; nothing is written.")
+@click.option("--rounds", type=click.IntRange(1), default=2)
 @click.option("--seconds", type=click.FloatRange(1), help="Of every run, instead of 15 to 60.")
 @click.option("--try", "is_trial", is_flag=True, help="Write nothing.")
 @click.option(
@@ -254,14 +273,15 @@ def main(
     only: str, rounds: int, seconds: float | None, is_trial: bool, rows_file: Path, plot: Path
 ) -> None:
     names = [name for name in only.split(",") if name]
-    unknown = sorted(set(names) - {"ceiling", *PACKAGES, *OURS})
+    known = {"ceiling", *PACKAGES, *map(in_process, IN_PROCESS), *OURS}
+    unknown = sorted(set(names) - known)
     if unknown:
         raise click.BadParameter(f"there is no {unknown[0]}", param_hint="--only")
     round_ = entries(names)
     pythons = {}
     with tempfile.TemporaryDirectory() as folder:
         for peer in PACKAGES:
-            if any(name == peer for name, _ in round_):
+            if any(name in (peer, in_process(peer)) for name, _ in round_):
                 pythons[peer] = str(install(peer, Path(folder)))
     told = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -275,13 +295,12 @@ def main(
         for name, simulator in tqdm(round_[shift:] + round_[:shift], desc=f"round {index + 1}"):
             lasts = seconds or (CEILING_SECONDS if name == "ceiling" else SECONDS[simulator])
             about = {"name": name, "simulator": simulator, "round": index, "seconds": lasts}
-            python = pythons.get(name, sys.executable)
+            python = pythons.get(name.partition("-")[0], sys.executable)
             rows.append(about | run_one(name, simulator, python, lasts))
             click.echo(json.dumps(rows[-1]))
-            if not is_trial:
-                write_text(rows_file, json.dumps(told | {"rows": rows}, indent=1) + "\n")
     click.echo(page_tables(told | {"rows": rows}))
-    if not is_trial:
+    if not (is_trial or names):
+        write_text(rows_file, json.dumps(told | {"rows": rows}, indent=1) + "\n")
         chart(told | {"rows": rows}).savefig(plot, dpi=120)
         write_text(PAGE, fill(PAGE, told | {"rows": rows}))
 

@@ -20,6 +20,8 @@ PACKAGES = {
     "torchrl": "torchrl",
 }
 """Of each peer, the distribution whose version is told."""
+IN_PROCESS = ("cleanrl", "sb3", "tianshou", "torchrl")
+"""Those with a process for each env, which can do without: better where a step takes little."""
 # Asks for Gymnasium below 1.0 and NumPy below 2 but works with those the environment needs.
 WITHOUT_DEPENDENCIES = ("sample_factory",)
 

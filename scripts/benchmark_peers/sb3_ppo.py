@@ -1,10 +1,10 @@
-"""Stable-Baselines3's PPO on its SubprocVecEnv: a process for each env, all in step."""
+"""Stable-Baselines3's PPO on its SubprocVecEnv, a process for each env, or its DummyVecEnv."""
 
 from __future__ import annotations
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import SubprocVecEnv, VecMonitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor
 from task import (
     CLIP,
     ENTROPY_COEF,
@@ -20,14 +20,16 @@ from task import (
     N_STEPS,
     VALUE_COEF,
     chosen_env,
+    is_in_process,
 )
 
 
 def main() -> None:
     torch.set_num_threads(1)  # Networks of this size gain nothing from more.
+    vec_env = DummyVecEnv if is_in_process() else SubprocVecEnv
     model = PPO(
         "MlpPolicy",
-        VecMonitor(SubprocVecEnv([chosen_env()] * N_ENVS)),
+        VecMonitor(vec_env([chosen_env()] * N_ENVS)),
         policy_kwargs={"net_arch": list(HIDDEN)},
         n_steps=N_STEPS,
         batch_size=MINIBATCH,

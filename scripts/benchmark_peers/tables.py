@@ -20,6 +20,10 @@ NAMES = {
     "sb3": "Stable-Baselines3",
     "tianshou": "tianshou",
     "torchrl": "TorchRL",
+    "cleanrl-in-process": "CleanRL's loop, in one process",
+    "sb3-in-process": "Stable-Baselines3, in one process",
+    "tianshou-in-process": "tianshou, in one process",
+    "torchrl-in-process": "TorchRL, in one process",
     "sync": "workflow_rl, synchronous",
     "async": "workflow_rl, asynchronous",
     "async-rl": "workflow_rl, `--async-rl`",
@@ -100,11 +104,9 @@ def page_tables(told: Mapping[str, Any]) -> str:
         f"{NAMES[peer]} ({', '.join(f'{name} {number}' for name, number in found.items())})"
         for peer, found in told["versions"].items()
     ]
-    n_rounds = 1 + max(row["round"] for row in rows)
     lines = [
         f"{told['date']}; {about['cores']} cores of {about['processor']}, "
-        f"Python {about['python']}; "
-        f"{n_rounds} interleaved rounds: medians, and from the least to the most.",
+        f"Python {about['python']}; interleaved rounds: medians, and from the least to the most.",
         "",
         f"Versions: {'; '.join(versions)}.",
         "",
@@ -123,9 +125,9 @@ def page_tables(told: Mapping[str, Any]) -> str:
             ceiling = [row["rate"] for row in _of(rows, simulator, "ceiling").values()]
             lines += [
                 f"**On {title}** (`{simulator}`)"
-                + (f": ceiling {_spread(ceiling, _rate)} episodes/s" if ceiling else ""),
+                + (f": playing at random {_spread(ceiling, _rate)} episodes/s" if ceiling else ""),
                 "",
-                "| trained with | episodes/s | of ceiling | start, s | memory, MB | s to -60 "
+                "| trained with | episodes/s | of random play | start, s | memory, MB | s to -60 "
                 "| s to -30 |",
                 "| --- | --- | --- | --- | --- | --- | --- |",
                 *(_line(rows, simulator, name) for name in names),

@@ -1,6 +1,7 @@
 """What every peer trains on and with: an environment that notes its episodes; PPO's settings.
 
-A peer's script is called as `python NAME_ppo.py SIMULATOR` and trains until it is stopped.
+A peer's script is called as `python NAME_ppo.py SIMULATOR [in-process]` and trains until it is
+stopped; with the second, which some have, all envs are stepped in its own process.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ HIDDEN = (64, 64)
 REWARD_SCALE = 0.01
 """For the critic's sake: with returns in the hundreds its gradient is all that clipping leaves."""
 FOREVER = 10**9
-N_CORES = os.cpu_count() or 1
+N_CORES = max(n for n in (1, 2, 4, 8) if n <= len(os.sched_getaffinity(0)))
+"""Of those there are, as many as share the envs evenly."""
+IN_PROCESS = "in-process"
 LOG_FOLDER = "PEERS_EPISODES"
 """Environment variable: the folder for what `Noted` notes."""
 
@@ -58,6 +61,10 @@ def make_env(simulator: str) -> gymnasium.Env[Any, Any]:
 
 def scaled(reward: Any) -> float:
     return REWARD_SCALE * float(reward)
+
+
+def is_in_process() -> bool:
+    return IN_PROCESS in sys.argv[2:]
 
 
 def chosen_env() -> partial[gymnasium.Env[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Tianshou's PPO on its SubprocVectorEnv: a process for every env."""
+"""Tianshou's PPO on its SubprocVectorEnv, a process for each env, or its DummyVectorEnv."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from task import (
     N_STEPS,
     VALUE_COEF,
     chosen_env,
+    is_in_process,
 )
 from tianshou.algorithm import PPO
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
 from tianshou.data import Collector, CollectStats, VectorReplayBuffer
-from tianshou.env import SubprocVectorEnv
+from tianshou.env import DummyVectorEnv, SubprocVectorEnv
 from tianshou.trainer import OnPolicyTrainerParams
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
@@ -33,7 +34,8 @@ from torch.distributions import Categorical
 def main() -> None:
     torch.set_num_threads(1)  # Networks of this size gain nothing from more.
     torch.manual_seed(0)
-    envs = SubprocVectorEnv([chosen_env()] * N_ENVS)
+    vector_env = DummyVectorEnv if is_in_process() else SubprocVectorEnv
+    envs = vector_env([chosen_env()] * N_ENVS)
     actions = envs.action_space[0]
     net = {"state_shape": (52,), "hidden_sizes": list(HIDDEN), "activation": torch.nn.Tanh}
     policy = ProbabilisticActorPolicy(

@@ -1,4 +1,4 @@
-"""TorchRL's PPO: its collector over a ParallelEnv with a process for every env, buffer and loss."""
+"""TorchRL's PPO: its collector over a ParallelEnv, a process for each env, or a SerialEnv."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from task import (
     N_STEPS,
     VALUE_COEF,
     chosen_env,
+    is_in_process,
 )
 from tensordict.nn import TensorDictModule
 from torch.distributions import Categorical
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
-from torchrl.envs import EnvBase, GymWrapper, ParallelEnv
+from torchrl.envs import EnvBase, GymWrapper, ParallelEnv, SerialEnv
 from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
@@ -37,7 +38,10 @@ def wrapped() -> EnvBase:
 def main() -> None:
     torch.set_num_threads(1)  # Networks of this size gain nothing from more.
     torch.manual_seed(0)
-    envs = ParallelEnv(N_ENVS, wrapped, mp_start_method="spawn")
+    if is_in_process():
+        envs = SerialEnv(N_ENVS, wrapped)
+    else:
+        envs = ParallelEnv(N_ENVS, wrapped, mp_start_method="spawn")
     network = {"num_cells": list(HIDDEN), "activation_class": torch.nn.Tanh}
     actor = ProbabilisticActor(
         TensorDictModule(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 
 from scripts.benchmark_peers import compare, tables
 from scripts.benchmark_peers.tables import BETWEEN, chart, gains, page_tables
+from workflow_rl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,7 +77,7 @@ def test_gains_are_over_the_best_peer_of_the_same_round_and_not_over_ourselves()
 
 def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
     text = page_tables(TOLD)
-    assert "2026-01-02; 2 cores of A chip, Python 3.11.7; 3 interleaved rounds" in text
+    assert "2026-01-02; 2 cores of A chip, Python 3.11.7; interleaved rounds" in text
     assert "Stable-Baselines3 (stable-baselines3 2.9.2, torch 2.13.0)" in text
     assert (
         "| Stable-Baselines3 | 1.2 (1.0 to 1.4) | 60% | 2 | 1,234 | not in 60 | not in 60 |" in text
@@ -87,16 +87,19 @@ def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
         "| workflow_rl, asynchronous | 30.0 (28.0 to 36.0) |  | 2 | 1,234 | 31 | not in 60 |"
         in text
     )
-    assert "ceiling 2.0 (2.0 to 2.0) episodes/s" in text
+    assert "playing at random 2.0 (2.0 to 2.0) episodes/s" in text
     assert "20 (20 to 30) times" in text
 
 
-def test_the_page_has_the_tables_and_the_chart_that_is_stored(tmp_path: Path) -> None:
+def test_the_page_has_the_tables_and_the_chart_that_is_stored() -> None:
     told = json.loads((ROOT / "docs" / "figures" / "peers.json").read_text())
     found = BETWEEN.search(compare.PAGE.read_text())
     assert found is not None
     assert found[0] == page_tables(told)
-    chart(told).savefig(tmp_path / "peers.png")
+    panels = chart(told).axes
+    assert [panel.get_title(loc="left")[3:] for panel in panels] == list(tables.TITLES.values())
+    peers = {label.get_text() for label in panels[0].get_yticklabels()}
+    assert peers >= {tables.NAMES[peer] for peer in compare.PACKAGES}
 
 
 def test_metrics_are_read_as_they_are_written(tmp_path: Path) -> None:
@@ -119,19 +122,75 @@ def test_episodes_that_processes_noted(tmp_path: Path) -> None:
 
 def test_everyone_on_every_simulator_or_those_asked_for() -> None:
     assert compare.entries(["sb3"]) == [("sb3", "cyborg-stock"), ("sb3", "cyborg")]
-    assert len(compare.entries([])) == 8 + 10 + 4
+    assert len(compare.entries([])) == 8 + 14 + 4
     result = CliRunner().invoke(compare.main, ["--only", "sb3,sb4"])
     assert result.exit_code == 2
     assert "there is no sb4" in result.output
 
 
-def test_a_run_is_measured_and_leaves_nothing() -> None:
+def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    end_all = compare.end_all
+
+    def watched(folder: Path) -> None:
+        left.append(len(list(compare.processes_of(folder))))
+        end_all(folder)
+        left.append(len(list(compare.processes_of(folder))))
+
+    monkeypatch.setattr(compare, "end_all", watched)
     found = compare.run_one("ceiling", "compiled", sys.executable, 12)
     assert found["episodes"] > 8
     assert found["rate"] > 0
     assert found["megabytes"] > 20
-    shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    assert "benchmark_peers/ceiling.py" not in shown.stdout
+    assert left == [1 + compare.task.N_CORES, 0]
+
+
+@pytest.mark.parametrize("simulator", compare.SECONDS)
+@pytest.mark.parametrize("trainer", compare.OURS)
+def test_our_trainers_take_what_they_are_called_with(
+    trainer: str, simulator: str, tmp_path: Path
+) -> None:
+    python, program, *options = compare.own_command(trainer, simulator, tmp_path)
+    assert (python, Path(program).exists()) == (sys.executable, True)
+    command = "train-sync" if trainer == "sync" else "train-async"
+    result = CliRunner().invoke(main, [command, *options, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    told = result.output.splitlines()
+    assert {"n_envs: 8", f"simulator: {simulator}"} <= set(told)
+    assert "'minibatch_size': 600" in result.output
+
+
+def test_rounds_begin_with_another_and_all_is_written_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def stub(name: str, simulator: str, python: str, seconds: float) -> dict[str, Any]:
+        asked.append((name, simulator))
+        rest = row(name, simulator, 0, 3.0)
+        return {key: rest[key] for key in ("rate", "start", "megabytes", "reached")}
+
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- tables -->\nold\n<!-- end -->\n")
+    monkeypatch.setattr(compare, "PAGE", page)
+    monkeypatch.setattr(compare, "run_one", stub)
+    monkeypatch.setattr(compare, "install", lambda peer, folder: Path("python"))
+    monkeypatch.setattr(compare, "versions", lambda python, peer: {"it": "1"})
+    written = tmp_path / "rows.json"
+    options = ["--json", str(written), "--plot", str(tmp_path / "it.png")]
+    result = CliRunner().invoke(compare.main, options)
+    assert result.exit_code == 0, result.output
+    everyone = compare.entries([])
+    half = len(everyone) // 2
+    assert asked == everyone + everyone[half:] + everyone[:half]
+    rows = json.loads(written.read_text())["rows"]
+    assert [one["round"] for one in rows] == [0] * len(everyone) + [1] * len(everyone)
+    assert "1 (1 to 1) times" in page.read_text()
+    assert "old" not in page.read_text()
+    written.unlink()
+    result = CliRunner().invoke(compare.main, ["--only", "sb3", *options])
+    assert result.exit_code == 0, result.output
+    assert not written.exists()
 
 
 def test_a_peer_that_does_not_train_says_why() -> None:
@@ -142,6 +201,7 @@ def test_a_peer_that_does_not_train_says_why() -> None:
 
 
 def test_names_of_the_tables_are_those_that_are_run() -> None:
-    assert set(tables.NAMES) == {*compare.PACKAGES, *compare.OURS}
+    in_process = map(compare.in_process, compare.IN_PROCESS)
+    assert set(tables.NAMES) == {*compare.PACKAGES, *in_process, *compare.OURS}
     assert set(tables.OURS) == set(compare.OURS)
     assert set(tables.TITLES) == set(compare.SECONDS)

@@ -90,8 +90,8 @@ def curves_figure(
     figure.update_xaxes(title=title, rangemode="tozero")
     lowest = min((float(curve.low.min()) for curve in every), default=0.0)
     if every:
-        highest = max(float(curve.high.max()) for curve in every)
-        _draw_known(figure, worth_showing(known, lowest), scaled, highest)
+        ends = (lowest, max(float(curve.high.max()) for curve in every))
+        _draw_known(figure, worth_showing(known, lowest), scaled, ends)
     if falls:
         ticks = [tick for tick in RETURN_TICKS if tick >= 1.3 * lowest]
         figure.update_yaxes(
@@ -104,13 +104,17 @@ def _draw_known(
     figure: go.Figure,
     known: Mapping[float, str],
     scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    highest: float,
+    ends: tuple[float, float],
 ) -> None:
-    """A line for each return, and its name beside it at the right, above that of the one below."""
+    """A line for each return, and its name beside it at the right, above that of the one below.
+
+    ends: of the curves.
+    """
     if not known:
         return
     heights = scaled(np.array(list(known)))
-    step = (float(scaled(np.array(highest))) - heights[0]) / LABELS_IN_HEIGHT
+    drawn = np.concatenate([heights, scaled(np.array(ends))])
+    step = float(drawn.max() - drawn.min()) / LABELS_IN_HEIGHT
     at = -math.inf
     for (value, whose), height in zip(known.items(), heights, strict=True):
         figure.add_hline(y=float(height), line={"color": GREY, "width": 1, "dash": "dot"})

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from tests.html_pages import assert_valid
 from workflow_rl.cli import main
 from workflow_rl.measuring.report import groups_of, read_run
+from workflow_rl.measuring.report_charts import LABELS_IN_HEIGHT
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.run_dir import METRICS, distinct_names
 
@@ -121,12 +122,17 @@ def test_beside_other_agents_and_by_kind_of_episode(tmp_path: Path) -> None:
     cage2 = {"env": "workflow_rl/CAGE2-v0", "env_args": args, "total_steps": None}
     run = make_run(tmp_path / "run", rows=rows, **cage2)
     text = page_of(tmp_path, run)
+    assert len(figures(text)) >= 3
     for figure in figures(text)[:3]:
         assert [line.name for line in figure.data] == ["all", *kinds]
         assert {line.name: values(line.customdata)[-1] for line in figure.data[1:]} == kinds
         known = [note.text for note in figure.layout.annotations]
         assert known[-1] == "champion: −9.3"  # noqa: RUF001
         assert len(figure.layout.shapes) == len(known) > 2
+        # Names stand clear of each other, in a chart that is LABELS_IN_HEIGHT of them high.
+        heights = [note.y for note in figure.layout.annotations]
+        lines = [line.y0 for line in figure.layout.shapes]
+        assert min(np.diff(heights)) >= 0.99 * (max(lines) - min(lines)) / LABELS_IN_HEIGHT
     assert "all B_lineAgent RedMeanderAgent SleepAgent" in section(text, "Learning curves")
     # Two runs against different red agents: a line for each, and none that holds for both.
     other = make_run(tmp_path / "other", **{**cage2, "env_args": {"red_agent": "B_lineAgent"}})

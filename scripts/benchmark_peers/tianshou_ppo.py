@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
+import task
 import torch
-from task import (
-    CLIP,
-    ENTROPY_COEF,
-    EPOCHS,
-    FOREVER,
-    GAMMA,
-    HIDDEN,
-    LAMBDA,
-    LEARNING_RATE,
-    MAX_GRAD_NORM,
-    MINIBATCH,
-    N_ENVS,
-    N_STEPS,
-    VALUE_COEF,
-    chosen_env,
-    is_in_process,
-)
 from tianshou.algorithm import PPO
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
@@ -34,10 +18,10 @@ from torch.distributions import Categorical
 def main() -> None:
     torch.set_num_threads(1)  # Networks of this size gain nothing from more.
     torch.manual_seed(0)
-    vector_env = DummyVectorEnv if is_in_process() else SubprocVectorEnv
-    envs = vector_env([chosen_env()] * N_ENVS)
+    vector_env = DummyVectorEnv if task.is_in_process() else SubprocVectorEnv
+    envs = vector_env([task.chosen_env()] * task.N_ENVS)
     actions = envs.action_space[0]
-    net = {"state_shape": (52,), "hidden_sizes": list(HIDDEN), "activation": torch.nn.Tanh}
+    net = {"state_shape": (52,), "hidden_sizes": list(task.HIDDEN), "activation": torch.nn.Tanh}
     policy = ProbabilisticActorPolicy(
         actor=DiscreteActor(
             preprocess_net=Net(**net), action_shape=actions.n, softmax_output=False
@@ -49,25 +33,25 @@ def main() -> None:
     algorithm = PPO(
         policy=policy,
         critic=DiscreteCritic(preprocess_net=Net(**net)),
-        optim=AdamOptimizerFactory(lr=LEARNING_RATE),
-        gamma=GAMMA,
-        gae_lambda=LAMBDA,
-        eps_clip=CLIP,
-        vf_coef=VALUE_COEF,
-        ent_coef=ENTROPY_COEF,
-        max_grad_norm=MAX_GRAD_NORM,
+        optim=AdamOptimizerFactory(lr=task.LEARNING_RATE),
+        gamma=task.GAMMA,
+        gae_lambda=task.LAMBDA,
+        eps_clip=task.CLIP,
+        vf_coef=task.VALUE_COEF,
+        ent_coef=task.ENTROPY_COEF,
+        max_grad_norm=task.MAX_GRAD_NORM,
     )
-    steps = N_ENVS * N_STEPS
+    steps = task.N_ENVS * task.N_STEPS
     algorithm.run_training(
         OnPolicyTrainerParams(
             training_collector=Collector[CollectStats](
-                algorithm, envs, VectorReplayBuffer(steps, N_ENVS)
+                algorithm, envs, VectorReplayBuffer(steps, task.N_ENVS)
             ),
             max_epochs=1,
-            epoch_num_steps=FOREVER,
+            epoch_num_steps=task.FOREVER,
             collection_step_num_env_steps=steps,
-            update_step_num_repetitions=EPOCHS,
-            batch_size=MINIBATCH,
+            update_step_num_repetitions=task.EPOCHS,
+            batch_size=task.MINIBATCH,
             show_progress=False,
             verbose=False,
         )

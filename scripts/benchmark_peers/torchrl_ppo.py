@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
+import task
 import torch
-from task import (
-    CLIP,
-    ENTROPY_COEF,
-    EPOCHS,
-    GAMMA,
-    HIDDEN,
-    LAMBDA,
-    LEARNING_RATE,
-    MAX_GRAD_NORM,
-    MINIBATCH,
-    N_ENVS,
-    N_STEPS,
-    VALUE_COEF,
-    chosen_env,
-    is_in_process,
-)
 from tensordict.nn import TensorDictModule
 from torch.distributions import Categorical
 from torchrl.collectors import Collector
@@ -28,7 +13,7 @@ from torchrl.modules import MLP, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-MADE = chosen_env()
+MADE = task.chosen_env()
 
 
 def wrapped() -> EnvBase:
@@ -38,11 +23,11 @@ def wrapped() -> EnvBase:
 def main() -> None:
     torch.set_num_threads(1)  # Networks of this size gain nothing from more.
     torch.manual_seed(0)
-    if is_in_process():
-        envs = SerialEnv(N_ENVS, wrapped)
+    if task.is_in_process():
+        envs = SerialEnv(task.N_ENVS, wrapped)
     else:
-        envs = ParallelEnv(N_ENVS, wrapped, mp_start_method="spawn")
-    network = {"num_cells": list(HIDDEN), "activation_class": torch.nn.Tanh}
+        envs = ParallelEnv(task.N_ENVS, wrapped, mp_start_method="spawn")
+    network = {"num_cells": list(task.HIDDEN), "activation_class": torch.nn.Tanh}
     actor = ProbabilisticActor(
         TensorDictModule(
             MLP(in_features=52, out_features=145, **network), ["observation"], ["logits"]
@@ -52,32 +37,34 @@ def main() -> None:
         return_log_prob=True,
     )
     critic = ValueOperator(MLP(in_features=52, out_features=1, **network), ["observation"])
-    advantage = GAE(gamma=GAMMA, lmbda=LAMBDA, value_network=critic, average_gae=True)
+    advantage = GAE(gamma=task.GAMMA, lmbda=task.LAMBDA, value_network=critic, average_gae=True)
     loss = ClipPPOLoss(
         actor,
         critic,
-        clip_epsilon=CLIP,
-        entropy_bonus=ENTROPY_COEF > 0,
-        entropy_coeff=ENTROPY_COEF,
-        critic_coeff=VALUE_COEF,
+        clip_epsilon=task.CLIP,
+        entropy_bonus=task.ENTROPY_COEF > 0,
+        entropy_coeff=task.ENTROPY_COEF,
+        critic_coeff=task.VALUE_COEF,
         loss_critic_type="l2",
     )
-    optimizer = torch.optim.Adam(loss.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(loss.parameters(), lr=task.LEARNING_RATE)
     buffer = TensorDictReplayBuffer(
-        storage=LazyTensorStorage(N_ENVS * N_STEPS),
+        storage=LazyTensorStorage(task.N_ENVS * task.N_STEPS),
         sampler=SamplerWithoutReplacement(),
-        batch_size=MINIBATCH,
+        batch_size=task.MINIBATCH,
     )
-    for rollout in Collector(envs, actor, frames_per_batch=N_ENVS * N_STEPS, total_frames=-1):
+    for rollout in Collector(
+        envs, actor, frames_per_batch=task.N_ENVS * task.N_STEPS, total_frames=-1
+    ):
         with torch.no_grad():
             advantage(rollout)
         buffer.extend(rollout.flatten())
-        for _ in range(EPOCHS):
+        for _ in range(task.EPOCHS):
             for batch in buffer:
                 losses = loss(batch)
                 optimizer.zero_grad()
                 (losses["loss_objective"] + losses["loss_critic"]).backward()
-                torch.nn.utils.clip_grad_norm_(loss.parameters(), MAX_GRAD_NORM)
+                torch.nn.utils.clip_grad_norm_(loss.parameters(), task.MAX_GRAD_NORM)
                 optimizer.step()
 
 

@@ -138,7 +138,7 @@ def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
         left.append(len(list(compare.processes_of(folder))))
 
     monkeypatch.setattr(compare, "end_all", watched)
-    found = compare.run_one("ceiling", "compiled", sys.executable, 12)
+    found = compare.run_one("ceiling", "cyborg", sys.executable, 12)
     assert found["episodes"] > 8
     assert found["rate"] > 0
     assert found["megabytes"] > 20

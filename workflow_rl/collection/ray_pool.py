@@ -58,7 +58,7 @@ class _Actor:
 
     def ask(self, request: Request, policy: Any) -> None:
         """policy: reference of a pickled actor that it loads before."""
-        answer = self._handle.answer_once if request.command in ONE_REPLY else self._handle.answer
+        answer = self._handle.answer_once if _has_one_reply(request) else self._handle.answer
         self.stream = answer.remote(pickle.dumps(request, protocol=5), policy)
 
     def has_message(self, seconds: float = 0.0) -> bool:
@@ -438,6 +438,12 @@ def worker_variables() -> dict[str, str]:
         "MKL_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
     }
+
+
+def _has_one_reply(request: Request) -> bool:
+    """Whether it needs no stream, which costs a worker and this process twice as much."""
+    is_one_episode = request.command is Command.PLAY and len(request.payload) == 1
+    return is_one_episode or request.command in ONE_REPLY
 
 
 def _told(error: Exception) -> RemoteTraceback:

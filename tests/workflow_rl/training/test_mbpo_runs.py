@@ -54,11 +54,14 @@ def learned(path: Path) -> list[Any]:
 BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
 
 
-@pytest.mark.parametrize(
+of_each_kind = pytest.mark.parametrize(
     "changes",
     [{}, {"async_rl": True}, {**BOX, "async_rl": True}],
     ids=["in turn", "exact lag", "bounded numbers"],
 )
+
+
+@of_each_kind
 def test_the_same_whatever_the_number_of_workers(tmp_path: Path, changes: dict[str, Any]) -> None:
     for n_workers in (1, 2, 5):
         tiny_runs.run(tmp_path / str(n_workers), config_of(n_workers=n_workers, **changes))
@@ -73,7 +76,7 @@ def test_sync_and_async_collect_the_same(tmp_path: Path) -> None:
     assert learned(tmp_path / "sync") == learned(tmp_path / "async")
 
 
-@pytest.mark.parametrize("changes", [{}, {"async_rl": True}], ids=["in turn", "exact lag"])
+@of_each_kind
 def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     tiny_runs.run(whole, config_of(**changes))

@@ -20,6 +20,7 @@ from workflow_rl.training.run_dir import (
     make_run_folder,
     read_config,
     read_metrics,
+    read_summary,
 )
 
 CONFIG = TrainConfig("async", n_envs=2)
@@ -241,3 +242,22 @@ def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
     (tmp_path / "summary.json").write_text("[]")
     with pytest.raises(RunDirError, match=r"summary.json cannot be read"):
         is_finished(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"wall_seconds": "long"}', "{", None])
+def test_a_summary_that_cannot_be_read_is_named(tmp_path, text):
+    if text is not None:
+        (tmp_path / "summary.json").write_text(text)
+    with pytest.raises(RunDirError, match=r"summary.json cannot be read: "):
+        read_summary(tmp_path)
+
+
+@pytest.mark.parametrize(("number", "is_taken"), [(2**63 - 1, True), (2**63, False)])
+def test_counts_are_of_64_bits(tmp_path, number, is_taken):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log({**a_row(1), "episodes": number})
+    if is_taken:
+        assert read_metrics(tmp_path / "run")[0]["episodes"] == number
+    else:
+        with pytest.raises(RunDirError, match=f"episodes is {number}"):
+            read_metrics(tmp_path / "run")

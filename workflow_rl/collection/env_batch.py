@@ -77,7 +77,7 @@ class SerialEnvs:
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
-        return np.stack([self._reset(env) for env in envs])
+        return np.array([self._reset(env) for env in envs])
 
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
@@ -97,7 +97,7 @@ class SerialEnvs:
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
         return Transitions(
-            np.stack(obs), np.array(reward, np.float64), np.array(terminated), np.array(truncated)
+            np.array(obs), np.array(reward, np.float64), np.array(terminated), np.array(truncated)
         )
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from workflow_rl.cage2.cyborg_network import cyborg_network
 from workflow_rl.cage2.evaluation import cell_spec, load_policy
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cli import main
+
+MINUS = "\u2212"
 
 EPISODES = range(10)
 SHOWN = """() => {
@@ -238,6 +241,16 @@ def test_the_costliest_moments_are_one_click_away(pages: dict[str, Path], open_p
     tab.mouse.click(box["x"] + box["width"] - 14, box["y"] + box["height"] - 60)
     assert now(opened) == 100
     assert now(open_page(pages["two"], at="#step=41")) == 41
+
+
+def test_what_was_lost_in_all_adds_up(pages: dict[str, Path], open_page: Open) -> None:
+    tab = open_page(pages["one"], at="#step=100").tab
+    (sums,) = tab.locator("#lists p").all_text_contents()
+    lost = [float(cost) for cost in re.findall(rf" {MINUS}(\d+\.\d)", sums)]
+    assert len(lost) > 1
+    assert lost == sorted(lost, reverse=True)
+    total = float(tab.text_content("[data-field=return]").replace(MINUS, "-"))
+    assert -sum(lost) == pytest.approx(total, abs=0.01)
 
 
 def test_a_screen_reader_is_told_every_step(pages: dict[str, Path], open_page: Open) -> None:

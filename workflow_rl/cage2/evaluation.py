@@ -37,7 +37,12 @@ from workflow_rl.collection.environment import Environment, InvalidEnvironmentEr
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
-from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    read_text,
+    require_writable,
+    require_writable_folder,
+    write_text,
+)
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.evaluation import play_with_progress
 from workflow_rl.training.options import (
@@ -50,6 +55,7 @@ from workflow_rl.training.options import (
 )
 
 MAXIMUM_EPISODES = 1_000_000
+MOST_OF_EVALUATION = 2**28
 
 
 def evaluate_actor(
@@ -126,6 +132,8 @@ def load_trained(
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
     if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):
+        if not isinstance(environment, Cage2):
+            raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
         raise CheckpointError(
             f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
             f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
@@ -245,13 +253,24 @@ def evaluate(**options: Any) -> None:
         f"cell, seed {evaluation.seed}, {evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
     )
     if json_path is not None:
+        before = _episodes_in(json_path)
+        instead = f" (in the place of those of {before} episodes a cell)"
         content = {**to_dict(evaluation), "actions": actions}
         write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"scores: {json_path}")
+        click.echo(f"scores: {json_path}{instead if before > options['episodes'] else ''}")
     if output_dir is not None:
         path = output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{class_name}.txt"
         write_text(path, official_text(evaluation, options["author"], options["team"], class_name))
         click.echo(f"result file: {path}")
+
+
+def _episodes_in(json_path: Path) -> int:
+    """How many a cell has of the scores that are there; 0 if none can be read."""
+    try:
+        cells = json.loads(read_text(json_path, MOST_OF_EVALUATION))["cells"]
+        return max(int(cell["episodes"]) for cell in cells)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
 
 
 def _check_combinations(options: dict[str, Any]) -> None:

@@ -89,7 +89,7 @@ def _scores(runs: Sequence[Run]) -> Section:
         body = chart(figure, "Totals", label) + body
     body += f'<p class="muted">{escaped(LEADERBOARD_NOTE)}</p>'
     if len(names) < len(runs):
-        body += "<p>To score a run: <code>workflow-rl evaluate RUN</code>.</p>"
+        body += "<p>To score a run: <code>python -m workflow_rl evaluate RUN</code>.</p>"
     return Section("Scores beside the leaderboard", body)
 
 

@@ -83,7 +83,7 @@ def score_table(evaluation: Evaluation) -> PrettyTable:
     table.align["Field 2"] = "l"
     last = len(evaluation.cells) - 1
     for number, cell in enumerate(evaluation.cells):
-        ours = [f"{cell.mean:.2f}", f"± {cell.interval_95:.2f}", f"{cell.std:.2f}"]
+        ours = [_figure(cell.mean), _interval(cell.interval_95), _figure(cell.std)]
         others = [_figure(score.cell(cell.max_steps, cell.red_agent)) for score in published]
         table.add_row(
             [cell.max_steps, cell.red_agent, *ours, *others],
@@ -95,7 +95,7 @@ def score_table(evaluation: Evaluation) -> PrettyTable:
             "",
             "total" if evaluation.is_official else "sum of these",
             f"{evaluation.total:.2f}",
-            f"± {evaluation.total_interval_95:.2f}",
+            _interval(evaluation.total_interval_95),
             "",
             *totals,
         ]
@@ -104,7 +104,12 @@ def score_table(evaluation: Evaluation) -> PrettyTable:
 
 
 def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return "" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def _interval(half: float) -> str:
+    """Of one episode there is none."""
+    return f"± {half:.2f}" if math.isfinite(half) else ""
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -152,6 +153,8 @@ class GymnasiumEnvironment:
         except Exception as error:
             local = re.search(r"__main__|<", self.env_id)
             hint = ". From Python, give the function that makes it as env" if local else ""
+            if isinstance(error, gymnasium.error.NameNotFound):
+                hint = _where_it_may_be(self.env_id)
             problem = _in_one_line(error).rstrip(".")
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
@@ -219,6 +222,15 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
         sys.path.insert(0, os.getcwd())
     factory: Callable[..., Env] | None = getattr(importlib.import_module(module_name), name, None)
     return factory
+
+
+def _where_it_may_be(env_id: str) -> str:
+    """A sentence, of an id that Gymnasium does not know."""
+    module, colon, name = env_id.partition(":")
+    if not colon:
+        return f". One of your own is named by its module: {Path(env_id).stem}:MyEnv"
+    defined = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
+    return "".join(f". Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1))
 
 
 def _in_one_line(error: Exception) -> str:

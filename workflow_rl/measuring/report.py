@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import click
 import numpy as np
@@ -287,7 +288,9 @@ def scores(runs: Sequence[Run]) -> Section:
     for run in runs:
         evaluation = run.evaluation
         if evaluation is None or "mean" not in evaluation:
-            rows.append([escaped(run.name), "not scored yet: <code>workflow-rl evaluate</code>"])
+            rows.append(
+                [escaped(run.name), "not scored yet: <code>python -m workflow_rl evaluate</code>"]
+            )
             continue
         interval = evaluation["interval_95"]
         interval = math.nan if interval is None else interval
@@ -508,5 +511,5 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
         raise click.UsageError(str(error)) from None
     write_text(output, page)
     click.echo(f"report: {output}")
-    if further.is_dir():
+    if f'href="{quote(further.name)}/' in page:
         click.echo(f"with:   {further}")

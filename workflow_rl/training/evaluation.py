@@ -319,8 +319,8 @@ def _table(evaluation: Evaluation) -> PrettyTable:
         [
             "return",
             f"{evaluation.mean:.2f}",
-            f"± {evaluation.interval_95:.2f}",
-            f"{evaluation.std:.2f}",
+            "" if math.isnan(evaluation.interval_95) else f"± {evaluation.interval_95:.2f}",
+            "" if math.isnan(evaluation.std) else f"{evaluation.std:.2f}",
             f"{returns.min():.2f}",
             f"{returns.max():.2f}",
         ]

@@ -38,7 +38,7 @@ def show_progress(bar: tqdm[Any], learners: Sequence[Learner], row: Mapping[str,
     else:
         means = [learner.state.recent_means(BEST_WINDOW).get("") for learner in learners]
         each = " ".join("none" if mean is None else f"{mean:.0f}" for mean in means)
-        returns = f"mean returns of the last {BEST_WINDOW}: {each}"
+        returns = f"mean returns {each} of the last {BEST_WINDOW}"
     bar.set_postfix_str(f"{returns}; {row['worker_utilisation']:.0%} utilisation", refresh=False)
     bar.update(_done(learners) - bar.n)
 
@@ -50,7 +50,9 @@ def described_returns(state: TrainingState, episodes: int) -> str:
         return "no episode has ended"
     of_each = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items() if name)
     n_recent = min(episodes, len(state.recent_returns))
-    return f"mean return of the last {n_recent}: {means['']:.1f}" + (of_each and f" ({of_each})")
+    # The number first: a narrow terminal cuts what comes late.
+    mean = f"mean return {means['']:.1f}" + (of_each and f" ({of_each})")
+    return f"{mean} of the last {n_recent}"
 
 
 def _done(learners: Sequence[Learner]) -> int:

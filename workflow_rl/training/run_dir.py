@@ -359,6 +359,8 @@ def read_config(path: Path) -> TrainConfig:
     try:
         return TrainConfig.from_dict(json.loads(read_text(path / "config.json", MOST_OF_CONFIG)))
     except FileNotFoundError:
+        if not path.exists():
+            raise RunDirError(f"{path} does not exist") from None
         raise RunDirError(f"{path} is not a run folder: it has no config.json") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{path / 'config.json'} cannot be read: {error}") from None

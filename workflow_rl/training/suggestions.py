@@ -52,11 +52,14 @@ def option_meant(typed: str, options: Iterable[str]) -> list[str]:
 
 
 def word_meant(typed: str, words: Iterable[str]) -> list[str]:
-    """Those that contain what was typed, but for its punctuation; else those that look like it."""
+    """Those that contain what was typed, but for its punctuation; else those that look like it,
+    or begin so."""
     words = list(words)
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]
-    return within or difflib.get_close_matches(typed, words)
+    # Of a long word perhaps only the beginning was typed, with a slip in it.
+    beginning = [word for word in words if difflib.get_close_matches(typed, [word[: len(typed)]])]
+    return within or difflib.get_close_matches(typed, words) or beginning
 
 
 def _bare(word: str) -> str:

@@ -26,6 +26,7 @@ from workflow_rl.cage2.evaluation import (
     evaluate,
     evaluate_actor,
     load_policy,
+    load_trained,
 )
 from workflow_rl.cage2.evaluation_env import RECORD, step_actions
 from workflow_rl.cage2.leaderboard import SCRIPTED_SCORES, TOP_SCORES
@@ -34,11 +35,13 @@ from workflow_rl.cage2.scores import CellScore, Evaluation, score_table
 from workflow_rl.cage2.simulator_version import SimulatorVersion, simulator_version
 from workflow_rl.training.checkpoint import (
     Checkpoint,
+    CheckpointError,
     TrainingState,
     checkpoint_path,
     save_checkpoint,
 )
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.loop import train
 from workflow_rl.training.saved_agent import load_agent
 from workflow_rl.training.saved_agent import load_policy as load_saved_policy
 
@@ -253,6 +256,15 @@ def test_a_run_folders_scores_are_kept_in_it(tmp_path):
     by_cell = {(cell["max_steps"], cell["red_agent"]): cell["returns"] for cell in scores["cells"]}
     assert by_cell == returns(expected)
 
+    # Fewer episodes take the place of more, and say so.
+    written = f"scores: {tmp_path / 'evaluation.json'}"
+    assert result.output.endswith(f"{written}\n")
+    scores["cells"][4]["episodes"] = 100
+    (tmp_path / "evaluation.json").write_text(json.dumps(scores))
+    again = run(tmp_path, *options)
+    assert f"{written} (in the place of those of 100 episodes a cell)" in again.output
+    assert "nan" not in again.output
+
     # Another checkpoint, sampled actions or part of the cells leave the run's own scores alone.
     before = (tmp_path / "evaluation.json").read_bytes()
     for other in (["--stochastic"], ["--which", "latest"], ["--max-steps", "5"]):
@@ -338,6 +350,13 @@ def test_a_checkpoint_without_a_network_is_refused(tmp_path):
     path = tmp_path / "checkpoint.pt"
     save_checkpoint(path, Checkpoint({"ppo": {}}, {}, TrainingState()))
     assert "not a checkpoint of this package" in error_line(run(path))
+
+
+def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_episodes=2, episodes_per_update=2)
+    train(config, tmp_path / "run", quiet=True)
+    with pytest.raises(CheckpointError, match="was trained on CartPole-v1, not on CAGE-2"):
+        load_trained(tmp_path / "run")
 
 
 @pytest.mark.parametrize(("obs_dim", "n_actions"), [(62, 145), (52, 36)])

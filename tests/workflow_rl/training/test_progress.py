@@ -31,7 +31,7 @@ def test_a_terminal_is_shown_one_rate_and_what_its_return_is_of(tmp_path, monkey
     monkeypatch.setenv("COLUMNS", "300")
     last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
     assert last.count("ep/s") == 1
-    assert "mean return of the last " in last
+    assert "mean return " in last
     assert "SleepAgent" in last
     assert "utilisation" in last
 
@@ -46,7 +46,7 @@ def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
     state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0])
     state.recent_variants.extend(["b", "b", "a", "b"])
     said = described_returns(state, 3)
-    assert said == "mean return of the last 3: -3.0 (a -2.0, b -3.5)"
+    assert said == "mean return -3.0 (a -2.0, b -3.5) of the last 3"
 
 
 @pytest.mark.parametrize("variants", [[], ["a"], ["", "", ""]])

@@ -244,6 +244,11 @@ def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
         is_finished(tmp_path)
 
 
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(RunDirError, match=r"frist does not exist$"):
+        read_config(tmp_path / "frist")
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", '{"wall_seconds": "long"}', "{", None])
 def test_a_summary_that_cannot_be_read_is_named(tmp_path, text):
     if text is not None:

@@ -271,6 +271,21 @@ function listMoments(recording, index) {
     add(button, "span", {class: "number"}, number(-moment.cost));
     button.addEventListener("click", () => seek(moment.first));
   });
+  const sums = totals(recording.moments);
+  if (sums.length) add(lists, "p", {class: "muted"}, `In all: ${sums.join("; ")}`);
+}
+
+// Of all moments, by what they have in common: many small ones may cost more than the largest.
+function totals(moments) {
+  const steps = {}, costs = {};
+  for (const {cause, first, last, cost} of moments) {
+    const kind = cause.startsWith("Restore ") ? "Restore" : cause;
+    steps[kind] = (steps[kind] ?? 0) + last - first + 1;
+    costs[kind] = (costs[kind] ?? 0) + cost;
+  }
+  return Object.keys(costs)
+    .sort((one, other) => costs[other] - costs[one])
+    .map((kind) => `${kind} ${number(-costs[kind])} (${steps[kind]} ${steps[kind] === 1 ? "step" : "steps"})`);
 }
 
 // --- Time ---------------------------------------------------------------------------------------

@@ -248,6 +248,7 @@ def test_what_was_lost_in_all_adds_up(pages: dict[str, Path], open_page: Open) -
     (sums,) = tab.locator("#lists p").all_text_contents()
     lost = [float(cost) for cost in re.findall(rf" {MINUS}(\d+\.\d)", sums)]
     assert len(lost) > 1
+    assert sums.count("Restore") == 1
     assert lost == sorted(lost, reverse=True)
     total = float(tab.text_content("[data-field=return]").replace(MINUS, "-"))
     assert -sum(lost) == pytest.approx(total, abs=0.01)

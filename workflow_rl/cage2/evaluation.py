@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,13 +37,12 @@ from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
 from workflow_rl.output_files import (
-    read_text,
     require_writable,
     require_writable_folder,
     write_text,
 )
 from workflow_rl.training.config import usable_cores
-from workflow_rl.training.evaluation import play_with_progress
+from workflow_rl.training.evaluation import play_with_progress, write_scores
 from workflow_rl.training.options import (
     EPISODES,
     PATH,
@@ -55,7 +53,6 @@ from workflow_rl.training.options import (
 )
 
 MAXIMUM_EPISODES = 1_000_000
-MOST_OF_EVALUATION = 2**28
 
 
 def evaluate_actor(
@@ -253,24 +250,16 @@ def evaluate(**options: Any) -> None:
         f"cell, seed {evaluation.seed}, {evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
     )
     if json_path is not None:
-        before = _episodes_in(json_path)
-        instead = f" (in the place of those of {before} episodes a cell)"
         content = {**to_dict(evaluation), "actions": actions}
-        write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"scores: {json_path}{instead if before > options['episodes'] else ''}")
+        write_scores(json_path, content, _episodes_a_cell, "episodes a cell")
     if output_dir is not None:
         path = output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{class_name}.txt"
         write_text(path, official_text(evaluation, options["author"], options["team"], class_name))
         click.echo(f"result file: {path}")
 
 
-def _episodes_in(json_path: Path) -> int:
-    """How many a cell has of the scores that are there; 0 if none can be read."""
-    try:
-        cells = json.loads(read_text(json_path, MOST_OF_EVALUATION))["cells"]
-        return max(int(cell["episodes"]) for cell in cells)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 0
+def _episodes_a_cell(scores: Mapping[str, Any]) -> int:
+    return max(int(cell["episodes"]) for cell in scores["cells"])
 
 
 def _check_combinations(options: dict[str, Any]) -> None:

@@ -153,8 +153,8 @@ class GymnasiumEnvironment:
         except Exception as error:
             local = re.search(r"__main__|<", self.env_id)
             hint = ". From Python, give the function that makes it as env" if local else ""
-            if isinstance(error, gymnasium.error.NameNotFound):
-                hint = _where_it_may_be(self.env_id)
+            if isinstance(error, gymnasium.error.NameNotFound) and self.factory is None:
+                hint = hint or _where_it_may_be(self.env_id)
             problem = _in_one_line(error).rstrip(".")
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
@@ -225,11 +225,14 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
 
 
 def _where_it_may_be(env_id: str) -> str:
-    """A sentence, of an id that Gymnasium does not know."""
+    """A sentence, of an id that Gymnasium does not know; empty if there is nothing to say."""
     module, colon, name = env_id.partition(":")
     if not colon:
-        return f". One of your own is named by its module: {Path(env_id).stem}:MyEnv"
-    defined = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
+        file = Path(env_id).with_suffix(".py")
+        return f". One of your own is named by its module: {file.stem}:MyEnv" * file.exists()
+    if hasattr(sys.modules[module], name):
+        return ""  # It was found, and is in want of another itself.
+    defined = [one for one, value in vars(sys.modules[module]).items() if callable(value)]
     return "".join(f". Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1))
 
 

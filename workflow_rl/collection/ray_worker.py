@@ -81,6 +81,8 @@ class RayWorker:
         """Load the actor, if there is one, and do what a pickled Request asks."""
         if pickled_actor is not None:
             yield from self._messages(Request(Command.LOAD_ACTOR, pickled_actor))
+            if self._failure is not None:
+                return
         yield from self._messages(pickle.loads(request))
 
     def answer_once(self, request: bytes, pickled_actor: bytes | None) -> bytes:

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ from workflow_rl.training.options import (
     GroupedCommand,
     under,
 )
+
+MOST_OF_SCORES = 2**28  # Bytes.
 
 
 @dataclass(frozen=True)
@@ -304,10 +306,25 @@ def evaluate(**options: Any) -> None:
             },
             "actions": actions,
         }
-        write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"scores: {json_path}")
+        write_scores(json_path, content, lambda scores: len(scores["returns"]), "episodes")
     if options["video"] is not None:
         click.echo(f"video: {video}")
+
+
+def write_scores(
+    path: Path,
+    scores: Mapping[str, Any],
+    episodes_of: Callable[[Mapping[str, Any]], int],
+    unit: str,
+) -> None:
+    """Write them as JSON, and say so; and if they take the place of those of more episodes."""
+    try:
+        before = episodes_of(json.loads(read_text(path, MOST_OF_SCORES)))
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        before = 0
+    write_text(path, json.dumps(scores, indent=2) + "\n")
+    instead = f" (in the place of those of {before} {unit})"
+    click.echo(f"scores: {path}{instead if before > episodes_of(scores) else ''}")
 
 
 def _table(evaluation: Evaluation) -> PrettyTable:

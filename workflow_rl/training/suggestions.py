@@ -58,7 +58,8 @@ def word_meant(typed: str, words: Iterable[str]) -> list[str]:
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]
     # Of a long word perhaps only the beginning was typed, with a slip in it.
-    beginning = [word for word in words if difflib.get_close_matches(typed, [word[: len(typed)]])]
+    long = typed if len(typed) > 3 else "?"
+    beginning = [word for word in words if difflib.get_close_matches(long, [word[: len(long)]])]
     return within or difflib.get_close_matches(typed, words) or beginning
 
 

@@ -286,10 +286,11 @@ def test_signals_stay_the_main_process_s():
         assert len(pool.receive(0).result.obs) == 1
 
 
-def test_a_trace_tells_what_workers_do(policy, specs, tmp_path):
+@pytest.mark.parametrize("block", [1, 2])
+def test_a_trace_tells_what_workers_do(policy, specs, tmp_path, block):
     with Trace(tmp_path / "trace.json") as trace, RayWorkerPool(COUNTING, 2, trace=trace) as pool:
         began = time.perf_counter_ns()
-        AsyncParallelEnv(pool).collect(policy, specs)
+        AsyncParallelEnv(pool, block).collect(policy, specs)
         ended = time.perf_counter_ns()
     for index in range(2):
         times, activities = zip(*map(unpacked, trace._rows[f"worker-{index}"]), strict=True)

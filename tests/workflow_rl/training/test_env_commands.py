@@ -273,6 +273,10 @@ def test_scores_on_the_environment_of_the_run(finished: Path) -> None:
     assert f"{mean:.2f}" in row
     assert f"± {scores['interval_95']:.2f}" in row
     assert f"{min(scores['returns']):.2f}" in row
+    # One episode in their place has no interval, and is not taken for as good.
+    again = invoke("evaluate", str(finished), "--episodes", "1", "--n-workers", "1", "--quiet")
+    assert "(in the place of those of 5 episodes)" in again.output
+    assert "nan" not in again.output
 
 
 def test_scores_go_where_they_are_asked_for(finished: Path, tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def hint(args: Mapping[str, Any], env_steps: int) -> str | None:
     if args["simulator"] != "cyborg" or env_steps < LONG_RUN:
         return None
     return (
-        "--simulator compiled plays the same episodes: an environment steps 7 times as fast, and "
-        "1,000 of them 285 times (docs/explanations/simulators.md)"
+        "--simulator compiled plays the same episodes: an environment steps 6 times as fast, and "
+        "1,000 of them 290 times (docs/explanations/simulators.md)"
     )
 
 

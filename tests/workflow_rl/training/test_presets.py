@@ -148,6 +148,8 @@ def test_a_slow_learner_and_what_waits_for_it(name, tmp_path):
         "num_batches_to_accumulate": capacity,
         "take_all": False,
         "total_episodes": episodes,
+        # Of several, one that got no core for a while brings what is older still.
+        "n_workers": 1,
     }
     with recorded_updates(lambda: time.sleep(0.03)) as updates:
         summary = run(tmp_path, preset_config("async", name, **changes))
@@ -157,9 +159,7 @@ def test_a_slow_learner_and_what_waits_for_it(name, tmp_path):
     assert max(row["queue_length"] for row in rows) <= capacity
     assert max(row["queue_length"] for row in rows[2:]) >= capacity - 1
     # Not older than those that may wait, the one that finds no room, and what is in the making.
-    # (A batch of one worker's unroll: the other worker may have sent one besides.)
-    n_ahead = capacity + 2 + (name == "continuous")
-    assert max(max(lag) for lag in lags(updates)) <= n_ahead
+    assert max(max(lag) for lag in lags(updates)) <= capacity + 2
     if PRESETS[name].get("when_full") == "drop":
         assert summary["dropped_steps"] > 0
         steps = sum(t.length for t in learned_in(updates))

@@ -36,11 +36,7 @@ from workflow_rl.collection.environment import Environment, InvalidEnvironmentEr
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
-from workflow_rl.output_files import (
-    require_writable,
-    require_writable_folder,
-    write_text,
-)
+from workflow_rl.output_files import require_writable, require_writable_folder, write_text
 from workflow_rl.training.config import usable_cores
 from workflow_rl.training.evaluation import play_with_progress, write_scores
 from workflow_rl.training.options import (

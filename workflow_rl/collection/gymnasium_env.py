@@ -228,8 +228,9 @@ def _where_it_may_be(env_id: str) -> str:
     """A sentence, of an id that Gymnasium does not know; empty if there is nothing to say."""
     module, colon, name = env_id.partition(":")
     if not colon:
-        file = Path(env_id).with_suffix(".py")
-        return f". One of your own is named by its module: {file.stem}:MyEnv" * file.exists()
+        if not (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
+            return ""
+        return f". One of your own is named by its module: {Path(env_id).stem}:MyEnv"
     if hasattr(sys.modules[module], name):
         return ""  # It was found, and is in want of another itself.
     defined = [one for one, value in vars(sys.modules[module]).items() if callable(value)]

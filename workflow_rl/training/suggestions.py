@@ -57,10 +57,11 @@ def word_meant(typed: str, words: Iterable[str]) -> list[str]:
     words = list(words)
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]
+    alike = within or difflib.get_close_matches(typed, words)
+    if alike or len(typed) < 4:
+        return alike
     # Of a long word perhaps only the beginning was typed, with a slip in it.
-    long = typed if len(typed) > 3 else "?"
-    beginning = [word for word in words if difflib.get_close_matches(long, [word[: len(long)]])]
-    return within or difflib.get_close_matches(typed, words) or beginning
+    return [word for word in words if difflib.get_close_matches(typed, [word[: len(typed)]])]
 
 
 def _bare(word: str) -> str:

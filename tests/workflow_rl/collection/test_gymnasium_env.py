@@ -258,6 +258,8 @@ def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
         ("tests.any_envs:TextEnv", {}, ["observation space", "Text", "is not supported"]),
         ("tests.any_envs:BinaryActionEnv", {}, ["action space MultiBinary(4) is not supported"]),
         ("", {}, ["cannot be made"]),
+        (".", {}, ["cannot be made"]),
+        ("a" * 5000, {}, ["cannot be made"]),
     ],
 )
 @pytest.mark.parametrize("ask", [GymnasiumEnvironment.spaces, GymnasiumEnvironment.check])

@@ -80,4 +80,5 @@ def test_who_meant_nothing_we_know_is_asked_nothing(typed):
 def test_words():
     assert word_meant("sync", MODULES) == ["train-sync", "train-async"]
     assert word_meant("trian", MODULES)[:2] == ["train-sync", "train-async"]
-    assert word_meant("???", MODULES) == []
+    for nothing in ("???", "", "qqq"):
+        assert word_meant(nothing, MODULES) == []

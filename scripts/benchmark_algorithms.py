@@ -85,6 +85,34 @@ TASKS = {
             },
         },
     ),
+    "hopper": Task(
+        {"env": "Hopper-v5"},
+        (1500.0,),
+        10,
+        {
+            "ppo": {
+                "n_envs": 4,
+                "n_workers": 1,
+                "num_steps_per_env": 512,
+                "total_steps": 600_064,
+                "ppo": {
+                    **{"hidden_sizes": (64, 64), "activation": "tanh", "learning_rate": 3e-4},
+                    **{"discount": 0.99, "gae_lambda": 0.95, "entropy_coef": 0.0},
+                    **{"epochs": 10, "minibatch_size": 64},
+                    **{"normalise_obs": True, "normalise_returns": True},
+                },
+            },
+            "sac": {
+                **{**BY_STEPS, "steps_per_update": 500},
+                "total_steps": 120_000,
+                "ppo": {"hidden_sizes": (128, 128), "learning_rate": 1e-3, "discount": 0.99},
+                "mbpo": {
+                    **{"gradient_steps": 3.0, "warm_up_steps": 2000},
+                    **{"batch_size": 128, "target_rate": 0.005},
+                },
+            },
+        },
+    ),
     "cage2": Task(
         {},
         (-60.0, -30.0),

@@ -44,7 +44,8 @@ FAULTS: dict[str, Callable[[], None]] = {
 class FaultyEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Lets the env be, but for `fault` at the `at`-th call of `method` ("create", "reset", "step").
 
-    Each file that can be created among `tickets` allows it once, over all processes.
+    Each file that can be created among `tickets` allows it once, over all processes, and then says
+    which one it was.
     """
 
     def __init__(
@@ -67,7 +68,8 @@ class FaultyEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             return
         for ticket in self._tickets:
             try:
-                ticket.touch(exist_ok=False)
+                with ticket.open("x") as file:
+                    file.write(str(os.getpid()))
             except FileExistsError:
                 continue
             FAULTS[self._fault]()

@@ -124,6 +124,7 @@ class Injector:
         self._orders = orders
         self._updates_begun = updates_begun
         self._run_is_over = threading.Event()
+        self._lives = threading.Event()
         self._pids_struck: set[int] = set()
         self.struck: Counter[str] = Counter()
 
@@ -138,16 +139,24 @@ class Injector:
             self._run_is_over.set()
             thread.join()
 
+    def keep_up(self) -> None:
+        """Wait until the thread has got a core, and has had a look at the run."""
+        self._lives.clear()
+        self._lives.wait(60)
+
     def _inject(self, pool: WorkerPool) -> None:
         for fault in self._plan.faults:
             if not self._wait_for(lambda: self._updates_begun() > fault.update):  # noqa: B023
-                return
-            self._run_is_over.wait(fault.delay)
+                break
+            due = time.monotonic() + fault.delay
+            self._wait_for(lambda: time.monotonic() > due)  # noqa: B023
             self._strike(pool, fault)
+        self._wait_for(lambda: False)
 
     def _wait_for(self, condition: Callable[[], bool]) -> bool:
         """False if the run is over before."""
         while not condition():
+            self._lives.set()
             if self._run_is_over.wait(POLL_SECONDS):
                 return False
         return True

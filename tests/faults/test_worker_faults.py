@@ -61,7 +61,8 @@ def strike(
     orders = path.with_name("orders")
     orders.mkdir()
     make_envs = functools.partial(ObedientEnvs, config.environment.make_envs, orders, delay)
-    with recorded_updates() as learned:
+    # Or the run might be over while the injector gets no core.
+    with recorded_updates(lambda: injector.keep_up()) as learned:
         plan = FaultPlan.drawn(seed, counts, updates, N_WORKERS)
         injector = Injector(plan, orders, lambda: len(learned))
         summary = run(path, config, make_envs=make_envs, watch=injector.into)

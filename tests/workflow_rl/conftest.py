@@ -8,6 +8,7 @@ import pytest
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection import worker_pool
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 
 
@@ -34,6 +35,22 @@ def assert_same_trajectories(left: list[Trajectory], right: list[Trajectory]) ->
             a, b = getattr(one, name), getattr(other, name)
             assert np.array_equal(a, b), (one.episode, name)
             assert getattr(a, "dtype", None) == getattr(b, "dtype", None), name
+
+
+@pytest.fixture
+def exit_codes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes until the end of a worker's process is noticed."""
+    process = worker_pool._context.Process
+    join = process.join
+    monkeypatch.setattr(
+        process, "join", lambda self, timeout=None: join(self, timeout and max(timeout, 60.0))
+    )
+
+
+@pytest.fixture
+def last_marks_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes until workers send them: see WorkerPool.close."""
+    monkeypatch.setattr(worker_pool, "CLOSE_SECONDS", 240.0)
 
 
 @pytest.fixture

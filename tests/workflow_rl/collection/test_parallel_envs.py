@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,19 @@ from hypothesis import strategies as st
 
 from agents.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
+from tests.patience import eventually
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection import pool as pool_module
+from workflow_rl.collection import worker_pool
 from workflow_rl.collection.env_batch import SerialEnvs, Transitions
 from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv, digests_after
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.pool import PooledWorker
 from workflow_rl.collection.rollout import Rollout, in_order
 from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.worker_pool import WorkerPool
@@ -129,16 +134,41 @@ def test_another_seed_is_another_episode(policy):
     assert not np.array_equal(one.obs, other.obs)
 
 
+def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker whose process the ticket names has a second for its answers. All others may be
+    kept from a core for long."""
+    overdue = PooledWorker.overdue.fget
+    assert overdue is not None
+
+    def is_overdue(worker: Any) -> bool:
+        if ticket.exists() and ticket.read_text() == str(worker.process.pid):
+            worker.timeout = 1.0
+        return overdue(worker)
+
+    monkeypatch.setattr(PooledWorker, "overdue", property(is_overdue))
+
+
+@pytest.mark.usefixtures("exit_codes_are_known")
 @pytest.mark.parametrize("method", ["create", "reset", "step"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_a_worker_that_fails_changes_nothing(
-    collect: Collector, fault, method, policy, specs, expected, tmp_path, same_trajectories, caplog
+    collect: Collector,
+    fault,
+    method,
+    policy,
+    specs,
+    expected,
+    tmp_path,
+    same_trajectories,
+    caplog,
+    monkeypatch,
 ):
     make_env = partial(
         FaultyEnv, CountingEnv, fault, method, 1 if method == "create" else 3, [tmp_path / "1"]
     )
-    rollout = collect(make_env, policy, specs, timeout=3.0 if fault in ("hang", "stopped") else 20)
+    only_the_struck_must_hurry(tmp_path / "1", monkeypatch)
+    rollout = collect(make_env, policy, specs)
     same_trajectories(rollout.trajectories, expected)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith(("worker-0 ", "worker-1 "))
@@ -153,7 +183,7 @@ def test_a_worker_that_fails_changes_nothing(
     elif fault == "killed":
         assert "SIGKILL" in message
     else:
-        assert "gave no complete answer for 3 s" in message
+        assert "gave no complete answer for 1 s" in message
         assert "still running" in message
 
 
@@ -168,6 +198,7 @@ def test_several_workers_may_fail(
     assert rollout.workers_restarted == 3
 
 
+@pytest.mark.usefixtures("exit_codes_are_known")
 @pytest.mark.parametrize("method", ["create", "step"])
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_failures_without_end_stop_the_collection(
@@ -264,6 +295,24 @@ def test_greedy_policy_travels_to_the_workers(policy, specs):
         assert np.array_equal(trajectory.action, policy.outputs(trajectory.obs).argmax(axis=1))
 
 
+@contextmanager
+def stopped(pid: int, until: Callable[[], bool]) -> Iterator[None]:
+    """A process that stands still until something is so; if it never is, for some seconds."""
+
+    def go_on() -> None:
+        with suppress(AssertionError):
+            eventually(until, 20)
+        os.kill(pid, signal.SIGCONT)
+
+    os.kill(pid, signal.SIGSTOP)
+    waiting = threading.Thread(target=go_on)
+    waiting.start()
+    try:
+        yield
+    finally:
+        waiting.join()
+
+
 def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
     """One episode of the first collection is held up; meanwhile the rest of it and the following
     one are played, an evaluation comes in between, a worker is killed, and nothing is lost."""
@@ -277,12 +326,13 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
     later = NumpyPolicy(policy.parameters, policy_version=5)
     with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         collector = AsyncParallelEnv(pool)
-        os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
-        threading.Timer(1.0, os.kill, (pool._workers[0].process.pid, signal.SIGCONT)).start()
-        one = collector.collect(policy, first, lambda: (later, second))
-        ahead = collector._ahead
-        assert ahead is not None
-        assert len(ahead.trajectories) >= 5, "the other worker had nothing else to do"
+
+        def are_played_ahead() -> bool:
+            return collector._ahead is not None and len(collector._ahead.trajectories) >= 5
+
+        with stopped(pool._workers[0].process.pid, are_played_ahead):
+            one = collector.collect(policy, first, lambda: (later, second))
+        assert are_played_ahead(), "the other worker had nothing else to do"
         evaluated = collector.collect(policy, other)
         pool._workers[1].process.kill()
         two = collector.collect(later, second)
@@ -350,10 +400,37 @@ def stepped_and_killed(make_env: Callable[[], Any], n_steps: int, **pool_options
     return answers
 
 
-def test_replaying_long_episodes_takes_no_worker_for_one_that_hangs(caplog):
-    """Ten steps of four envs take two seconds, and every answer must come within one."""
-    slow = partial(SleepyEnv, step_seconds=0.05, min_length=20, max_length=20)
-    answers = stepped_and_killed(slow, 10, timeout=1.0)
+class TickingEnv(SleepyEnv):
+    """Each of its steps makes a file a byte longer."""
+
+    def __init__(self, clock: Path, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._clock = clock
+
+    def step(self, action: int) -> Any:
+        answer = super().step(action)
+        with self._clock.open("ab") as file:
+            file.write(b".")
+        return answer
+
+
+@pytest.fixture
+def clock(monkeypatch, tmp_path) -> Path:
+    """The steps of TickingEnvs are the seconds by which workers are judged, without any grace: one
+    that is kept from a core loses no time."""
+    clock = tmp_path / "clock"
+    clock.touch()
+    in_steps = SimpleNamespace(monotonic=lambda: clock.stat().st_size)
+    monkeypatch.setattr(pool_module, "time", in_steps)
+    monkeypatch.setattr(worker_pool, "time", in_steps)
+    monkeypatch.setattr(worker_pool, "GRACE_SECONDS", 0.0)
+    return clock
+
+
+def test_replaying_long_episodes_takes_no_worker_for_one_that_hangs(caplog, clock):
+    """Forty steps are to be replayed, and every answer must come within thirty."""
+    slow = partial(TickingEnv, clock, 0.02, 0.0, 20, 20)
+    answers = stepped_and_killed(slow, 10, timeout=30.0)
     undisturbed = partial(CountingEnv, min_length=20, max_length=20)
     expected = stepped_and_killed(undisturbed, 10)
     assert (answers[0] == expected[0]).all()
@@ -369,12 +446,13 @@ def test_an_episode_of_two_histories_is_told(caplog):
     assert "episode 3 went otherwise when it was played again" in caplog.text
 
 
-def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_trajectories):
-    """Two seconds of steps are to be replayed, and every answer must come within one."""
+def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_trajectories, clock):
+    """Forty steps are to be replayed, and every answer must come within thirty."""
     rollouts = []
-    for step_seconds, timeout, dies in ((0.05, 1.0, True), (0.0, 60.0, False)):
-        make_env = partial(SleepyEnv, step_seconds, min_length=30, max_length=30)
-        with WorkerPool(partial(SerialEnvs, make_env), 1, 4, timeout) as pool:
+    slow = partial(TickingEnv, clock, 0.03, 0.0, 30, 30)
+    undisturbed = partial(CountingEnv, min_length=30, max_length=30)
+    for make_env, dies in ((slow, True), (undisturbed, False)):
+        with WorkerPool(partial(SerialEnvs, make_env), 1, 4, timeout=30.0) as pool:
             envs = AsyncParallelEnv(pool)
             envs.start_slots(first_slots(3, (), 4), 2)
             trajectories = [t for _ in range(5) for t in envs.unroll(policy).trajectories]

@@ -135,6 +135,7 @@ def test_marks_are_taken_once_and_in_order():
     assert [mark & 15 for mark in array("q", marks.take())] == [Activity.WAITING]
 
 
+@pytest.mark.usefixtures("last_marks_arrive")
 @pytest.mark.parametrize("collector", [ParallelEnv, AsyncParallelEnv])
 def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_path):
     make_envs = partial(SerialEnvs, partial(SleepyEnv, 0.01, 0.02))
@@ -163,6 +164,7 @@ def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_pa
         assert covered >= ended - begun
 
 
+@pytest.mark.usefixtures("last_marks_arrive")
 def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
     trace = Trace(tmp_path / "trace.json")
     make_envs = partial(SerialEnvs, CountingEnv)
@@ -176,6 +178,7 @@ def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
     assert len(waiting) == steps + len(specs)
 
 
+@pytest.mark.usefixtures("last_marks_arrive")
 @pytest.mark.parametrize("fault", ["exception", "killed"])
 def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, same_trajectories):
     make_env = partial(FaultyEnv, CountingEnv, fault, "step", 20, [tmp_path / "ticket"])

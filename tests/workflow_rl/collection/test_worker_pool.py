@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import worker_pool
@@ -31,18 +32,18 @@ COUNTING = partial(SerialEnvs, CountingEnv)
 
 
 def living(pids: list[int]) -> list[int]:
-    return [
-        pid
-        for pid in pids
-        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    ]
+    def lives(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return [pid for pid in pids if lives(pid)]
 
 
-def wait_until_gone(pids: list[int], seconds: float) -> list[int]:
-    deadline = time.monotonic() + seconds
-    while living(pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return living(pids)
+def wait_until_gone(pids: list[int]) -> None:
+    """Or fail. Even to die a process needs a core."""
+    eventually(lambda: not living(pids), 30)
 
 
 def worker_pids(pool: WorkerPool) -> list[int]:
@@ -54,7 +55,7 @@ def test_close_ends_all_workers_and_may_be_called_again():
         pids = worker_pids(pool)
         assert len(living(pids)) == 3
         pool.close()
-        assert not wait_until_gone(pids, 1)
+        wait_until_gone(pids)
         pool.close()
 
 
@@ -64,8 +65,8 @@ def test_close_is_bounded_when_workers_are_stopped_or_dead():
         os.kill(pids[0], signal.SIGSTOP)
         os.kill(pids[1], signal.SIGKILL)
         start = time.monotonic()
-    assert time.monotonic() - start < 5
-    assert not wait_until_gone(pids, 1)
+    assert time.monotonic() - start < 30
+    wait_until_gone(pids)
 
 
 def test_an_exception_in_the_with_block_ends_the_workers():
@@ -78,7 +79,7 @@ def test_an_exception_in_the_with_block_ends_the_workers():
 
     with pytest.raises(ZeroDivisionError):
         fail_while_workers_live()
-    assert not wait_until_gone(pids, 1)
+    wait_until_gone(pids)
 
 
 def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
@@ -118,7 +119,7 @@ def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
     with WorkerPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
         worker = psutil.Process(worker_pids(pool)[0])
         # Frees a receive that would wait for ever, which is then told otherwise.
-        rescue = threading.Timer(10, worker.kill)
+        rescue = threading.Timer(30, worker.kill)
         rescue.start()
         pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
         with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
@@ -136,6 +137,7 @@ def test_factories_that_cannot_be_pickled_by_name_are_sent():
         assert len(living(worker_pids(pool))) == 1
 
 
+@pytest.mark.usefixtures("exit_codes_are_known")
 def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
     class HalfMessage:
         def reset(self, **options):
@@ -162,11 +164,13 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
             pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
 
 
-def test_a_second_that_passed_while_everything_stood_still_is_no_hang():
+def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatch):
+    # Of how long the grace is nothing is said: it may take the worker seconds to get a core.
+    monkeypatch.setattr(worker_pool, "GRACE_SECONDS", 60.0)
     with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
         os.kill(pid, signal.SIGSTOP)
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
         assert len(pool.receive(0).result.obs) == 1
@@ -220,8 +224,8 @@ def test_nothing_survives_the_main_process(sent, make_env, work):
     pids = [int(pid) for pid in main.stdout.readline().split()]
     assert len(pids) >= 3
     main.send_signal(sent)
-    main.wait(5)
-    assert not wait_until_gone(pids, 5)
+    main.wait(30)
+    wait_until_gone(pids)
 
 
 def test_workers_import_no_torch_and_share_their_memory():
@@ -252,12 +256,17 @@ def test_workers_import_no_torch_and_share_their_memory():
 
 
 def test_slow_workers_are_so_much_slower():
-    with WorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
-        seconds = []
-        for worker in range(2):
+    make_env = partial(CountingEnv, min_length=12)
+    with WorkerPool(partial(SerialEnvs, make_env), 2, step_delays=[0.1]) as pool:
+        fastest = []
+        for worker, n_steps in enumerate((3, 12)):
             pool.send(worker, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
             pool.receive(worker)
-            pool.send(worker, Command.STEP, ([0], np.array([0])))
-            seconds.append(pool.receive(worker).busy_seconds)
-    assert 0.25 <= seconds[0] < 0.5
-    assert seconds[1] < 0.1
+            seconds = []
+            for _ in range(n_steps):
+                pool.send(worker, Command.STEP, ([0], np.array([0])))
+                seconds.append(pool.receive(worker).busy_seconds)
+            # Without the steps in which it was kept from a core.
+            fastest.append(min(seconds))
+    assert 0.1 <= fastest[0] < 0.2
+    assert fastest[1] < 0.1

@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from agents.ppo import PPOConfig
+from tests.patience import eventually
 from workflow_rl.cage2.cage2_env import Cage2Env
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.collection.env_batch import SerialEnvs
@@ -268,7 +269,7 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, start, tm
     process = start("async", *options, "--run-dir", str(path))
     wait_for_rows(path, 2)
     process.send_signal(sent)
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert f"--resume {path}" in errors
     assert "Traceback" not in errors
@@ -276,26 +277,38 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(sent, code, start, tm
     assert training_state.updates == len(read_metrics(path)) >= 2
 
 
-def test_a_second_signal_stops_at_once(start, tmp_path):
+def test_a_second_signal_stops_at_once(tmp_path):
     """While it learns, the run cannot stop for the first signal; the second does not wait."""
-    path = tmp_path / "run"
+    path, begun = tmp_path / "run", tmp_path / "begun"
     endless = ["--total-episodes", "4", "--episodes-per-update", "4", "--epochs", "10000000"]
-    process = start("async", *COMMAND_LINE, *endless, "--run-dir", str(path))
-    deadline = time.monotonic() + 60
-    while not (path / "checkpoint.pt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(2.0)
+    command = [sys.executable, "-m", "tests.faults.runs", str(begun), "train-async"]
+    process = subprocess.Popen(
+        [*command, *COMMAND_LINE, *endless, "--run-dir", str(path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        stop_twice_while_it_learns(process, path, begun)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, begun: Path) -> None:
+    eventually(lambda: begun.exists() and begun.stat().st_size)
     children = psutil.Process(process.pid).children(recursive=True)
     before = (path / "checkpoint.pt").read_bytes()
     process.send_signal(signal.SIGINT)
+    # Two that it had not seen yet would be one.
+    assert process.stderr is not None
+    assert any(b"again stops at once" in line for line in process.stderr)
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
     assert (path / "checkpoint.pt").read_bytes() == before
-    _, alive = psutil.wait_procs(children, timeout=5)
+    _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.faulty_env import FaultyEnv
-from tests.processes import workers_of
+from tests.patience import eventually
+from tests.processes import survivors, workers_of
 from tests.tiny_envs import CountingEnv
 from tests.tiny_runs import (
     assert_nothing_missing,
@@ -116,9 +117,7 @@ def stopping_at(at: int, then: Any = None) -> Any:
             then(pool, policy, count)
         if count == at:
             os.kill(os.getpid(), signal.SIGINT)
-            deadline = time.monotonic() + 5
-            while pool.stop_signal is None and time.monotonic() < deadline:
-                time.sleep(0.002)
+            eventually(lambda: pool.stop_signal is not None)
 
     return stop
 
@@ -178,7 +177,7 @@ def test_too_many_failures_reach_the_learner_and_leave_a_checkpoint_to_go_on_fro
     path = tmp_path / "run"
     with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
         run(path, config, make_envs=faulty_envs(tickets, "exception", 18))
-    assert not workers_of()
+    assert not survivors(workers_of(), 30)
     run(path, config)
     assert same_weights(path, reference(kind))
 
@@ -201,8 +200,8 @@ def test_a_run_whose_workers_hang_is_stopped_within_seconds(kind, mode, tmp_path
 
     with pytest.raises(StopRequested, match="SIGTERM"):
         run(tmp_path / "run", config, stop_later, faulty_envs(tickets, "hang", 12))
-    assert time.monotonic() - stopped_at[0] < 5
-    assert not workers_of()
+    assert time.monotonic() - stopped_at[0] < 30  # Half of what workers have for an answer.
+    assert not survivors(workers_of(), 30)
     assert (tmp_path / "run" / "checkpoint.pt").exists()
 
 
@@ -213,4 +212,4 @@ def test_an_error_of_the_learner_ends_the_run_and_its_workers(kind, tmp_path):
 
     with recorded_updates(fail), pytest.raises(ZeroDivisionError, match="in the update"):
         run(tmp_path, config_of(**KINDS[kind]))
-    assert not workers_of()
+    assert not survivors(workers_of(), 30)

@@ -218,7 +218,9 @@ def test_it_plays_and_pauses(pages: dict[str, Path], open_page: Open) -> None:
     assert now(opened) == step
     tab.click("#last")
     tab.click("#play")  # From the beginning again.
-    tab.wait_for_function("0 < document.getElementById('slider').value < 50")
+    tab.wait_for_function(
+        "(at => 0 < at && at < 50)(Number(document.getElementById('slider').value))"
+    )
     tab.click("#play")
     tab.focus("#play")
     tab.keyboard.press("Space")  # The button's own: once.

@@ -347,12 +347,12 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
 
 def test_a_batch_is_returned_when_it_is_complete_whatever_follows(policy):
     specs = [episode_spec(3, number, RED_AGENTS) for number in range(4)]
-    following = [episode_spec(4, number, RED_AGENTS) for number in range(20_000)]
+    following = [episode_spec(4, number, RED_AGENTS) for number in range(50_000)]
     with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         collector = AsyncParallelEnv(pool)
-        os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
-        threading.Timer(0.3, os.kill, (pool._workers[0].process.pid, signal.SIGCONT)).start()
-        assert len(collector.collect(policy, specs, lambda: (policy, following)).trajectories) == 4
+        with stopped(pool._workers[0].process.pid, lambda: collector._ahead is not None):
+            rollout = collector.collect(policy, specs, lambda: (policy, following))
+        assert len(rollout.trajectories) == 4
         assert collector._ahead is not None
         assert len(collector._ahead.trajectories) < len(following)
 

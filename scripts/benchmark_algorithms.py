@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+# Before NumPy, which reads what it pins: see `workflow_rl.portable`.
 from workflow_rl.measuring.compare_modes import Run, train_all  # noqa: E402
 from workflow_rl.training.config import TrainConfig  # noqa: E402
 from workflow_rl.training.learning_curve import running_mean  # noqa: E402
@@ -187,6 +187,7 @@ class Measured(NamedTuple):
 def draw(measured: dict[str, Measured], target: float, path: Path) -> None:
     """Seconds to the target against what a real step costs: as measured, and lines through that."""
     import matplotlib.pyplot as plt
+    import numpy as np
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
     costs = np.geomspace(1e-3, 100, 200)

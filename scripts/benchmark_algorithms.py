@@ -111,6 +111,17 @@ TASKS = {
                     **{"batch_size": 128, "target_rate": 0.005},
                 },
             },
+            "mbpo": {
+                **{**BY_STEPS, "steps_per_update": 500},
+                "total_steps": 40_000,
+                "ppo": {"hidden_sizes": (128, 128), "learning_rate": 5e-4, "discount": 0.99},
+                "mbpo": {
+                    **{"gradient_steps": 8.0, "warm_up_steps": 2000, "imagined_share": 0.8},
+                    **{"batch_size": 128, "target_rate": 0.005, "target_entropy": -0.33},
+                    **{"imagined_rollouts": 8.0, "imagined_updates": 10},
+                    **{"rollout_length_final": 2, "model_patience": 3, "model_epochs": 30},
+                },
+            },
         },
     ),
     "cage2": Task(

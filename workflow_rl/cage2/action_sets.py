@@ -47,8 +47,8 @@ class ActionSet(Protocol):
 
     n: int
 
-    def begin(self, envs: Sequence[int]) -> None:
-        """Episodes begin in these envs."""
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
+        """Episodes begin in these M envs; or go on from masks of decoys in place, [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """Indices into ACTION_NAMES, for what the policy chose in M envs."""
@@ -64,7 +64,7 @@ class FixedActions:
         self.n = len(actions)
         self._actions = actions
 
-    def begin(self, envs: Sequence[int]) -> None:
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
         """See ActionSet."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
@@ -87,13 +87,13 @@ class ActionsByHost:
         self.n = len(self._actions)
         self._decoys = np.zeros((0, len(HOSTS)), np.int64)
 
-    def begin(self, envs: Sequence[int]) -> None:
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
         """See ActionSet."""
         missing = max(envs) + 1 - len(self._decoys)
         if missing > 0:
             new = np.zeros((missing, len(HOSTS)), np.int64)
             self._decoys = np.concatenate([self._decoys, new])
-        self._decoys[envs] = 0
+        self._decoys[envs] = decoys
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """See ActionSet."""

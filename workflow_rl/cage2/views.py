@@ -48,22 +48,25 @@ class TableView:
 
 
 class BeliefView:
-    """The 52 bits, and what Blue concludes from all that it saw: see `compiled.blue_belief`."""
+    """The 52 bits, and what Blue concludes from all that it saw: see `compiled.blue_belief`.
+
+    beliefs: by env. hypotheses: by env, `[N, N_HYPOTHESES]`.
+    """
 
     def __init__(self) -> None:
         belief = _blue_belief()
-        self._beliefs = np.zeros(0, belief.BELIEF)
-        self._hypotheses = np.zeros((0, belief.N_HYPOTHESES), _hypothesis())
+        self.beliefs = np.zeros(0, belief.BELIEF)
+        self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), _hypothesis())
         # Room to work in.
         self._candidates = np.zeros(belief.N_CANDIDATES, _hypothesis())
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         """See View."""
-        self._beliefs = _of_length(max(envs) + 1, self._beliefs)
-        self._hypotheses = _of_length(max(envs) + 1, self._hypotheses)
+        self.beliefs = _of_length(max(envs) + 1, self.beliefs)
+        self.hypotheses = _of_length(max(envs) + 1, self.hypotheses)
         shown = self._empty(obs)
         _blue_belief().begin_beliefs(
-            self._beliefs, np.array(envs), self._hypotheses, plain(obs), shown
+            self.beliefs, np.array(envs), self.hypotheses, plain(obs), shown
         )
         return shown
 
@@ -71,9 +74,9 @@ class BeliefView:
         """See View."""
         shown = self._empty(obs)
         _blue_belief().conclude_steps(
-            self._beliefs,
+            self.beliefs,
             np.array(envs),
-            self._hypotheses,
+            self.hypotheses,
             self._candidates,
             actions,
             plain(obs),

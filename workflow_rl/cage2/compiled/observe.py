@@ -34,10 +34,6 @@ BYTES = np.array(
 @compiled
 def observe(s: Any, kind: int, host: int, obs: Any) -> None:
     """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32 `[13]`, a word a host."""
-    if kind == RESTORE:
-        set_compromise(s, host, UNCOMPROMISED)
-    elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
-        set_compromise(s, host, UNSURE)
     decoy_host = NONE
     if FIRST_DECOY <= kind <= LAST_DECOY and s.blue_success == TRUE:
         decoy_host = host
@@ -46,16 +42,29 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
         activity = activity_of(
             int(s.n_events), int(s.event_ports), s.reverse_shell_seen, decoy_host == s.event_host
         )
-        if activity == EXPLOITED:
-            set_compromise(s, int(s.event_host), USER)
-    if s.malware_found:
+    note_and_show(s, kind, host, activity, int(s.event_host), s.malware_found, obs)
+
+
+@compiled
+def note_and_show(
+    s: Any, kind: int, host: int, activity: int, where: int, malware_found: bool, obs: Any
+) -> None:
+    """What Blue's action, the activity on a host and what was found on its own target make of
+    `s.compromise`, and the bits: obs uint32 `[13]`."""
+    if kind == RESTORE:
+        set_compromise(s, host, UNCOMPROMISED)
+    elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
+        set_compromise(s, host, UNSURE)
+    if activity == EXPLOITED:
+        set_compromise(s, where, USER)
+    if malware_found:
         set_compromise(s, host, OWNED)
     compromise = int(s.compromise)
     for i in range(N_HOSTS):
         obs[i] = BYTES[(compromise & 3) << 2]
         compromise >>= 2
     if activity != NO_ACTIVITY:
-        obs[s.event_host] = BYTES[compromise_of(s, int(s.event_host)) << 2 | activity]
+        obs[where] = BYTES[compromise_of(s, where) << 2 | activity]
 
 
 @compiled

@@ -1,0 +1,63 @@
+"""What actions are worth, by imagined episodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.numpy_policy import PolicyParameters
+from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
+from workflow_rl.cage2.search import Believed, choices_of, imagined_rewards
+from workflow_rl.cage2.views import BeliefView
+
+# Half a minute to compile.
+pytestmark = pytest.mark.slow
+
+# Of the action set "by-host": the first sleeps, and so does a policy of zeros.
+SLEEP, N_CHOICES = 0, 45
+OBS = np.zeros((1, 52), np.uint8)
+
+
+@pytest.fixture
+def policy() -> PolicyParameters:
+    return PolicyParameters(
+        (np.zeros((N_SHOWN, N_CHOICES), np.float32),), (np.zeros(N_CHOICES, np.float32),), "tanh"
+    )
+
+
+@pytest.fixture
+def where() -> Believed:
+    """Where an episode begins."""
+    view = BeliefView()
+    view.begin([0], OBS)
+    return Believed(view.beliefs[0], view.hypotheses[0], OBS[0])
+
+
+def rewards_of(policy: PolicyParameters, where: Believed, first: list[int]) -> np.ndarray:
+    random = np.random.default_rng(0)
+    return imagined_rewards(policy, "by-host", where, np.array(first), 25, 40, random)
+
+
+def test_choices_are_the_likeliest(policy: PolicyParameters) -> None:
+    policy.biases[0][7] = 1
+    policy.weights[0][3, 9] = 2
+    shown = np.zeros((2, N_SHOWN), np.uint8)
+    shown[1, 3] = 1
+    assert choices_of(policy, shown).tolist() == [7, 9]
+
+
+def test_all_are_tried_with_the_same_draws(policy: PolicyParameters, where: Believed) -> None:
+    """So that what differs is what the first choice brings: here that it costs 1."""
+    restore_an_idle_host = N_CHOICES - 12
+    rewards = rewards_of(policy, where, [SLEEP, SLEEP, restore_an_idle_host])
+    assert rewards.shape == (3, 40, 25)
+    assert (rewards[0] == rewards[1]).all()
+    assert (rewards[2, :, 0] == rewards[0, :, 0] - 1).all()
+    assert len(set(rewards[0].sum(axis=1).tolist())) > 10, "episodes differ"
+
+
+def test_what_blue_thinks_is_left_as_it_is(policy: PolicyParameters, where: Believed) -> None:
+    before = [np.copy(one) for one in where]
+    rewards_of(policy, where, [SLEEP])
+    for one, other in zip(before, where, strict=True):
+        assert (one == other).all()

@@ -1,0 +1,129 @@
+"""Steps of episodes as Blue believes them to be: a model of CAGE-2 made of hypotheses alone.
+
+A hypothesis says all that Red's next steps, their traces and the rewards depend on, so that it can
+take the simulator's place where an episode is to be gone on with that Blue has seen in part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage2.compiled.blue_belief import (
+    BELIEF,
+    N_CANDIDATES,
+    N_PROBABILITIES,
+    conclude,
+    note_decoys,
+    show_belief,
+)
+from workflow_rl.cage2.compiled.jit import compiled, entry_point
+from workflow_rl.cage2.compiled.observe import (
+    EXPLOITED,
+    NO_ACTIVITY,
+    SCAN,
+    count_bits,
+    note_and_show,
+)
+from workflow_rl.cage2.compiled.red_hypothesis import (
+    DONE,
+    FAILED,
+    HYPOTHESIS,
+    N_OUTCOMES,
+    after_blue,
+    after_red,
+    odds_of,
+    reds_options,
+)
+from workflow_rl.cage2.compiled.reward import reward
+from workflow_rl.cage2.compiled.tables import (
+    ACTION_HOST,
+    ACTION_KIND,
+    ANALYSE,
+    IMPACT,
+    N_HOSTS,
+    OT_HOST,
+    RESTORE,
+)
+
+# What Blue has seen of the hosts' compromise, and what `reward` reads. The OT service stops only
+# once: a backup lists it without its PID.
+SEEN = np.dtype(
+    [
+        ("compromise", np.uint32),
+        ("is_owned", np.uint16),
+        ("ot_running", np.bool_),
+        ("ot_can_stop", np.bool_),
+    ],
+    align=True,
+)
+
+
+@entry_point
+def imagine_steps(
+    truths: Any,
+    beliefs: Any,
+    hypotheses: Any,
+    seen: Any,
+    actions: Any,
+    uniform: Any,
+    rewards: Any,
+    shown: Any,
+) -> None:
+    """A step in each of N episodes: actions int64 `[N]`, rewards float64 `[N]`, shown `[N, D]`.
+
+    truths: HYPOTHESIS `[N]`, what is so there; beliefs and hypotheses `[N, N_HYPOTHESES]`: what
+    Blue thinks; seen: SEEN `[N]`. All are brought up to date. uniform: draws from 0 to 1, `[N, 2]`:
+    which of its targets Red takes, and what comes of it.
+    """
+    odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
+    probabilities = np.zeros(N_PROBABILITIES)
+    candidates = np.zeros(N_CANDIDATES, HYPOTHESIS)
+    copy = np.zeros(1, BELIEF)
+    words = np.zeros(N_HOSTS, np.uint32)
+    obs = words.view(np.uint8)
+    for n in range(len(truths)):
+        h, s = truths[n], seen[n]
+        kind, host = int(ACTION_KIND[actions[n]]), int(ACTION_HOST[actions[n]])
+        copy[0] = beliefs[n]
+        new_decoy_host = note_decoys(copy[0], kind, host)
+        after_blue(h, kind, host)
+        if kind == RESTORE and host == OT_HOST:
+            s.ot_running, s.ot_can_stop = True, False
+        found = kind == ANALYSE and h.has_malware >> host & 1 != 0
+        options = reds_options(h)
+        red_kind, targets = int(options[0]), int(options[1])
+        target, activity = 0, NO_ACTIVITY
+        if targets != 0:
+            target = drawn_bit(targets, uniform[n, 0])
+            # A subnet's number is below that of the last host.
+            decoys = int(copy[0].decoys[target])
+            is_new = new_decoy_host == target
+            left, outcome = uniform[n, 1], FAILED
+            for looks in (NO_ACTIVITY, SCAN, EXPLOITED):
+                odds_of(h, red_kind, target, looks, decoys, is_new, odds)
+                for i in range(N_OUTCOMES):
+                    if odds[i] > 0 and left >= 0:
+                        activity, outcome = looks, i
+                        left -= odds[i]
+            after_red(h, red_kind, target, outcome, decoys)
+            if red_kind == IMPACT and outcome == DONE and s.ot_can_stop:
+                s.ot_running = False
+        note_and_show(s, kind, host, activity, target, found, words)
+        conclude(beliefs[n], hypotheses[n], actions[n], obs, candidates, odds, weights)
+        show_belief(beliefs[n], hypotheses[n], obs, probabilities, shown[n])
+        s.is_owned = h.is_owned
+        rewards[n] = reward(s, kind)
+
+
+@compiled
+def drawn_bit(mask: int, uniform: float) -> int:
+    """One of a mask's bits, by a draw from 0 to 1."""
+    left = int(uniform * count_bits(mask))
+    for i in range(N_HOSTS):
+        if mask >> i & 1:
+            if left == 0:
+                return i
+            left -= 1
+    return 0

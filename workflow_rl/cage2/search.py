@@ -1,0 +1,76 @@
+"""What actions are worth, by episodes that Blue imagines to the end: search over its belief.
+
+Rollouts of a policy from hypotheses drawn by their probability, as in Tesauro and Galperin 1996,
+"On-line Policy Improvement using Monte-Carlo Search". All actions are tried with the same draws, so
+that their difference has less noise than their returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.distributions import Actions
+from agents.numpy_policy import ACTIVATIONS, PolicyParameters
+from workflow_rl.cage2.action_sets import make_action_set
+from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
+from workflow_rl.cage2.compiled.imagined import SEEN, imagine_steps
+from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.views import Bits
+
+
+class Believed(NamedTuple):
+    """Where an episode is, as far as Blue knows: a record of `blue_belief.BELIEF`, its hypotheses
+    `[N_HYPOTHESES]`, and the 52 bits it sees."""
+
+    belief: Any
+    hypotheses: NDArray[Any]
+    obs: Bits
+
+
+def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:
+    """The likeliest choice for each of `[N, D]`; unlike an Actor's not the same bit for bit for any
+    N."""
+    hidden = shown.astype(np.float32)
+    for weight, bias in zip(policy.weights[:-1], policy.biases[:-1], strict=True):
+        hidden = ACTIVATIONS[policy.activation](hidden @ weight + bias)
+    logits = hidden @ policy.weights[-1] + policy.biases[-1]
+    return np.asarray(logits.argmax(axis=1))
+
+
+def imagined_rewards(
+    policy: PolicyParameters,
+    actions: str,
+    where: Believed,
+    first: Actions,
+    n_steps: int,
+    n_rollouts: int,
+    random: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Rewards [K, n_rollouts, n_steps] if Blue goes on with each of K choices, and then greedily
+    with the policy, which chooses from an action set of `ACTION_SETS`."""
+    n = len(first) * n_rollouts
+    n_hypotheses = int(where.belief["n_hypotheses"])
+    likely = where.belief["probability"][:n_hypotheses]
+    drawn = random.choice(n_hypotheses, n_rollouts, p=likely / likely.sum())
+    truths = np.tile(where.hypotheses[drawn], len(first))
+    beliefs = np.repeat(where.belief[None], n)
+    hypotheses = np.broadcast_to(where.hypotheses, (n, N_HYPOTHESES)).copy()
+    seen = np.zeros(n, SEEN)
+    bits = where.obs.reshape(len(HOSTS), 4).astype(np.uint32)
+    seen["compromise"] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
+    seen["ot_running"] = seen["ot_can_stop"] = True
+    action_set, envs = make_action_set(actions), range(n)
+    action_set.begin(envs, beliefs["decoys"].astype(np.int64))
+    shown = np.empty((n, N_SHOWN), np.uint8)
+    rewards = np.empty((n_steps, n))
+    choices = np.repeat(first, n_rollouts)
+    for t in range(n_steps):
+        uniform = np.tile(random.random((n_rollouts, 2)), (len(first), 1))
+        taken = action_set.chosen(envs, choices)
+        imagine_steps(truths, beliefs, hypotheses, seen, taken, uniform, rewards[t], shown)
+        action_set.after(envs, taken)
+        choices = choices_of(policy, shown)
+    return rewards.T.reshape(len(first), n_rollouts, n_steps)

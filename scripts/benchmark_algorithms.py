@@ -222,7 +222,7 @@ def draw(measured: dict[str, Measured], target: float, path: Path) -> None:
 @click.command(help=__doc__)
 @click.argument("task", type=click.Choice(list(TASKS)))
 @click.option("--algorithms", help="Separated by commas; all of the task's unless given.")
-@click.option("--seeds", default=5, show_default=True)
+@click.option("--seeds", default=5, show_default=True, type=click.IntRange(1))
 @click.option(
     "--slow-ms", "slow", multiple=True, default=[0.0], type=float, help="May be given again."
 )

@@ -2,12 +2,13 @@
 
 Of episodes of the compiled simulator, one step each is looked at: the agent goes on from there in
 imagined episodes, first with its own choice and then with every other that changes anything, always
-with the same draws. What is better by half of the rollouts is judged by the other half, so that
-chance does not look like gain. Summed over an episode's steps that is, to first order, what
+with the same draws. What looks better is judged by more rollouts, of their own, so that chance does
+not look like gain. Summed over an episode's steps that is, to first order, what
 deviating whenever it pays adds to the cells' total; the nine cells' horizons count, so that Blue
-knows the time, which the agent does not.
+knows the time, which the agent does not. What an action brings after the rollouts' last step is
+left out.
 
-    python scripts/search_over_belief.py champion --states 300
+    python scripts/search_over_belief.py champion
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything loads NumPy.
+
+import numpy as np
+from numpy.typing import NDArray
+
 from agents.numpy_policy import PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, REMOVE, RESTORE
+from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
 from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
-from workflow_rl.cage2.search import Believed, choices_of, imagined_rewards
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
 from workflow_rl.collection.episode import SeedStream, episode_spec
@@ -41,8 +45,12 @@ from workflow_rl.training.saved_agent import load_saved
 N_STEPS = max(HORIZONS)
 # In how many cells a step counts.
 CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(N_STEPS)], float)
+SLEEP = ACTION_NAMES.index("Sleep")
 LEAST_PROBABILITY = 0.005
-"""That Red is on a host, for Remove and Restore to be tried there."""
+"""That Red is on a host, for Remove and Restore to be tried there; and that Blue is wrong about
+malware there, for Analyse."""
+JUDGES = 8
+"""Times as many rollouts judge a deviation as choose it."""
 SEED = 154
 """Of the episodes: nothing was trained or chosen on these."""
 
@@ -80,25 +88,40 @@ def states(
 
 
 def that_matter(actions: str, where: Believed) -> dict[int, int]:
-    """Choices that change anything, and the environment's action that each is; Sleep, which stands
-    for all that change nothing, is 0."""
+    """Choices that change anything, if only what Blue believes, and the environment's action that
+    each is; and Sleep, which stands for all others."""
     action_set = make_action_set(actions)
-    choices = np.arange(action_set.n)
-    decoys = where.belief["decoys"].astype(np.int64)
-    action_set.begin(choices.tolist(), decoys)
-    taken = action_set.chosen(choices.tolist(), choices)
+    every = range(action_set.n)
+    action_set.begin(every, where.belief["decoys"].astype(np.int64))
+    taken = action_set.chosen(every, np.arange(action_set.n)).tolist()
     n = int(where.belief["n_hypotheses"])
-    there = where.hypotheses["sessions"][:n, None] >> np.arange(len(HOSTS)) & 1
-    probability = where.belief["probability"][:n] @ there
-    matter = {int(choices[taken == 0][0]): 0}
-    for choice, action in zip(choices.tolist(), taken.tolist(), strict=True):
+
+    def likely(field: str) -> NDArray[np.float64]:
+        is_so = where.hypotheses[field][:n, None] >> np.arange(len(HOSTS)) & 1
+        return np.asarray(where.belief["probability"][:n] @ is_so)
+
+    is_there, has_malware = likely("sessions"), likely("has_malware")
+    unsure = np.minimum(has_malware, 1 - has_malware)
+
+    def matters(action: int) -> bool:
         kind, host = ACTION_KIND[action], ACTION_HOST[action]
+        if kind == ANALYSE:
+            return bool(unsure[host] > LEAST_PROBABILITY)
         if kind in (REMOVE, RESTORE):
-            if probability[host] > LEAST_PROBABILITY:
-                matter[choice] = action
-        elif ACTION_NAMES[action].startswith("Decoy"):
-            matter[choice] = action
-    return matter
+            return bool(is_there[host] > LEAST_PROBABILITY)
+        return ACTION_NAMES[action].startswith("Decoy")
+
+    return {
+        choice: action
+        for choice, action in enumerate(taken)
+        if matters(action) or (action == SLEEP and choice == taken.index(SLEEP))
+    }
+
+
+def cells_of(t: int, n_steps: int) -> NDArray[np.float64]:
+    """In how many cells each of the next steps counts, the first being step t of an episode; at
+    most to its end."""
+    return CELLS[t : t + n_steps]
 
 
 def look(
@@ -109,32 +132,37 @@ def look(
     n_steps: int,
     random: np.random.Generator,
 ) -> Found | None:
-    """The deviation that pays by more than its standard error in half of the rollouts, if any."""
+    """The deviation that pays by more than its standard error, if any, judged by other rollouts."""
     t, where, own = state
     matter = that_matter(actions, where)
     others = [choice for choice in matter if choice != own]
-    first = np.array([own, *others])
-    counts = np.zeros(n_steps)
-    counts[: len(CELLS) - t] = CELLS[t : t + n_steps]
-    rewards = imagined_rewards(policy, actions, where, first, n_steps, 2 * n_rollouts, random)
-    gains = (rewards[1:] - rewards[0]) @ counts
-    chosen_by, judged_by = gains[:, :n_rollouts], gains[:, n_rollouts:]
-    surely = chosen_by.mean(axis=1) - chosen_by.std(axis=1) / np.sqrt(n_rollouts)
+    counts = cells_of(t, n_steps)
+
+    def gains_of(choices: list[int], n: int) -> NDArray[np.float64]:
+        first = np.array([own, *choices])
+        rewards = imagined_rewards(policy, actions, where, first, len(counts), n, random)
+        return np.asarray((rewards[1:] - rewards[0]) @ counts)
+
+    if not others:
+        return None
+    gains = gains_of(others, n_rollouts)
+    surely = gains.mean(axis=1) - gains.std(axis=1) / np.sqrt(n_rollouts)
     best = int(surely.argmax())
     if surely[best] <= 0:
         return None
-    name = ACTION_NAMES[matter[own]] if own in matter else "nothing"
-    return Found(name, ACTION_NAMES[matter[others[best]]], float(judged_by[best].mean()))
+    judged = float(gains_of([others[best]], JUDGES * n_rollouts).mean())
+    name = ACTION_NAMES[matter[own]] if own in matter else "what changes nothing"
+    return Found(name, ACTION_NAMES[matter[others[best]]], judged)
 
 
 @click.command(help=__doc__)
 @click.argument("agent", type=click.Path(path_type=Path))
-@click.option("--states", "n_states", default=300, show_default=True, type=click.IntRange(2))
-@click.option("--rollouts", default=200, show_default=True, type=click.IntRange(2),
-              help="That choose a deviation; as many judge it.")  # fmt: skip
+@click.option("--states", "n_states", default=150, show_default=True, type=click.IntRange(2))
+@click.option("--rollouts", default=100, show_default=True, type=click.IntRange(2),
+              help="That choose a deviation.")  # fmt: skip
 @click.option("--steps", default=35, show_default=True, type=click.IntRange(1, N_STEPS),
               help="Of each rollout.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 def main(agent: Path, n_states: int, rollouts: int, steps: int, seed: int) -> None:
     """Against both attackers."""
     try:
@@ -143,6 +171,8 @@ def main(agent: Path, n_states: int, rollouts: int, steps: int, seed: int) -> No
         raise click.BadParameter(str(error), param_hint="AGENT") from None
     if not isinstance(environment, Cage2) or environment.observation != "belief":
         raise click.BadParameter(f"{agent} does not act on a belief", param_hint="AGENT")
+    if policy.parameters.network != "mlp" or policy.parameters.obs_mean is not None:
+        raise click.BadParameter(f"{agent} does not see bits as they are", param_hint="AGENT")
     n_before = len(environment.opening)
     for red_agent in ATTACKERS:
         random = np.random.default_rng(seed)

@@ -86,7 +86,10 @@ def run_struck_in_every_way(
     draw = random.Random(seed)
     moments = [Moment(draw.randrange(1, 3), draw.uniform(0, 0.1)) for _ in kinds]
     attempts = (run_in(path / str(attempt), mode, simulator) for attempt in range(5))
-    return next(run for run in attempts if all(map(partial(strike, run), kinds, moments)))
+    struck = (run for run in attempts if all(map(partial(strike, run), kinds, moments)))
+    run = next(struck, None)
+    assert run is not None, f"five runs were over before {kinds} at {moments}"
+    return run
 
 
 def assert_as_if_nothing_had_happened(run: Run, mode: str, references: dict[str, Path]) -> None:

@@ -33,9 +33,9 @@ def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path):
     assert len(found) == len(expected)
     assert set(found) == expected
     rates = {key: row["rounds"] for key, row in zip(found, rows, strict=True)}
-    # The best round of the faster one: in another it may have been kept from a core.
-    assert min(rates["stock", "random", 1, 1]) < max(rates["cyborg", "random", 1, 1])
-    assert min(rates["cyborg", "random", 1, 1]) < max(rates["compiled", "random", 20, 1])
+    # The best rounds: in another one it may have been kept from a core.
+    assert max(rates["stock", "random", 1, 1]) < max(rates["cyborg", "random", 1, 1])
+    assert max(rates["cyborg", "random", 1, 1]) < max(rates["compiled", "random", 20, 1])
     for row in rows:
         assert row["red_agent"] == "B_lineAgent"
         assert row["env_steps_per_second"] == row["steps_per_second"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from click.testing import CliRunner
 
 from agents.numpy_policy import PolicyParameters
 from agents.policy_file import save_policy
-from scripts.search_over_belief import look, main, states
+from scripts import search_over_belief
+from scripts.search_over_belief import cells_of, look, main, states, that_matter
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 # Half a minute to compile.
 pytestmark = pytest.mark.slow
@@ -29,9 +32,39 @@ def test_against_an_agent_that_sleeps_something_gains() -> None:
     random = np.random.default_rng(0)
     found = [look(SLEEPS, "by-host", state, 40, 40, random) for state in looked_at]
     assert len(found) == 5
-    gains = [one.gain for one in found if one is not None]
-    assert sum(gains) > 50, "to restore a server that Red owns saves 1 a step, in three cells"
+    assert len([one for one in found if one is not None and one.gain > 2]) >= 3
     assert {one.own for one in found if one is not None} == {"Sleep"}
+
+
+def test_chance_is_no_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rewards are noise, the best of several looks good and is judged by others."""
+
+    def noise(*arguments: Any) -> np.ndarray:
+        _, _, _, first, n_steps, n_rollouts, random = arguments
+        return np.asarray(random.normal(size=(len(first), n_rollouts, n_steps)))
+
+    monkeypatch.setattr(search_over_belief, "imagined_rewards", noise)
+    (state,) = states(SLEEPS, ENVIRONMENT, "RedMeanderAgent", 1, np.zeros(1, int))
+    random = np.random.default_rng(0)
+    found = [look(SLEEPS, "by-host", state, 10, 1, random) for _ in range(60)]
+    gains = [one.gain for one in found if one is not None]
+    assert len(gains) > 30
+    assert abs(np.mean(gains)) < 4 * np.std(gains) / np.sqrt(len(gains))
+
+
+def test_steps_count_in_the_cells_that_they_are_in() -> None:
+    assert cells_of(28, 4).tolist() == [3, 3, 2, 2]
+    assert cells_of(49, 2).tolist() == [2, 1]
+    assert cells_of(98, 35).tolist() == [1, 1]
+
+
+def test_what_changes_anything() -> None:
+    """As an episode begins nobody is anywhere: Blue sleeps, or sets up a decoy."""
+    ((_, where, _),) = states(SLEEPS, ENVIRONMENT, "B_lineAgent", 1, np.zeros(1, int))
+    names = [ACTION_NAMES[action] for action in that_matter("by-host", where).values()]
+    assert names[0] == "Sleep"
+    assert len(names) == 12
+    assert all(name.startswith("Decoy") for name in names[1:])
 
 
 def test_the_command(tmp_path: Path) -> None:

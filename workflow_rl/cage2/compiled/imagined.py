@@ -47,9 +47,9 @@ from workflow_rl.cage2.compiled.tables import (
     RESTORE,
 )
 
-# What Blue has seen of the hosts' compromise, and what `reward` reads. The OT service stops only
-# once: a backup lists it without its PID.
-SEEN = np.dtype(
+# What no hypothesis says: what Blue has seen of the hosts' compromise, and what `reward` reads. The
+# OT service stops only once: a backup lists it without its PID.
+REST = np.dtype(
     [
         ("compromise", np.uint32),
         ("is_owned", np.uint16),
@@ -65,7 +65,7 @@ def imagine_steps(
     truths: Any,
     beliefs: Any,
     hypotheses: Any,
-    seen: Any,
+    rest: Any,
     actions: Any,
     uniform: Any,
     rewards: Any,
@@ -74,7 +74,7 @@ def imagine_steps(
     """A step in each of N episodes: actions int64 `[N]`, rewards float64 `[N]`, shown `[N, D]`.
 
     truths: HYPOTHESIS `[N]`, what is so there; beliefs and hypotheses `[N, N_HYPOTHESES]`: what
-    Blue thinks; seen: SEEN `[N]`. All are brought up to date. uniform: draws from 0 to 1, `[N, 2]`:
+    Blue thinks; rest: REST `[N]`. All are brought up to date. uniform: draws from 0 to 1, `[N, 2]`:
     which of its targets Red takes, and what comes of it.
     """
     odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
@@ -84,7 +84,7 @@ def imagine_steps(
     words = np.zeros(N_HOSTS, np.uint32)
     obs = words.view(np.uint8)
     for n in range(len(truths)):
-        h, s = truths[n], seen[n]
+        h, s = truths[n], rest[n]
         kind, host = int(ACTION_KIND[actions[n]]), int(ACTION_HOST[actions[n]])
         copy[0] = beliefs[n]
         new_decoy_host = note_decoys(copy[0], kind, host)

@@ -47,7 +47,7 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
 
 @compiled
 def note_and_show(
-    s: Any, kind: int, host: int, activity: int, where: int, malware_found: bool, obs: Any
+    s: Any, kind: int, host: int, activity: int, seen_on: int, malware_found: bool, obs: Any
 ) -> None:
     """What Blue's action, the activity on a host and what was found on its own target make of
     `s.compromise`, and the bits: obs uint32 `[13]`."""
@@ -56,7 +56,7 @@ def note_and_show(
     elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
         set_compromise(s, host, UNSURE)
     if activity == EXPLOITED:
-        set_compromise(s, where, USER)
+        set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
     compromise = int(s.compromise)
@@ -64,7 +64,7 @@ def note_and_show(
         obs[i] = BYTES[(compromise & 3) << 2]
         compromise >>= 2
     if activity != NO_ACTIVITY:
-        obs[where] = BYTES[compromise_of(s, where) << 2 | activity]
+        obs[seen_on] = BYTES[compromise_of(s, seen_on) << 2 | activity]
 
 
 @compiled

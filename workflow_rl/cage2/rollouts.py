@@ -1,4 +1,4 @@
-"""What actions are worth, by episodes that Blue imagines to the end: search over its belief.
+"""What actions are worth, by rollouts from what Blue believes: what a search over its belief needs.
 
 Rollouts of a policy from hypotheses drawn by their probability, as in Tesauro and Galperin 1996,
 "On-line Policy Improvement using Monte-Carlo Search". All actions are tried with the same draws, so
@@ -16,7 +16,7 @@ from agents.distributions import Actions
 from agents.numpy_policy import ACTIVATIONS, PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
-from workflow_rl.cage2.compiled.imagined import SEEN, imagine_steps
+from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.cage2.views import Bits
 
@@ -31,8 +31,10 @@ class Believed(NamedTuple):
 
 
 def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:
-    """The likeliest choice for each of `[N, D]`; unlike an Actor's not the same bit for bit for any
-    N."""
+    """The likeliest choice for each of `[N, D]`, of an MLP that sees bits as they are; unlike an
+    Actor's not the same bit for bit for any N."""
+    assert policy.network == "mlp"
+    assert policy.obs_mean is None
     hidden = shown.astype(np.float32)
     for weight, bias in zip(policy.weights[:-1], policy.biases[:-1], strict=True):
         hidden = ACTIVATIONS[policy.activation](hidden @ weight + bias)
@@ -50,7 +52,10 @@ def imagined_rewards(
     random: np.random.Generator,
 ) -> NDArray[np.float64]:
     """Rewards [K, n_rollouts, n_steps] if Blue goes on with each of K choices, and then greedily
-    with the policy, which chooses from an action set of `ACTION_SETS`."""
+    with the policy, which chooses from an action set of `ACTION_SETS`.
+
+    The OT service is taken to run, and not to have been restored before.
+    """
     n = len(first) * n_rollouts
     n_hypotheses = int(where.belief["n_hypotheses"])
     likely = where.belief["probability"][:n_hypotheses]
@@ -58,10 +63,10 @@ def imagined_rewards(
     truths = np.tile(where.hypotheses[drawn], len(first))
     beliefs = np.repeat(where.belief[None], n)
     hypotheses = np.broadcast_to(where.hypotheses, (n, N_HYPOTHESES)).copy()
-    seen = np.zeros(n, SEEN)
+    rest = np.zeros(n, REST)
     bits = where.obs.reshape(len(HOSTS), 4).astype(np.uint32)
-    seen["compromise"] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
-    seen["ot_running"] = seen["ot_can_stop"] = True
+    rest["compromise"] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
+    rest["ot_running"] = rest["ot_can_stop"] = True
     action_set, envs = make_action_set(actions), range(n)
     action_set.begin(envs, beliefs["decoys"].astype(np.int64))
     shown = np.empty((n, N_SHOWN), np.uint8)
@@ -70,7 +75,7 @@ def imagined_rewards(
     for t in range(n_steps):
         uniform = np.tile(random.random((n_rollouts, 2)), (len(first), 1))
         taken = action_set.chosen(envs, choices)
-        imagine_steps(truths, beliefs, hypotheses, seen, taken, uniform, rewards[t], shown)
+        imagine_steps(truths, beliefs, hypotheses, rest, taken, uniform, rewards[t], shown)
         action_set.after(envs, taken)
         choices = choices_of(policy, shown)
     return rewards.T.reshape(len(first), n_rollouts, n_steps)

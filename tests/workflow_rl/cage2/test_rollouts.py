@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from agents.numpy_policy import PolicyParameters
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from scripts.search_over_belief import SEED, states
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
-from workflow_rl.cage2.search import Believed, choices_of, imagined_rewards
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards
+from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
+from workflow_rl.collection.episode import SeedStream, episode_spec
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.training.saved_agent import load_saved
 
 # Half a minute to compile.
 pytestmark = pytest.mark.slow
@@ -61,3 +69,36 @@ def test_what_blue_thinks_is_left_as_it_is(policy: PolicyParameters, where: Beli
     rewards_of(policy, where, [SLEEP])
     for one, other in zip(before, where, strict=True):
         assert (one == other).all()
+
+
+@pytest.mark.parametrize("red_agent", ATTACKERS)
+def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
+    """From the middle of the champion's episodes: means of the next steps' rewards."""
+    champion, environment = load_saved(Path("champion"))
+    assert isinstance(environment, Cage2)
+    n, at, n_steps = 300, 30, 15
+    random = np.random.default_rng(0)
+    ours = [
+        imagined_rewards(
+            champion.parameters, "by-host", where, np.array([choice]), n_steps, 8, random
+        )
+        .sum(axis=2)
+        .mean()
+        for _, where, choice in states(
+            champion.parameters, environment, red_agent, n, np.full(n, at)
+        )
+    ]
+    # Of the same episodes, so that where they were does not count as a difference.
+    theirs = played(champion, environment, red_agent, n)[:, at : at + n_steps].sum(axis=1)
+    difference = np.array(ours) - theirs
+    assert abs(difference.mean()) < 4 * difference.std(ddof=1) / np.sqrt(n)
+
+
+def played(actor: NumpyPolicy, environment: Cage2, red_agent: str, n: int) -> np.ndarray:
+    """Rewards of the episodes of `states`, [n, 100]."""
+    specs = [episode_spec(SEED, number, (red_agent,), SeedStream.SELECTION) for number in range(n)]
+    found = np.zeros((n, 100))
+    for trajectories in play_episodes(environment.make_envs(n), actor, specs):
+        for one in trajectories:
+            found[one.episode, -one.length :] = one.reward
+    return found

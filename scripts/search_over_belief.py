@@ -3,10 +3,9 @@
 Of episodes of the compiled simulator, one step each is looked at: the agent goes on from there in
 imagined episodes, first with its own choice and then with every other that changes anything, always
 with the same draws. What looks better is judged by more rollouts, of their own, so that chance does
-not look like gain. Summed over an episode's steps that is, to first order, what
-deviating whenever it pays adds to the cells' total; the nine cells' horizons count, so that Blue
-knows the time, which the agent does not. What an action brings after the rollouts' last step is
-left out.
+not look like gain. Summed over an episode's steps that is, to first order, what deviating whenever
+it pays adds to the cells' total; the nine cells' horizons count, so that Blue knows the time, which
+the agent does not. What an action brings after the rollouts' last step is left out.
 
     python scripts/search_over_belief.py champion
 """
@@ -111,10 +110,10 @@ def that_matter(actions: str, where: Believed) -> dict[int, int]:
             return bool(is_there[host] > LEAST_PROBABILITY)
         return ACTION_NAMES[action].startswith("Decoy")
 
+    # Where a host has no decoy left to set up, that choice sleeps too.
+    sleep = taken.index(SLEEP)
     return {
-        choice: action
-        for choice, action in enumerate(taken)
-        if matters(action) or (action == SLEEP and choice == taken.index(SLEEP))
+        choice: action for choice, action in enumerate(taken) if choice == sleep or matters(action)
     }
 
 

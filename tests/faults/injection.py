@@ -140,7 +140,7 @@ class Injector:
             thread.join()
 
     def keep_up(self) -> None:
-        """Wait until the thread has got a core, and has had a look at the run."""
+        """Wait until the thread has got a core."""
         self._lives.clear()
         self._lives.wait(60)
 

@@ -67,7 +67,7 @@ def test_what_changes_anything() -> None:
     assert all(name.startswith("Decoy") for name in names[1:])
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command() -> None:
     arguments = ["champion", "--states", "2", "--rollouts", "2", "--steps", "3"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output

@@ -71,7 +71,8 @@ def imagine_steps(
     rewards: Any,
     shown: Any,
 ) -> None:
-    """A step in each of N episodes: actions int64 `[N]`, rewards float64 `[N]`, shown `[N, D]`.
+    """A step in each of N episodes: actions int64 `[N]`, rewards float64 `[N]`, shown
+    uint8 `[N, D]`.
 
     truths: HYPOTHESIS `[N]`, what is so there; beliefs and hypotheses `[N, N_HYPOTHESES]`: what
     Blue thinks; rest: REST `[N]`. All are brought up to date. uniform: draws from 0 to 1, `[N, 2]`:
@@ -97,7 +98,7 @@ def imagine_steps(
         target, activity = 0, NO_ACTIVITY
         if targets != 0:
             target = drawn_bit(targets, uniform[n, 0])
-            # A subnet's number is below that of the last host.
+            # A subnet's number is a host's too: nothing is made of the decoys there.
             decoys = int(copy[0].decoys[target])
             is_new = new_decoy_host == target
             left, outcome = uniform[n, 1], FAILED

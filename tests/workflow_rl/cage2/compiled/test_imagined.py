@@ -71,7 +71,7 @@ def test_they_are_as_the_simulators(red_agent: int) -> None:
     often = (our_bits + their_bits) / 2
     error = np.sqrt(2 * often * (1 - often) / N)
     assert (np.abs(our_bits - their_bits) < 4.5 * error + 2 / N).all()
-    # A bit's steps are not independent: of one that was 1 in a tenth of them there are fewer.
+    # Steps of an episode depend on each other: all of them together as one draw.
     often, steps = often.mean(axis=0), len(actions)
     error = np.sqrt(2 * often * (1 - often) / N)
     assert (np.abs((our_bits - their_bits).mean(axis=0)) < 4.5 * error + 2 / N / steps).all()

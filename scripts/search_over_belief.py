@@ -64,8 +64,8 @@ class Found(NamedTuple):
 
 def states(
     policy: PolicyParameters, environment: Cage2, red_agent: str, n: int, at: NDArray[np.int64]
-) -> list[tuple[int, Believed, int]]:
-    """Of `n` episodes one step each, `at` [n]: the step, what Blue believes, and its choice."""
+) -> list[tuple[Believed, int]]:
+    """Of `n` episodes one step each, `at` [n]: what Blue believes, and its choice."""
     envs, view = CompiledEnvs(N_STEPS, n), BeliefView()
     action_set, every = make_action_set(environment.actions), range(n)
     specs = [episode_spec(SEED, number, (red_agent,), SeedStream.SELECTION) for number in every]
@@ -78,7 +78,7 @@ def states(
         choices = choices_of(policy, shown)
         for env in np.flatnonzero(at == t):
             belief, hypotheses = view.beliefs[env].copy(), view.hypotheses[env].copy()
-            found.append((t, Believed(belief, hypotheses, obs[env].copy()), int(choices[env])))
+            found.append((Believed(belief, hypotheses, obs[env].copy(), t), int(choices[env])))
         taken = np.full(n, opening[t]) if t < len(opening) else action_set.chosen(every, choices)
         obs = envs.step(every, taken).obs
         shown = view.after(every, taken, obs)
@@ -91,7 +91,7 @@ def that_matter(actions: str, where: Believed) -> dict[int, int]:
     each is; and Sleep, which stands for all others."""
     action_set = make_action_set(actions)
     every = range(action_set.n)
-    action_set.begin(every, where.belief["decoys"].astype(np.int64))
+    action_set.begin(every, where.belief["decoys"].astype(np.int64), where.n_steps)
     taken = action_set.chosen(every, np.arange(action_set.n)).tolist()
     n = int(where.belief["n_hypotheses"])
 
@@ -126,16 +126,16 @@ def cells_of(t: int, n_steps: int) -> NDArray[np.float64]:
 def look(
     policy: PolicyParameters,
     actions: str,
-    state: tuple[int, Believed, int],
+    state: tuple[Believed, int],
     n_rollouts: int,
     n_steps: int,
     random: np.random.Generator,
 ) -> Found | None:
     """The deviation that pays by more than its standard error, if any, judged by other rollouts."""
-    t, where, own = state
+    where, own = state
     matter = that_matter(actions, where)
     others = [choice for choice in matter if choice != own]
-    counts = cells_of(t, n_steps)
+    counts = cells_of(where.n_steps, n_steps)
 
     def gains_of(choices: list[int], n: int) -> NDArray[np.float64]:
         first = np.array([own, *choices])

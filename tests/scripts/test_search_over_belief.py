@@ -60,7 +60,7 @@ def test_steps_count_in_the_cells_that_they_are_in() -> None:
 
 def test_what_changes_anything() -> None:
     """As an episode begins nobody is anywhere: Blue sleeps, or sets up a decoy."""
-    ((_, where, _),) = states(SLEEPS, ENVIRONMENT, "B_lineAgent", 1, np.zeros(1, int))
+    ((where, _),) = states(SLEEPS, ENVIRONMENT, "B_lineAgent", 1, np.zeros(1, int))
     names = [ACTION_NAMES[action] for action in that_matter("by-host", where).values()]
     assert names[0] == "Sleep"
     assert len(names) == 12

@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.distributions import Actions
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 
-ACTION_SETS = ("all", "useful", "by-host")
+ACTION_SETS = ("all", "useful", "by-host", "by-host-timed")
+
+LATE = {30: 5, 50: 3, 100: 12}
+"""Of each horizon: in how many of its last steps restoring a user's host does not pay, the horizons
+counted together. Found by trying, see docs/explanations/champion.md."""
 
 Indices = NDArray[np.int64]
 
@@ -47,8 +51,9 @@ class ActionSet(Protocol):
 
     n: int
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
-        """Episodes begin in these M envs; or go on from masks of decoys in place, [M, 13]."""
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
+        """Episodes begin in these M envs; or go on after n_steps, from masks of decoys in place,
+        [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """Indices into ACTION_NAMES, for what the policy chose in M envs."""
@@ -64,7 +69,7 @@ class FixedActions:
         self.n = len(actions)
         self._actions = actions
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """See ActionSet."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
@@ -87,12 +92,9 @@ class ActionsByHost:
         self.n = len(self._actions)
         self._decoys = np.zeros((0, len(HOSTS)), np.int64)
 
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0) -> None:
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """See ActionSet."""
-        missing = max(envs) + 1 - len(self._decoys)
-        if missing > 0:
-            new = np.zeros((missing, len(HOSTS)), np.int64)
-            self._decoys = np.concatenate([self._decoys, new])
+        self._decoys = _with_rows(self._decoys, max(envs) + 1)
         self._decoys[envs] = decoys
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
@@ -107,6 +109,56 @@ class ActionsByHost:
 
         hosts = ACTION_HOST[actions]
         self._decoys[envs, hosts] = self._mask_after[actions, self._decoys[envs, hosts]]
+
+
+class TimedActionsByHost(ActionsByHost):
+    """Actions by host, by the clock: Restore is Remove where a horizon of the challenge is so near
+    that what it saves is less than what it costs, see LATE."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._instead = _by_the_clock()
+        self._n_steps = np.zeros(0, np.int64)
+
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
+        """See ActionSet."""
+        super().begin(envs, decoys, n_steps)
+        self._n_steps = _with_rows(self._n_steps, max(envs) + 1)
+        self._n_steps[envs] = n_steps
+
+    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
+        """See ActionSet."""
+        step = np.minimum(self._n_steps[envs], len(self._instead) - 1)
+        return self._instead[step, super().chosen(envs, choices)]
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        """See ActionSet."""
+        super().after(envs, actions)
+        self._n_steps[envs] += 1
+
+
+def _with_rows(rows: Indices, n: int) -> Indices:
+    """At least n, the new ones 0."""
+    return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), np.int64)])
+
+
+@functools.cache
+def _by_the_clock() -> Indices:
+    """What is done in each step for each of the 145 actions, `[101, 145]`; all later steps are as
+    the last."""
+    instead = np.tile(np.arange(len(ACTION_NAMES)), (max(HORIZONS) + 1, 1))
+    for action, name in enumerate(ACTION_NAMES):
+        kind, _, host = name.partition(" ")
+        if kind != "Restore":
+            continue
+        remove = ACTION_NAMES.index(f"Remove {host}")
+        if host.startswith("User"):
+            for horizon, n_late in LATE.items():
+                instead[horizon - n_late : horizon, action] = remove
+        # In the last step it costs at least what any other host is worth.
+        if host != "Op_Server0":
+            instead[max(HORIZONS) - 1, action] = remove
+    return instead
 
 
 @functools.cache
@@ -174,6 +226,7 @@ def _useful_beside() -> NDArray[np.bool_]:
 
 def make_action_set(name: str) -> ActionSet:
     """That of ACTION_SETS."""
-    if name == "by-host":
-        return ActionsByHost()
+    by_host = {"by-host": ActionsByHost, "by-host-timed": TimedActionsByHost}
+    if name in by_host:
+        return by_host[name]()
     return FixedActions(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())

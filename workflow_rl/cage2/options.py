@@ -37,7 +37,8 @@ def training_options(option: Callable[..., Any]) -> list[Any]:
                     "see, measures what not seeing it costs."),
         option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
                help="What it chooses from: all 145 actions; those that can do any good; or these, "
-                    "with one for all decoys of a host."),
+                    "with one for all decoys of a host; timed, it restores nothing that does not "
+                    "pay before the challenge's horizons."),
         option("--opening", type=click.Choice(ACTION_NAMES), multiple=True, metavar="ACTION",
                help="What Blue begins every episode with, before its policy chooses; may be given "
                     "again for the next step."),

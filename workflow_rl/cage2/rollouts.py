@@ -23,11 +23,12 @@ from workflow_rl.cage2.views import Bits
 
 class Believed(NamedTuple):
     """Where an episode is, as far as Blue knows: a record of `blue_belief.BELIEF`, its hypotheses
-    `[N_HYPOTHESES]`, and the 52 bits it sees."""
+    `[N_HYPOTHESES]`, the 52 bits it sees, and how many steps have been."""
 
     belief: Any
     hypotheses: NDArray[Any]
     obs: Bits
+    n_steps: int
 
 
 def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:
@@ -68,7 +69,7 @@ def imagined_rewards(
     rest["compromise"] = ((bits[:, 2] | bits[:, 3] << 1) << 2 * np.arange(len(HOSTS))).sum()
     rest["ot_running"] = rest["ot_can_stop"] = True
     action_set, envs = make_action_set(actions), range(n)
-    action_set.begin(envs, beliefs["decoys"].astype(np.int64))
+    action_set.begin(envs, beliefs["decoys"].astype(np.int64), where.n_steps)
     shown = np.empty((n, N_SHOWN), np.uint8)
     rewards = np.empty((n_steps, n))
     choices = np.repeat(first, n_rollouts)

@@ -97,10 +97,17 @@ class Candidate(NamedTuple):
 
 
 def choose(
-    paths: Sequence[Path], rounds: Sequence[int] = (500, 2_000, 8_000), quiet: bool = True
+    paths: Sequence[Path],
+    rounds: Sequence[int] = (500, 2_000, 8_000),
+    quiet: bool = True,
+    actions: str | None = None,
 ) -> list[Candidate]:
     """The best first. In every round those that are left play more episodes against each attacker,
-    and the better third goes on. Raises CheckpointError."""
+    and the better third goes on.
+
+    actions: that they play with, if not with those that they were trained with; as many of them.
+    Raises CheckpointError.
+    """
     from workflow_rl.training.checkpoint import load_checkpoint
     from workflow_rl.training.saved_agent import policy_of
 
@@ -112,6 +119,8 @@ def choose(
         ):
             checkpoint = load_checkpoint(path)
             environment = _cage2(checkpoint, path)
+            if actions is not None:
+                environment = dataclasses.replace(environment, actions=actions)
             ranked.append(
                 Candidate(path, episodes, score(policy_of(checkpoint, path), environment, episodes))
             )

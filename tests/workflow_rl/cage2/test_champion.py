@@ -51,6 +51,12 @@ def test_train_champion(tmp_path: Path) -> None:
         load_checkpoint(run / "best.pt").agent["policy_version"] == (chosen.agent["policy_version"])
     )
 
+    # It learned without the clock that it plays by.
+    assert card["training"]["actions"] == "by-host"
+    for file in ("best.pt", champion.AGENT_FILE):
+        assert load_saved(run / file).environment.args["actions"] == card["plays_with"]
+    assert chosen.config["actions"] == "by-host"
+
     # Called again, it trains no more, and comes to the same.
     before = (run / "metrics.csv").read_text()
     again = CliRunner().invoke(train_champion, command)

@@ -38,7 +38,7 @@ def where() -> Believed:
     """Where an episode begins."""
     view = BeliefView()
     view.begin([0], OBS)
-    return Believed(view.beliefs[0], view.hypotheses[0], OBS[0])
+    return Believed(view.beliefs[0], view.hypotheses[0], OBS[0], 0)
 
 
 def rewards_of(policy: PolicyParameters, where: Believed, first: list[int]) -> np.ndarray:
@@ -80,13 +80,11 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
     random = np.random.default_rng(0)
     ours = [
         imagined_rewards(
-            champion.parameters, "by-host", where, np.array([choice]), n_steps, 8, random
+            champion.parameters, environment.actions, where, np.array([choice]), n_steps, 8, random
         )
         .sum(axis=2)
         .mean()
-        for _, where, choice in states(
-            champion.parameters, environment, red_agent, n, np.full(n, at)
-        )
+        for where, choice in states(champion.parameters, environment, red_agent, n, np.full(n, at))
     ]
     # Of the same episodes, so that where they were does not count as a difference.
     theirs = played(champion, environment, red_agent, n)[:, at : at + n_steps].sum(axis=1)

@@ -26,6 +26,7 @@ VIEWS = {
     "table": Cage2("B_lineAgent"),
     "belief": Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING),
     "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
+    "timed": Cage2("attackers", 100, "compiled", "belief", "by-host-timed"),
 }
 
 PLAY = """

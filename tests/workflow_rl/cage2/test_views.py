@@ -153,11 +153,13 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
         load_policy(run / "checkpoint.pt")
 
 
-def test_an_opening_begins_every_episode() -> None:
-    """The policy chooses after it, and its rewards come with the first of the policy's."""
+@pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])
+def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
+    """The policy chooses after it, and its rewards come with the first of the policy's. The clock
+    counts it."""
     opening = ("DecoyFemitter User2", "Sleep", "Restore User1", "DecoyTomcat User2")
-    environment = Cage2("RedMeanderAgent", 20, "compiled", "belief", "by-host", opening)
-    bare = Cage2("RedMeanderAgent", 20, "compiled")
+    environment = Cage2("RedMeanderAgent", n_steps, "compiled", "belief", actions, opening)
+    bare = Cage2("RedMeanderAgent", n_steps, "compiled")
     specs = [episode_spec(3, number, bare.variants) for number in range(7)]
     policy = policy_for(environment)
     played = []
@@ -169,11 +171,13 @@ def test_an_opening_begins_every_episode() -> None:
         played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
     for inside, outside in zip(*played, strict=True):
         assert [ACTION_NAMES[action] for action in outside.action[:4]] == list(opening)
-        assert inside.length == environment.episode_steps == 16
+        assert inside.length == environment.episode_steps == n_steps - 4
         assert (inside.obs[:, :52] == outside.obs[4:]).all()
         assert (inside.log_prob == outside.log_prob[4:]).all()
         assert inside.reward[0] == outside.reward[:5].sum() <= -1
         assert (inside.reward[1:] == outside.reward[5:]).all()
+        late = {ACTION_NAMES[action] for action in outside.action[25:30]}
+        assert not any(name.startswith("Restore User") for name in late)
 
 
 def test_openings_that_cannot_be() -> None:

@@ -17,8 +17,14 @@ from agents.numpy_policy import ACTIVATIONS, PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
 from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.views import Bits
+
+SLEEP = ACTION_NAMES.index("Sleep")
+LEAST_PROBABILITY = 0.005
+"""That Red is on a host, for Remove and Restore to be tried there; and that Blue is wrong about
+malware there, for Analyse."""
 
 
 class Believed(NamedTuple):
@@ -80,3 +86,34 @@ def imagined_rewards(
         action_set.after(envs, taken)
         choices = choices_of(policy, shown)
     return rewards.T.reshape(len(first), n_rollouts, n_steps)
+
+
+def that_matter(actions: str, where: Believed) -> dict[int, int]:
+    """Choices that change anything, if only what Blue believes, and the environment's action that
+    each is; and Sleep, which stands for all others."""
+    action_set = make_action_set(actions)
+    every = range(action_set.n)
+    action_set.begin(every, where.belief["decoys"].astype(np.int64), where.n_steps)
+    taken = action_set.chosen(every, np.arange(action_set.n)).tolist()
+    n = int(where.belief["n_hypotheses"])
+
+    def likely(field: str) -> NDArray[np.float64]:
+        is_so = where.hypotheses[field][:n, None] >> np.arange(len(HOSTS)) & 1
+        return np.asarray(where.belief["probability"][:n] @ is_so)
+
+    is_there, has_malware = likely("sessions"), likely("has_malware")
+    unsure = np.minimum(has_malware, 1 - has_malware)
+
+    def matters(action: int) -> bool:
+        kind, host = ACTION_KIND[action], ACTION_HOST[action]
+        if kind == ANALYSE:
+            return bool(unsure[host] > LEAST_PROBABILITY)
+        if kind in (REMOVE, RESTORE):
+            return bool(is_there[host] > LEAST_PROBABILITY)
+        return ACTION_NAMES[action].startswith("Decoy")
+
+    # Where a host has no decoy left to set up, that choice sleeps too.
+    sleep = taken.index(SLEEP)
+    return {
+        choice: action for choice, action in enumerate(taken) if choice == sleep or matters(action)
+    }

@@ -1,0 +1,105 @@
+"""An agent improved by search: what it meets, what is found there, and that it learns it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from agents.numpy_policy import PolicyParameters
+from agents.policy_file import save_policy
+from scripts import improve_by_search
+from scripts.improve_by_search import N_PLACES, better_choice, learned, main, meet
+from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.rollouts import choices_of
+from workflow_rl.training.saved_agent import load_saved
+
+OPENING = ("Sleep", "DecoyApache User2")
+TIMED = Cage2("attackers", 100, "compiled", "belief", "by-host-timed", OPENING)
+UNTIMED = Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING)
+SLEEPS = PolicyParameters(
+    (np.zeros((N_SHOWN, 45), np.float32),), (np.zeros(45, np.float32),), "tanh"
+)
+
+
+def random_policy(n_inputs: int) -> PolicyParameters:
+    random = np.random.default_rng(0)
+    sizes = (n_inputs, 16, 45)
+    return PolicyParameters(
+        tuple(random.normal(size=shape).astype(np.float32) for shape in pairwise(sizes)),
+        tuple(np.zeros(n, np.float32) for n in sizes[1:]),
+        "tanh",
+    )
+
+
+def test_what_it_should_do_is_learned() -> None:
+    """New choices and old ones; and the same twice."""
+    policy = random_policy(30)
+    bits = np.random.default_rng(1).integers(0, 2, (60, 30)).astype(np.uint8)
+    choices = choices_of(policy, bits)
+    choices[::10] = 7
+    weights = np.linspace(0.01, 3, 60)
+    after = learned(policy, bits, choices, weights)
+    assert (choices_of(after, bits) == choices).all()
+    again = learned(policy, bits, choices, weights)
+    for one, other in zip(after.weights + after.biases, again.weights + again.biases, strict=True):
+        assert (one == other).all()
+
+
+@pytest.mark.slow
+def test_what_it_meets() -> None:
+    states = meet(SLEEPS, UNTIMED, 5, 0)
+    # 30 steps count in three cells, 20 in two, 50 in one; two are the opening's.
+    weight = sum(state.weight for state in states.values())
+    assert weight == pytest.approx(2 * (3 * 28 + 2 * 20 + 50))
+    assert all(len(state.places) == min(state.count, N_PLACES) for state in states.values())
+    assert max(state.count for state in states.values()) > N_PLACES
+    shown = np.array([np.frombuffer(key, np.uint8) for key in states])
+    assert shown.shape[1] == N_SHOWN
+    assert all(place.n_steps >= 2 for state in states.values() for place in state.places)
+
+
+@pytest.mark.slow
+def test_to_sleep_is_not_the_best() -> None:
+    states = meet(SLEEPS, UNTIMED, 20, 0).values()
+    late = [one for one in states if all(20 <= place.n_steps < 30 for place in one.places)]
+    found = [better_choice((n, one), SLEEPS, "by-host", 30, 0) for n, one in enumerate(late[:6])]
+    gains = [one.gain for one in found if one is not None]
+    assert len(gains) >= 3
+    assert min(gains) > 1
+    assert {one.own for one in found if one is not None} == {"Sleep"}
+    assert better_choice((0, late[0]), SLEEPS, "by-host", 30, 0) == found[0]
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(improve_by_search, "N_STEPS_OF_LEARNING", 300)
+    about = {"env": TIMED.env_id, "env_args": dict(TIMED.args)}
+    save_policy(tmp_path / "agent.npz", random_policy(N_SHOWN), about)
+    written = []
+    for jobs in (1, 2):
+        arguments = [str(tmp_path / "agent.npz"), str(tmp_path / f"{jobs}.npz")]
+        arguments += ["--episodes", "2", "--steps", "12", "--judges", "50", "--jobs", str(jobs)]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        assert "have a better choice" in result.output
+        assert "50 episodes against each attacker" in result.output
+        policy, environment = load_saved(tmp_path / f"{jobs}.npz")
+        assert environment == TIMED, "the clock that it plays by is kept"
+        written.append(policy.parameters)
+    for one, other in zip(written[0].weights, written[1].weights, strict=True):
+        assert (one == other).all()
+    assert (written[0].weights[0] != random_policy(N_SHOWN).weights[0]).any()
+
+
+def test_what_it_cannot_improve(tmp_path: Path) -> None:
+    save_policy(tmp_path / "blind.npz", SLEEPS, {"env": TIMED.env_id, "env_args": {}})
+    for agent, output in (("blind.npz", "new.npz"), ("none", "new.npz"), ("blind.npz", "new.txt")):
+        result = CliRunner().invoke(main, [str(tmp_path / agent), str(tmp_path / output)])
+        assert result.exit_code == 2, result.output
+        assert (agent if output.endswith("npz") else output) in result.output
+        assert not (tmp_path / output).exists()

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
-from workflow_rl.cage2.champion import PLAYS_WITH, RECIPE
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards, that_matter
@@ -47,6 +46,8 @@ from workflow_rl.training.export import write_policy
 from workflow_rl.training.saved_agent import load_saved
 
 N_STEPS = max(HORIZONS)
+CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(N_STEPS)], float)
+"""In how many of an attacker's cells a step counts."""
 N_PLACES = 4
 """At most, that a state is searched from."""
 SHARE_SEARCHED = 0.97
@@ -55,7 +56,7 @@ SHARE_SEARCHED = 0.97
 ROLLOUTS = (40, 240, 480)
 N_LEFT = 4
 """Choices that the second round compares."""
-SURELY = 3.0
+SURELY = 2.0
 """Standard errors that a gain has to be above nothing."""
 N_STEPS_OF_LEARNING, BATCH, LEARNING_RATE = 6000, 1024, 5e-4
 LEAST_WEIGHT = 0.02
@@ -105,7 +106,7 @@ def meet(policy: PolicyParameters, environment: Cage2, n: int, seed: int) -> dic
         taken = np.full(len(every), opening[t]) if begins else action_set.chosen(every, choices)
         for env in () if begins else every:
             state = states.setdefault(shown[env].tobytes(), State(int(choices[env])))
-            state.weight += sum(t < horizon for horizon in HORIZONS) / n
+            state.weight += CELLS[t] / n
             state.count += 1
             at = state.count - 1
             if at >= N_PLACES:
@@ -122,7 +123,8 @@ def meet(policy: PolicyParameters, environment: Cage2, n: int, seed: int) -> dic
 def better_choice(
     numbered: tuple[int, State], policy: PolicyParameters, actions: str, n_steps: int, seed: int
 ) -> Better | None:
-    """What surely gains in this state, in rollouts of so many steps."""
+    """What surely gains in this state, in its attacker's cells together, as far as rollouts of so
+    many steps show it."""
     number, state = numbered
     random = np.random.default_rng((seed, number))
     names: dict[int, str] = {}
@@ -133,8 +135,9 @@ def better_choice(
     def gains(choices: list[int], n_rollouts: int) -> NDArray[np.float64]:
         first, n = np.array([state.choice, *choices]), math.ceil(n_rollouts / len(state.places))
         returns = [
-            imagined_rewards(policy, actions, place, first, n_steps, n, random).sum(axis=2)
+            imagined_rewards(policy, actions, place, first, len(cells), n, random) @ cells
             for place in state.places
+            for cells in (CELLS[place.n_steps : place.n_steps + n_steps],)
         ]
         return np.concatenate([one[1:] - one[0] for one in returns], axis=1)
 
@@ -209,7 +212,7 @@ def improve(
         found = {key: one for key, one in zip(searched, progress, strict=True) if one is not None}
     kinds: dict[tuple[str, str], float] = {}
     for key, (_, gain, own, name) in found.items():
-        kinds[own, name] = kinds.get((own, name), 0.0) + gain * states[key].weight
+        kinds[own, name] = kinds.get((own, name), 0.0) + gain * states[key].count / episodes
     click.echo(
         f"{len(found)} of {len(searched)} states, of {len(states)} met, have a better choice, at "
         f"first order worth {sum(kinds.values()):+.2f} in all cells together:"
@@ -249,15 +252,12 @@ def main(
     before = policy.parameters
     if before.network != "mlp" or before.obs_mean is not None or before.activation != "tanh":
         raise click.BadParameter(f"{agent} is no network of the recipe's kind", param_hint="AGENT")
-    # The agent does not see the clock that it plays by: what it learns must be right without.
-    timed = environment.actions == PLAYS_WITH
-    untimed = dataclasses.replace(environment, actions=RECIPE["actions"]) if timed else environment
-    after = improve(before, untimed, episodes, steps, jobs, seed)
+    after = improve(before, environment, episodes, steps, jobs, seed)
     write_policy(after, environment, output)
     total = np.zeros((2, judges))
     for red_agent in ATTACKERS:
         for row, parameters in zip(total, (before, after), strict=True):
-            actor = NumpyPolicy(parameters)
+            actor = NumpyPolicy(parameters, greedy=True)
             row += scores_of_episodes(actor, environment, red_agent, judges, SEED_TO_JUDGE).sum(1)
     difference = total[1] - total[0]
     click.echo(

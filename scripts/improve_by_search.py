@@ -36,21 +36,23 @@ from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.evaluation import load_trained
 from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards, that_matter
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS
 from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
 from workflow_rl.cage2.views import BeliefView, Bits
 from workflow_rl.collection.episode import SeedStream, episode_spec
+from workflow_rl.output_files import require_writable
 from workflow_rl.training.checkpoint import CheckpointError
 from workflow_rl.training.export import write_policy
-from workflow_rl.training.saved_agent import load_saved
 
 N_STEPS = max(HORIZONS)
 CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(N_STEPS)], float)
 """In how many of an attacker's cells a step counts."""
-N_PLACES = 4
-"""At most, that a state is searched from."""
-SHARE_SEARCHED = 0.97
+N_PLACES = 12
+"""At most, that a state is searched from. They differ, for its bits show neither the time nor all
+that Blue believes: rollouts of few would say little, however many."""
+SHARE_SEARCHED = 0.95
 """Of all steps, by the commonest states."""
 # Rollouts of a choice in each round; the first two say which goes on, the last what it gains.
 ROLLOUTS = (40, 240, 480)
@@ -60,8 +62,6 @@ SURELY = 2.0
 """Standard errors that a gain has to be above nothing."""
 N_STEPS_OF_LEARNING, BATCH, LEARNING_RATE = 6000, 1024, 5e-4
 LEAST_WEIGHT = 0.02
-SEED_TO_JUDGE = 2
-"""Of the episodes that show what it came to: neither searched nor chosen by."""
 
 
 @dataclasses.dataclass
@@ -133,16 +133,20 @@ def better_choice(
         names |= {choice: ACTION_NAMES[action] for choice, action in matter.items()}
 
     def gains(choices: list[int], n_rollouts: int) -> NDArray[np.float64]:
+        """Of each choice in each place, or in each rollout from the only one."""
         first, n = np.array([state.choice, *choices]), math.ceil(n_rollouts / len(state.places))
         returns = [
             imagined_rewards(policy, actions, place, first, len(cells), n, random) @ cells
             for place in state.places
             for cells in (CELLS[place.n_steps : place.n_steps + n_steps],)
         ]
-        return np.concatenate([one[1:] - one[0] for one in returns], axis=1)
+        differences = [one[1:] - one[0] for one in returns]
+        if len(differences) == 1:
+            return np.asarray(differences[0])
+        return np.stack([one.mean(axis=1) for one in differences], axis=1)
 
     def error(of: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(of.std(axis=-1) / math.sqrt(of.shape[-1]))
+        return np.asarray(of.std(axis=-1, ddof=1) / math.sqrt(of.shape[-1]))
 
     left = [choice for choice in names if choice != state.choice]
     for n_rollouts, n_left in ((ROLLOUTS[0], N_LEFT), (ROLLOUTS[1], 1)):
@@ -155,9 +159,10 @@ def better_choice(
     if not left:
         return None
     (judged,) = gains(left, ROLLOUTS[2])
-    gain = float(judged.mean())
-    if gain <= SURELY * float(error(judged)):
+    if judged.mean() <= SURELY * error(judged):
         return None
+    # Once more, for what passed is what chance favoured too.
+    gain = float(gains(left, ROLLOUTS[2]).mean())
     own = names.get(state.choice, "what changes nothing")
     return Better(left[0], gain, own, names[left[0]])
 
@@ -244,7 +249,7 @@ def main(
     if output.suffix != ".npz":
         raise click.BadParameter(f"{output} is not a file like agent.npz", param_hint="OUTPUT")
     try:
-        policy, environment = load_saved(agent)
+        policy, environment = load_trained(agent)
     except CheckpointError as error:
         raise click.BadParameter(str(error), param_hint="AGENT") from None
     if not isinstance(environment, Cage2) or environment.observation != "belief":
@@ -252,13 +257,19 @@ def main(
     before = policy.parameters
     if before.network != "mlp" or before.obs_mean is not None or before.activation != "tanh":
         raise click.BadParameter(f"{agent} is no network of the recipe's kind", param_hint="AGENT")
+    if environment.max_steps != N_STEPS or not set(ATTACKERS) <= set(environment.variants):
+        raise click.BadParameter(f"{agent} was not trained for all cells", param_hint="AGENT")
+    if len(environment.opening) >= min(HORIZONS):
+        raise click.BadParameter(f"{agent} chooses nothing in the first cells", param_hint="AGENT")
+    require_writable(output, "OUTPUT")
     after = improve(before, environment, episodes, steps, jobs, seed)
     write_policy(after, environment, output)
     total = np.zeros((2, judges))
+    # On episodes of another seed than those searched; the selection's is 0.
     for red_agent in ATTACKERS:
         for row, parameters in zip(total, (before, after), strict=True):
             actor = NumpyPolicy(parameters, greedy=True)
-            row += scores_of_episodes(actor, environment, red_agent, judges, SEED_TO_JUDGE).sum(1)
+            row += scores_of_episodes(actor, environment, red_agent, judges, seed + 1).sum(1)
     difference = total[1] - total[0]
     click.echo(
         f"{output}: {total[1].mean():.2f}, before {total[0].mean():.2f}: "

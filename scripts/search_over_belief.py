@@ -32,13 +32,13 @@ from agents.numpy_policy import PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.evaluation import load_trained
 from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards, that_matter
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.training.checkpoint import CheckpointError
-from workflow_rl.training.saved_agent import load_saved
 
 N_STEPS = max(HORIZONS)
 # In how many cells a step counts.
@@ -129,7 +129,7 @@ def look(
 def main(agent: Path, n_states: int, rollouts: int, steps: int, seed: int) -> None:
     """Against both attackers."""
     try:
-        policy, environment = load_saved(agent)
+        policy, environment = load_trained(agent)
     except CheckpointError as error:
         raise click.BadParameter(str(error), param_hint="AGENT") from None
     if not isinstance(environment, Cage2) or environment.observation != "belief":

@@ -79,7 +79,7 @@ AGENTS_HERE = (
                    -2062.72),
     PublishedScore("react-restore", (-35.70, -122.99, -517.53), (-13.49, -37.91, -197.10),
                    NONE_LOST, -924.72),
-    PublishedScore("champion", (-3.43, -6.02, -12.60), (-5.28, -8.16, -15.18), NONE_LOST, -50.69),
+    PublishedScore("champion", (-3.36, -5.99, -12.41), (-4.94, -8.17, -15.07), NONE_LOST, -49.94),
 )
 # fmt: on
 

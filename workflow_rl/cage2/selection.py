@@ -163,7 +163,8 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
         return None
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(by_update) < 4 else [most // 4, most]
-    best = choose(list(by_update.values()), rounds, quiet)[0]
+    # All as the run plays: best.pt of a champion's folder plays by a clock besides.
+    best = choose(list(by_update.values()), rounds, quiet, environment.actions)[0]
     updates = load_checkpoint(best.path).training.updates
     save_checkpoint(run_path / "best.pt", load_checkpoint(best.path))
     return (

@@ -120,7 +120,7 @@ def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
 
 
 class SavedAgent(NamedTuple):
-    """What acts, and the environment that it was trained on."""
+    """What acts, and the environment that it plays in, as a rule that it was trained on."""
 
     policy: NumpyPolicy
     environment: Environment

@@ -154,9 +154,11 @@ def test_an_opening_counts_as_steps() -> None:
 
 def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[tuple[str, int]] = []
+    actions: set[str] = set()
 
     def known(actor: str, environment: Cage2, episodes: int) -> Score:
         played.append((actor, episodes))
+        actions.add(environment.actions)
         return Score(float(actor), 0.1)
 
     monkeypatch.setattr(selection, "score", known)
@@ -170,6 +172,10 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
     assert [candidate.path.name for candidate in ranked] == [path.name for path in paths]
     assert ranked[0] == Candidate(Path("-0"), 30, Score(0.0, 0.1))
     assert [sum(n == episodes for _, n in played) for episodes in (10, 20, 30)] == [7, 3, 1]
+    assert actions == {BELIEF.actions}
+    actions.clear()
+    choose(paths, rounds=(10,), actions="by-host-timed")
+    assert actions == {"by-host-timed"}
 
 
 def test_the_released_agent_is_the_one_of_its_card() -> None:
@@ -179,8 +185,9 @@ def test_the_released_agent_is_the_one_of_its_card() -> None:
     assert card["training"]["opening"] == list(champion.RECIPE["opening"])
     policy, environment = load_saved(Path("champion"))
     assert isinstance(environment, Cage2)
-    for name in ("observation", "actions", "red_agent"):
+    for name in ("observation", "red_agent"):
         assert card["training"][name] == getattr(environment, name)
+    assert card["plays_with"] == environment.actions
     (fresh,) = (one for one in card["scores"] if one["episodes"] == "fresh seeds")
     assert score(policy, environment, 300).mean == pytest.approx(fresh["total"], abs=1.5)
 

@@ -127,7 +127,7 @@ def test_beside_other_agents_and_by_kind_of_episode(tmp_path: Path) -> None:
         assert [line.name for line in figure.data] == ["all", *kinds]
         assert {line.name: values(line.customdata)[-1] for line in figure.data[1:]} == kinds
         known = [note.text for note in figure.layout.annotations]
-        assert known[-1] == "champion: −9.3"  # noqa: RUF001
+        assert known[-1] == "champion: −9.2"  # noqa: RUF001
         assert len(figure.layout.shapes) == len(known) > 2
         # Names stand clear of each other, in a chart that is LABELS_IN_HEIGHT of them high.
         heights = [note.y for note in figure.layout.annotations]

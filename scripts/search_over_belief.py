@@ -32,8 +32,13 @@ from agents.numpy_policy import PolicyParameters
 from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.evaluation import load_trained
-from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards, that_matter
+from workflow_rl.cage2.rollouts import (
+    Believed,
+    choices_of,
+    imagined_rewards,
+    load_searchable,
+    that_matter,
+)
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
@@ -129,23 +134,17 @@ def look(
 def main(agent: Path, n_states: int, rollouts: int, steps: int, seed: int) -> None:
     """Against both attackers."""
     try:
-        policy, environment = load_trained(agent)
+        policy, environment = load_searchable(agent)
     except CheckpointError as error:
         raise click.BadParameter(str(error), param_hint="AGENT") from None
-    if not isinstance(environment, Cage2) or environment.observation != "belief":
-        raise click.BadParameter(f"{agent} does not act on a belief", param_hint="AGENT")
-    if policy.parameters.network != "mlp" or policy.parameters.obs_mean is not None:
-        raise click.BadParameter(f"{agent} does not see bits as they are", param_hint="AGENT")
     n_before = len(environment.opening)
     for red_agent in ATTACKERS:
         random = np.random.default_rng(seed)
         at = random.integers(n_before, N_STEPS, n_states)
         start, found = time.perf_counter(), list[Found | None]()
-        looked_at = states(policy.parameters, environment, red_agent, n_states, at)
+        looked_at = states(policy, environment, red_agent, n_states, at)
         for state in tqdm(looked_at, desc=red_agent, unit="state", disable=None):
-            found.append(
-                look(policy.parameters, environment.actions, state, rollouts, steps, random)
-            )
+            found.append(look(policy, environment.actions, state, rollouts, steps, random))
         seconds = (time.perf_counter() - start) / n_states
         gains = (N_STEPS - n_before) * np.array([one.gain if one else 0.0 for one in found])
         interval = 1.96 * gains.std(ddof=1) / np.sqrt(n_states)

@@ -7,6 +7,7 @@ that their difference has less noise than their returns.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,10 @@ from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
 from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
 from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.evaluation import load_trained
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
+from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import Bits
 
 SLEEP = ACTION_NAMES.index("Sleep")
@@ -35,6 +39,23 @@ class Believed(NamedTuple):
     hypotheses: NDArray[Any]
     obs: Bits
     n_steps: int
+
+
+def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
+    """An agent that can be searched with, and its environment. Raises CheckpointError."""
+    from workflow_rl.training.checkpoint import CheckpointError
+
+    policy, environment = load_trained(path)
+    parameters = policy.parameters
+    if not isinstance(environment, Cage2) or environment.observation != "belief":
+        raise CheckpointError(f"{path} does not act on a belief")
+    if parameters.network != "mlp" or parameters.obs_mean is not None:
+        raise CheckpointError(f"{path} does not see bits as they are")
+    if environment.max_steps != max(HORIZONS) or not set(ATTACKERS) <= set(environment.variants):
+        raise CheckpointError(f"{path} was not trained for all cells")
+    if len(environment.opening) >= min(HORIZONS):
+        raise CheckpointError(f"{path} chooses nothing in the cells of {min(HORIZONS)} steps")
+    return parameters, environment
 
 
 def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:

@@ -37,13 +37,14 @@ from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.rollouts import (
+    CELLS,
     Believed,
     choices_of,
     imagined_rewards,
     load_searchable,
     that_matter,
 )
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
 from workflow_rl.cage2.views import BeliefView, Bits
 from workflow_rl.collection.episode import SeedStream, episode_spec
@@ -51,9 +52,7 @@ from workflow_rl.output_files import require_writable
 from workflow_rl.training.checkpoint import CheckpointError
 from workflow_rl.training.export import write_policy
 
-N_STEPS = max(HORIZONS)
-CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(N_STEPS)], float)
-"""In how many of an attacker's cells a step counts."""
+N_STEPS = len(CELLS)
 N_PLACES = 12
 """At most, that a state is searched from. They differ, for its bits show neither the time nor all
 that Blue believes: rollouts of few would say little, however many."""

@@ -33,21 +33,20 @@ from workflow_rl.cage2.action_sets import make_action_set
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.environment import Cage2
 from workflow_rl.cage2.rollouts import (
+    CELLS,
     Believed,
     choices_of,
     imagined_rewards,
     load_searchable,
     that_matter,
 )
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.training.checkpoint import CheckpointError
 
-N_STEPS = max(HORIZONS)
-# In how many cells a step counts.
-CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(N_STEPS)], float)
+N_STEPS = len(CELLS)
 JUDGES = 8
 """Times as many rollouts judge a deviation as choose it."""
 SEED = 154

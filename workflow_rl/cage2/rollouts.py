@@ -25,6 +25,8 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import Bits
 
+CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(max(HORIZONS))], float)
+"""In how many of an attacker's cells each step of an episode counts, `[100]`."""
 SLEEP = ACTION_NAMES.index("Sleep")
 LEAST_PROBABILITY = 0.005
 """That Red is on a host, for Remove and Restore to be tried there; and that Blue is wrong about

@@ -28,7 +28,7 @@ from workflow_rl.training.evaluation import Evaluation, evaluate_policy
 from workflow_rl.training.learner import usable_device
 from workflow_rl.training.run_dir import make_run_folder
 from workflow_rl.training.saved_agent import load_agent as load_agent
-from workflow_rl.training.saved_agent import load_saved, saved_path
+from workflow_rl.training.saved_agent import load_player, saved_path
 
 PathLike = str | os.PathLike[str]
 MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
@@ -94,6 +94,7 @@ def evaluate(
     seed: int = 0,
     greedy: bool = True,
     n_workers: int | None = None,
+    trust: bool = False,
 ) -> Evaluation:
     """Play so many seeded episodes with the agent of a run or checkpoint, on its environment.
 
@@ -104,12 +105,13 @@ def evaluate(
         seed: the same gives the same returns, whatever the number of workers.
         greedy: choose the likeliest actions, or else sample them as in training.
         n_workers: processes; None: one a core.
+        trust: import and call the environment that the run's files name.
 
     Raises:
         CheckpointError: there is no agent in `run` that can be used.
         InvalidEnvironmentError: its environment cannot be made.
         TooManyFailuresError: workers failed too often.
     """
-    policy, environment = load_saved(Path(run), greedy=greedy, env=env)
+    policy, environment = load_player(Path(run), None, greedy, env, trust)
     environment.spaces()  # Raises what is wrong with it in one line.
     return evaluate_policy(policy, environment, episodes, seed, n_workers)

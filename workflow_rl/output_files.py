@@ -23,7 +23,7 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
     """
     temporary = _temporary(path)
     try:
-        with temporary.open(mode, **options) as file:
+        with open(temporary, mode, opener=no_link, **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -31,6 +31,12 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def no_link(path: str, flags: int) -> int:
+    """Open a file, as `open`'s opener, but not what a link points to: a folder from somebody else
+    may hold links to the user's own files."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write_text(path: Path, text: str) -> None:

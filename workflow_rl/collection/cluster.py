@@ -44,6 +44,11 @@ def host_and_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def is_address(cluster: str) -> bool:
+    """Whether a value of --cluster names a machine, and not only where to look for one."""
+    return cluster not in (NONE, LOCAL, AUTO)
+
+
 def require_cluster(address: str) -> None:
     """Raises ClusterError where Ray or the cluster is missing. Takes a few seconds."""
     if address == AUTO:

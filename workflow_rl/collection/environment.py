@@ -146,13 +146,19 @@ def register(guest: Guest) -> None:
     guests[guest.env_id] = guest
 
 
-def make_environment(env_id: str, args: Mapping[str, Any]) -> Environment:
-    """The environment of this name and these arguments. Raises InvalidEnvironmentError."""
-    if env_id in guests:
+def make_environment(
+    env_id: str, args: Mapping[str, Any], named_by_file: bool = False
+) -> Environment:
+    """The environment of this name and these arguments. Imports and calls nothing that they name.
+
+    named_by_file: whether only a file names them, see `gymnasium_env.GymnasiumEnvironment`. Raises
+    InvalidEnvironmentError.
+    """
+    if isinstance(env_id, str) and env_id in guests:
         return guests[env_id].make(args)
     from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 
-    return GymnasiumEnvironment(env_id, dict(args))
+    return GymnasiumEnvironment(env_id, dict(args), named_by_file=named_by_file)
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import math
@@ -29,7 +30,7 @@ from agents.distributions import (
 from agents.numpy_policy import Actor
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.env_batch import Env, ObservationError, SerialEnvs
-from workflow_rl.collection.environment import Environment, InvalidEnvironmentError, Spaces
+from workflow_rl.collection.environment import InvalidEnvironmentError, Spaces
 
 ENV = "env"
 CHECK_STEPS = 200
@@ -58,11 +59,16 @@ class GymnasiumEnvironment:
 
     args: keyword arguments of `gymnasium.make`, or of the function, which returns an environment.
     factory: that function itself, where there is one; the id is then only a name.
+    named_by_file: whether only a file names the id and the arguments. Such an environment is
+    never made: `training.trust` says when it may be.
+
+    Raises InvalidEnvironmentError for an id or arguments that are no names.
     """
 
     env_id: str
     args: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[..., Env] | None = None
+    named_by_file: bool = False
 
     variants = ()
     episode_steps = None
@@ -71,13 +77,26 @@ class GymnasiumEnvironment:
     preload = "workflow_rl.collection.worker_preload"
     settings = SETTINGS
 
+    def __post_init__(self) -> None:
+        names = [self.env_id, *self.args]
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidEnvironmentError(ENV, f"{names!r:.200} are no names")
+
+    @property
+    def imports_a_module(self) -> bool:
+        """Whether the id names a module, which is imported before the environment is made."""
+        return self.factory is None and ":" in self.env_id
+
     @property
     def label(self) -> str:
         """The id without what file names must not have."""
         return re.sub(r"[^\w.-]+", "-", self.env_id)
 
     def make_env(self, **options: Any) -> Env:
-        """One of them, as its author made it."""
+        """One of them, as its author made it. Raises InvalidEnvironmentError if only a file names
+        it, and what its author's code raises."""
+        if self.named_by_file:
+            raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
         make = self.factory or _factory_named(self.env_id)
         if make is not None:
             env: Env = make(**{**self.args, **options})
@@ -150,6 +169,8 @@ class GymnasiumEnvironment:
         """One of them. Raises InvalidEnvironmentError."""
         try:
             env = self.make_env()
+        except InvalidEnvironmentError:
+            raise
         except Exception as error:
             local = re.search(r"__main__|<", self.env_id)
             hint = ". From Python, give the function that makes it as env" if local else ""
@@ -168,48 +189,13 @@ class GymnasiumEnvironment:
     def __getstate__(self) -> dict[str, Any]:
         # Ids that the caller's own script registered are not known in the workers.
         registered = gymnasium.registry.get(self.env_id)
-        state = {"env_id": self.env_id, "args": self.args, "factory": self.factory}
+        state = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         return {"environment": state, "registered": registered}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state["environment"])
         if state["registered"] is not None:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
-
-
-def require_harmless(environment: Environment) -> None:
-    """Raises InvalidEnvironmentError for one that a file names and nobody would call unasked.
-
-    Of "module:name", the name has to be an environment's class, or a function of a module in the
-    current folder: `os:system` with its arguments is a name too.
-    """
-    if not isinstance(environment, GymnasiumEnvironment) or environment.factory is not None:
-        return
-    env_id = environment.env_id
-    if not isinstance(env_id, str) or not all(isinstance(name, str) for name in environment.args):
-        raise InvalidEnvironmentError(ENV, "its environment has no name")
-    try:
-        named = _factory_named(env_id)
-    except Exception as error:
-        raise InvalidEnvironmentError(
-            ENV, f"{env_id} cannot be made: {_in_one_line(error)}"
-        ) from error
-    is_class = isinstance(named, type) and issubclass(named, gymnasium.Env)
-    if named is None or is_class:
-        return
-    module = env_id.partition(":")[0]
-    own = Path(*module.split("."))
-    file = getattr(sys.modules[module], "__file__", None)
-    is_own = file is not None and Path(file) in (
-        Path.cwd() / own.with_suffix(".py"),
-        Path.cwd() / own / "__init__.py",
-    )
-    if not is_own or getattr(named, "__module__", None) != module:
-        raise InvalidEnvironmentError(
-            ENV,
-            f"it names {env_id}, which is no environment and no function of a module in this "
-            "folder: it is not called. From Python, give the function that makes it as env",
-        )
 
 
 def _factory_named(env_id: str) -> Callable[..., Env] | None:

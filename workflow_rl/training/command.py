@@ -17,9 +17,8 @@ import click
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl import portable
-from workflow_rl.collection.cluster import ClusterError, require_cluster
+from workflow_rl.collection.cluster import ClusterError, is_address, require_cluster
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
-from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig
@@ -81,8 +80,6 @@ def run_command(
         else:
             run_path = path_to_resume(options)
             runs = runs_to_resume(mode, run_path, options, exchange_of is not None)
-            for config in runs.configs:
-                require_harmless(config.environment)
         device = usable_device(runs.configs[0].device)
         configs = [dataclasses.replace(config, device=device) for config in runs.configs]
         config, several = configs[0], len(configs) > 1
@@ -194,7 +191,8 @@ def _resuming(
 ) -> str:
     """The command with which the runs go on."""
     command = "train-population" if exchange is not None else f"train-{configs[0].mode}"
-    return f"{_own_command()} {command} --resume {shlex.quote(str(run_path))}"
+    joined = f" --cluster {configs[0].cluster}" if is_address(configs[0].cluster) else ""
+    return f"{_own_command()} {command} --resume {shlex.quote(str(run_path))}{joined}"
 
 
 def _batch_in(run_path: Path) -> Path:
@@ -225,6 +223,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             "the weights may differ from another processor's: %s", "; ".join(departures)
         )
     try:
+        config.learned_distribution()
         difference = config.environment.check()
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None

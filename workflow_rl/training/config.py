@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import json
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from agents.distributions import Categorical, for_soft_actor_critic
+from agents.distributions import Categorical, Distribution, for_soft_actor_critic
 from agents.mbpo_config import MBPOConfig
 from agents.ppo_config import PPOConfig, mistyped
-from workflow_rl.collection.cluster import AUTO, LOCAL, NONE, host_and_port
+from workflow_rl.collection.cluster import LOCAL, NONE, host_and_port, is_address
 from workflow_rl.collection.env_batch import Env
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
@@ -38,6 +39,14 @@ SHARED = frozenset(
 DEVICES = ("auto", "cpu", "cuda")
 MINIMUM_EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
+ENVIRONMENT_DEFAULTS = (
+    "ppo",
+    "total_episodes",
+    "total_steps",
+    "episodes_per_update",
+    "steps_per_update",
+)
+"""Fields whose defaults follow from the environment."""
 BATCHINGS = ("exact-lag", "whole-batches", "first-come")
 WHEN_FULL = ("wait", "drop")
 
@@ -140,8 +149,12 @@ class TrainConfig:
         algorithm: "ppo", "sac" or "mbpo". The last two have networks, learning rate, discount and
             reward scale of ppo's; sac is mbpo without a model.
         mbpo: an MBPOConfig, or some of its fields as a mapping, for sac and mbpo.
-        make_env: a function that makes the environment, of which env is only the name; not kept
-            with the run.
+        make_env: a function that makes the environment, of which env is only the name.
+        named_by_file: whether only a file names the environment, which is then not made: see
+            `trust`.
+        asked: what the fields of ENVIRONMENT_DEFAULTS were given as, and what became of them.
+
+    The last three are not kept with the run.
     """
 
     mode: Mode
@@ -177,8 +190,22 @@ class TrainConfig:
     algorithm: str = "ppo"
     mbpo: MBPOConfig | None = None  # MBPOConfig | Mapping[str, Any] | None
     make_env: Callable[..., Env] | None = field(default=None, compare=False)
+    named_by_file: bool = field(default=False, compare=False)
+    asked: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        given = {name: self._given(name) for name in ENVIRONMENT_DEFAULTS}
+        self._validate()
+        asked = {name: (value, getattr(self, name)) for name, value in given.items()}
+        object.__setattr__(self, "asked", asked)
+
+    def _given(self, name: str) -> Any:
+        """What a field was given as; `dataclasses.replace` gives what became of it."""
+        value = getattr(self, name)
+        given, became = self.asked.get(name, (value, value))
+        return given if value == became else value
+
+    def _validate(self) -> None:
         for name, expected in mistyped(self).items():
             raise ConfigError(name, f"{getattr(self, name)!r} is not {expected}")
         if self.mode not in MODES:
@@ -219,7 +246,7 @@ class TrainConfig:
             _require_at_least(0, name, getattr(self, name))
         if self.worker_timeout <= 0:
             raise ConfigError("worker_timeout", f"{self.worker_timeout:g} s is not longer than 0 s")
-        if self.cluster not in (NONE, LOCAL, AUTO):
+        if is_address(self.cluster):
             try:
                 host_and_port(self.cluster)
             except ValueError:
@@ -254,7 +281,7 @@ class TrainConfig:
         if self.make_env is not None:
             return GymnasiumEnvironment(self.env, self.env_args, self.make_env)
         try:
-            return make_environment(self.env, self.env_args)
+            return make_environment(self.env, self.env_args, self.named_by_file)
         except InvalidEnvironmentError as error:
             raise ConfigError(error.argument, str(error)) from None
 
@@ -282,8 +309,23 @@ class TrainConfig:
             raise ConfigError(
                 "imagined_share", f"{self.mbpo.imagined_share:g} needs --algorithm mbpo"
             )
+        for name in ("normalise_obs", "normalise_returns"):
+            if getattr(self.ppo, name):
+                raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")
+        _require_at_most(1, "learner_threads", self.learner_threads)
+        if self.device == "cuda":
+            raise ConfigError("device", f"{self.algorithm} learns on the cpu")
+
+    def learned_distribution(self) -> Distribution:
+        """What the agent's actions are drawn from. Makes the environment, for its spaces.
+
+        Raises ConfigError where the algorithm cannot learn on them, and InvalidEnvironmentError.
+        """
+        _, distribution, bounds = self.environment.spaces()
+        if self.mbpo is None:
+            return distribution
         try:
-            distribution = for_soft_actor_critic(*self.environment.spaces()[1:])
+            distribution = for_soft_actor_critic(distribution, bounds)
         except ValueError as error:
             raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
         share = self.mbpo.target_entropy
@@ -293,12 +335,7 @@ class TrainConfig:
             raise ConfigError(
                 "target_entropy", f"{share:g} is not below 0.69: no number from -1 to 1 has more"
             )
-        for name in ("normalise_obs", "normalise_returns"):
-            if getattr(self.ppo, name):
-                raise ConfigError(name, f"{self.algorithm} does not normalise: leave it out")
-        _require_at_most(1, "learner_threads", self.learner_threads)
-        if self.device == "cuda":
-            raise ConfigError("device", f"{self.algorithm} learns on the cpu")
+        return distribution
 
     def _check_episodes(self) -> None:
         if self.episodes_per_update is not None and self.steps_per_update is not None:
@@ -405,15 +442,11 @@ class TrainConfig:
 
         What is a default of the environment before becomes one of the new environment.
         """
-        before = TrainConfig(self.mode, self.n_envs, env=self.env, env_args=self.env_args)
-        names = ("ppo", "total_episodes", "total_steps", "episodes_per_update", "steps_per_update")
-        unchanged: dict[str, Any] = {
-            name: None for name in names if getattr(self, name) == getattr(before, name)
-        }
-        own_name = getattr(make_env, "__qualname__", type(make_env).__qualname__)
+        changes = {name: given for name, (given, _) in self.asked.items()}
         if self.env in guests:
-            unchanged |= {"env": f"{make_env.__module__}:{own_name}", "env_args": {}}
-        return dataclasses.replace(self, make_env=make_env, **unchanged)
+            own_name = getattr(make_env, "__qualname__", type(make_env).__qualname__)
+            changes |= {"env": f"{make_env.__module__}:{own_name}", "env_args": {}}
+        return dataclasses.replace(self, make_env=make_env, asked={}, **changes)
 
     def progress(self, episodes: int, env_steps: int) -> float:
         """Share of the run that is done after so many, from 0 to 1."""
@@ -428,9 +461,11 @@ class TrainConfig:
         A guest's arguments stand beside the other fields, as its options do on the command line;
         those of other environments, which may have any name, are under env_args.
         """
-        values = dataclasses.asdict(dataclasses.replace(self, make_env=None))
-        del values["make_env"], values["env_args"]
-        return {**values, **self.named_env_args}
+        kept = [one.name for one in dataclasses.fields(self) if one.compare]
+        values = {name: getattr(self, name) for name in kept if name != "env_args"}
+        for name in ("ppo", "mbpo"):
+            values[name] = values[name] and dataclasses.asdict(values[name])
+        return copy.deepcopy({**values, **self.named_env_args})
 
     @property
     def named_env_args(self) -> dict[str, Any]:
@@ -439,7 +474,9 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """The inverse of `to_dict`. Raises KeyError, TypeError or ValueError."""
+        """The inverse of `to_dict`, of values from a file. Imports and calls nothing that they
+        name: the environment is not made, see `trust`. Raises KeyError, TypeError or ValueError.
+        """
         values = dict(values)
         ppo = {**values["ppo"], "hidden_sizes": tuple(values["ppo"]["hidden_sizes"])}
         guest = guests.get(values.get("env", DEFAULT_ENV))
@@ -451,7 +488,8 @@ class TrainConfig:
         if mbpo is not None:
             sizes = tuple(mbpo["model_hidden_sizes"])
             values["mbpo"] = MBPOConfig(**{**mbpo, "model_hidden_sizes": sizes})
-        return cls(**{**values, "ppo": PPOConfig(**ppo)})
+        own: dict[str, Any] = {"make_env": None, "named_by_file": True, "asked": {}}
+        return cls(**{**values, "ppo": PPOConfig(**ppo), **own})
 
 
 def default_ppo(

@@ -43,6 +43,7 @@ from workflow_rl.training.options import (
     PROCESSES,
     SECONDS,
     SEED,
+    TRUST,
     GroupedCommand,
     under,
 )
@@ -211,6 +212,7 @@ _OPTIONS: list[click.Parameter] = [
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
         click.Option(["--stochastic"], is_flag=True,
                      help="Sample the policy's actions, as in training, instead of its likeliest."),
+        click.Option(["--trust"], is_flag=True, help=TRUST),
     ),
     *under(
         "Episodes",
@@ -251,7 +253,7 @@ def evaluate(**options: Any) -> None:
     Example: evaluate runs/20261120-120000-async-CartPole-v1 --episodes 1000
     """
     from workflow_rl.training.checkpoint import CheckpointError
-    from workflow_rl.training.saved_agent import load_saved, saved_path
+    from workflow_rl.training.saved_agent import load_player, saved_path
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     source = options["run_or_checkpoint"]
@@ -266,7 +268,9 @@ def evaluate(**options: Any) -> None:
         require_writable_folder(options["video"], "--video")
     try:
         path = saved_path(source, options["which"])
-        actor, environment = load_saved(path, greedy=not options["stochastic"])
+        actor, environment = load_player(
+            path, greedy=not options["stochastic"], trust=options["trust"]
+        )
         environment.spaces()  # Raises what is wrong with it in one line.
         if options["video"] is not None:
             video = record_video(actor, environment, options["video"], options["seed"])

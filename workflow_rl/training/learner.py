@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import torch
 
-from agents.distributions import for_soft_actor_critic
 from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
@@ -53,10 +52,9 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    obs_dim, distribution, bounds = config.environment.spaces()
+    obs_dim, distribution = config.environment.spaces().obs_dim, config.learned_distribution()
     if config.mbpo is not None:
         torch.set_num_threads(1)
-        distribution = for_soft_actor_critic(distribution, bounds)
         return MBPOAgent(config.ppo, config.mbpo, obs_dim, distribution, config.seed)
     device = usable_device(config.device)
     two_threads = config.learner_threads > 1 and device == "cpu"

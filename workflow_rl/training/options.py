@@ -184,6 +184,7 @@ POLICIES = click.IntRange(1, MOST_POLICIES)
 PROCESSES = click.IntRange(1, LARGEST["n_workers"])
 SECONDS = FiniteRange(0, LARGEST["worker_timeout"], min_open=True)
 PATH = UsablePath()
+TRUST = "Import and call the environment that the files name: you trust whoever made them."
 
 
 class EnvArg(click.ParamType):
@@ -328,6 +329,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
                flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
                help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
                     "past its end with a larger --total-episodes or --total-steps."),
+        option("--trust", is_flag=True, help=f"With --resume. {TRUST}"),
         option("--init-from", type=PATH, metavar="RUN",
                help="Begin with the agent of a run folder or checkpoint (.pt), untrained "
                     "otherwise. A policy file (.npz), such as the champion's, has no critic."),

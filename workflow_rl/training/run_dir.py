@@ -21,12 +21,13 @@ from typing import IO, Any
 import numpy as np
 
 from agents.trajectory import Trajectory
-from workflow_rl.output_files import read_text, remove_unfinished, replacing, write_text
+from workflow_rl.output_files import no_link, read_text, remove_unfinished, replacing, write_text
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.event_file import EventFile
 from workflow_rl.training.machine import machine
 from workflow_rl.training.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
+from workflow_rl.training.trust import remember
 
 METRICS = (
     "update",
@@ -162,6 +163,7 @@ class RunDir:
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
+            remember(config.environment)
             self._columns = (
                 *METRICS,
                 *(() if config.mbpo is None else MBPO_METRICS),
@@ -328,7 +330,7 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
     Raises RunDirError.
     """
     try:
-        file = (path / name).open("a+")
+        file = os.fdopen(no_link(str(path / name), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     except OSError as error:
         raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
     try:

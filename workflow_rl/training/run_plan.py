@@ -22,6 +22,7 @@ from workflow_rl.training.options import (
     spelling,
 )
 from workflow_rl.training.presets import PRESETS
+from workflow_rl.training.trust import trusted_config
 
 if TYPE_CHECKING:
     from workflow_rl.training.checkpoint import Checkpoint
@@ -130,7 +131,7 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
         _require_n_policies(options, run_path, 1)
         _require_no_member(run_path)
         checkpoint = _checkpoint_to_resume(mode, run_path)
-        config = _own_config(checkpoint, run_path)
+        config = _own_config(checkpoint, run_path, options)
         changes = _changes(config, checkpoint, run_path, options)
         return Runs([dataclasses.replace(config, **changes)], [checkpoint])
     record = read_population(run_path)
@@ -152,7 +153,7 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
         one or Checkpoint(config, {}, TrainingState())
         for one, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = [_own_config(one, run_path) for one in states]
+    configs = [_own_config(one, run_path, options) for one in states]
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise click.UsageError(
@@ -279,13 +280,17 @@ def _checkpoint_to_resume(mode: Mode, run_path: Path) -> Checkpoint:
     return checkpoint
 
 
-def _own_config(checkpoint: Checkpoint, run_path: Path) -> TrainConfig:
+def _own_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]) -> TrainConfig:
+    """That of the checkpoint, whose environment may be made. Raises what `trusted_config` does."""
     try:
-        return TrainConfig.from_dict(checkpoint.config)
+        config = TrainConfig.from_dict(checkpoint.config)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise click.UsageError(
             f"--resume {run_path}: its config is not one of this version of the package"
         ) from None
+    typed = "env" in given_options() and options["env"] == config.env
+    typed = typed and dict(options["env_arg"]) == config.env_args
+    return trusted_config(config, options["trust"] or typed, "cluster" in given_options())
 
 
 def _changes(

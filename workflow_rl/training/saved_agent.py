@@ -22,12 +22,7 @@ from workflow_rl.collection.environment import (
     guests,
     make_environment,
 )
-from workflow_rl.collection.gymnasium_env import (
-    GymnasiumEnvironment,
-    flattener,
-    require_harmless,
-    unflattener,
-)
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, flattener, unflattener
 from workflow_rl.training.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -37,6 +32,7 @@ from workflow_rl.training.checkpoint import (
 )
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.suggestions import question, word_meant
+from workflow_rl.training.trust import trusted
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
@@ -112,7 +108,8 @@ def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, Runnin
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
-    """The environment that the checkpoint's run was trained on. Raises CheckpointError."""
+    """The environment that the checkpoint's run was trained on, which only the file names: see
+    `trust`. Raises CheckpointError."""
     try:
         return TrainConfig.from_dict(checkpoint.config).environment
     except (KeyError, TypeError, ValueError):
@@ -120,7 +117,8 @@ def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
 
 
 class SavedAgent(NamedTuple):
-    """What acts, and the environment that it plays in, as a rule that it was trained on."""
+    """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
+    file names the environment: see `trust`."""
 
     policy: NumpyPolicy
     environment: Environment
@@ -135,30 +133,11 @@ def saved_path(source: Path, which: str | None = None) -> Path:
     return checkpoint_path(source, which)
 
 
-def load_saved(
-    source: Path,
-    which: str | None = None,
-    greedy: bool = True,
-    env: Callable[..., Any] | None = None,
-) -> SavedAgent:
+def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
-    env: the function that makes its environment; without, what the file names has to be harmless,
-    see `require_harmless`. Raises CheckpointError.
+    Raises CheckpointError.
     """
-    agent = _load(source, which, greedy)
-    if env is not None:
-        environment = agent.environment
-        own = GymnasiumEnvironment(environment.env_id, environment.args, env)
-        return agent._replace(environment=own)
-    try:
-        require_harmless(agent.environment)
-    except InvalidEnvironmentError as error:
-        raise CheckpointError(f"{source}: {error}") from None
-    return agent
-
-
-def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
     path = saved_path(source, which)
     if not source.exists() and path == source:
         names = [name for guest in guests.values() for name in guest.released]
@@ -171,7 +150,7 @@ def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
-        environment = make_environment(about["env"], about["env_args"])
+        environment = make_environment(about["env"], about["env_args"], named_by_file=True)
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
@@ -181,6 +160,35 @@ def _load(source: Path, which: str | None, greedy: bool) -> SavedAgent:
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+
+
+def load_player(
+    source: Path,
+    which: str | None = None,
+    greedy: bool = True,
+    env: Callable[..., Any] | None = None,
+    trust: bool = False,
+) -> SavedAgent:
+    """As `load_saved`, with an environment that may be made.
+
+    Args:
+        source: see `load_saved`.
+        which: see `load_saved`.
+        greedy: choose the likeliest actions.
+        env: the function that makes the environment, instead of what the file names.
+        trust: import and call what the file names.
+
+    Raises:
+        CheckpointError: there is no such agent, or its environment is not to be trusted.
+    """
+    policy, environment = load_saved(source, which, greedy)
+    if env is not None:
+        own = GymnasiumEnvironment(environment.env_id, environment.args, env)
+        return SavedAgent(policy, own)
+    try:
+        return SavedAgent(policy, trusted(environment, trust))
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{source}: {error}") from None
 
 
 class Agent:
@@ -213,7 +221,10 @@ class Agent:
 
 
 def load_agent(
-    path: str | os.PathLike[str], greedy: bool = True, env: Callable[..., Any] | None = None
+    path: str | os.PathLike[str],
+    greedy: bool = True,
+    env: Callable[..., Any] | None = None,
+    trust: bool = False,
 ) -> Agent:
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
     released one by its name, such as "champion".
@@ -222,12 +233,13 @@ def load_agent(
         path: the folder, file or name.
         greedy: choose the likeliest actions, or else sample them as in training.
         env: the function that made the environment of the run, if it was no module's.
+        trust: import and call the environment that the file names.
 
     Raises:
         CheckpointError: there is no agent that can be used.
         InvalidEnvironmentError: its environment cannot be made.
     """
-    policy, environment = load_saved(Path(path), greedy=greedy, env=env)
+    policy, environment = load_player(Path(path), None, greedy, env, trust)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

@@ -14,7 +14,6 @@ import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.collection.cluster import ClusterError, require_cluster
-from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.output_files import read_text
 from workflow_rl.training.command import typed, warn_if_results_vary
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -37,6 +36,7 @@ from workflow_rl.training.run_plan import (
     require_ppo,
     require_shareable,
 )
+from workflow_rl.training.trust import trusted_config
 
 if TYPE_CHECKING:
     import optuna
@@ -56,7 +56,7 @@ TUNE_FILE = "tune.json"
 MOST_OF_TUNE = 2**20
 SHOWN_TRIALS = 10
 IGNORED = frozenset(("init_from", "trace", "final_evaluation"))
-GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run"))
+GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
 
 
 def _search_options(option: Any) -> list[Any]:
@@ -137,7 +137,7 @@ def _search(options: dict[str, Any]) -> Search:
         raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
     if options["resume"] is not None:
         path = path_to_resume(options)
-        config, ranges, n_policies, n_finalists = _read(path)
+        config, ranges, n_policies, n_finalists = _read(path, options["trust"])
         others = given_options() - GOES_ON_WITH
         if kept := others - config.free_on_resume:
             raise click.UsageError(
@@ -170,14 +170,14 @@ def _search(options: dict[str, Any]) -> Search:
     )
 
 
-def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
+def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.training.run_dir import RunDirError
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
-        require_harmless(config.environment)
+        config = trusted_config(config, trust, "cluster" in given_options())
         config.environment.spaces()
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:

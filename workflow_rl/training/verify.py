@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster import NONE
-from workflow_rl.collection.gymnasium_env import require_harmless
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.options import PATH
+from workflow_rl.training.options import PATH, TRUST
 from workflow_rl.training.run_record import RECORD_FILE, RunRecord, read_record
+from workflow_rl.training.trust import trusted_config
 
 if TYPE_CHECKING:
     from workflow_rl.training.checkpoint import Checkpoint
@@ -32,7 +32,8 @@ class CannotVerifyError(ValueError):
     metavar="RUN",
     help="What the run began with, if that was another run's agent.",
 )
-def verify(run: Path, init_from: Path | None) -> None:
+@click.option("--trust", is_flag=True, help=TRUST)
+def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """Say whether this machine reproduces a run's weights.
 
     RUN is the folder of a run. Its first updates are repeated, from the config it began with, and
@@ -51,7 +52,7 @@ def verify(run: Path, init_from: Path | None) -> None:
             raise CannotVerifyError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
         config = config_of(record)
-        require_harmless(config.environment)
+        config = trusted_config(config, trust)
         if record.init_from != (init_from is not None):
             raise CannotVerifyError(
                 "it began with another run's agent: name that with --init-from"

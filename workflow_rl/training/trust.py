@@ -1,0 +1,163 @@
+"""Which environments that a file names may be made: a file from a stranger is data.
+
+The whole promise is in docs/explanations/security.md. The user's own choices are remembered in a
+folder of the user's, outside of all runs, one small file for each environment that the user named.
+A stranger's file can name such an environment too, but it gets what the user trained on: the same
+module from the same place, called with the same arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import sys
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.collection.cluster import is_address
+from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
+from workflow_rl.collection.gymnasium_env import ENV, GymnasiumEnvironment
+from workflow_rl.output_files import write_text
+from workflow_rl.training.config import ConfigError, TrainConfig
+
+_WORD = re.compile(r"[\w-]*")
+
+
+def trusted(environment: Environment, trust: bool = False) -> Environment:
+    """The environment, which may be made.
+
+    That is the case if the package brings it, if an installed package has registered it with
+    Gymnasium, if the user has named it before, or if the user says so.
+
+    Args:
+        environment: imports and calls nothing yet.
+        trust: whether the user says so. It is remembered.
+
+    Raises:
+        InvalidEnvironmentError: only a file names the environment.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or not environment.named_by_file:
+        return environment
+    own = dataclasses.replace(environment, named_by_file=False)
+    if trust:
+        remember(own)
+        return own
+    if _is_remembered(own):
+        return own
+    if own.imports_a_module:
+        raise InvalidEnvironmentError(
+            ENV,
+            f"only a file names the environment {own.env_id}, whose module would be imported: "
+            "give --trust (in Python trust=True) if you trust whoever made the file",
+        )
+    for name, value in own.args.items():
+        if not _is_plain(value):
+            raise InvalidEnvironmentError(
+                ENV,
+                f"only a file gives the environment {own.env_id} its argument {name}={value!r:.100}"
+                ", which may name a file or a module: give --trust (in Python trust=True) if you "
+                "trust whoever made the file",
+            )
+    return own
+
+
+def trusted_config(
+    config: TrainConfig, trust: bool = False, names_cluster: bool = False
+) -> TrainConfig:
+    """A config from a file, whose environment may be made and whose cluster may be joined.
+
+    Args:
+        config: from `TrainConfig.from_dict`.
+        trust: whether the user trusts whoever made the file.
+        names_cluster: whether the user says which cluster is joined, whatever the file says.
+
+    Raises:
+        ConfigError: only the file names the address of a cluster.
+        InvalidEnvironmentError: only the file names the environment.
+    """
+    trusted(config.environment, trust)
+    if not (trust or names_cluster) and is_address(config.cluster):
+        raise ConfigError(
+            "cluster",
+            f"only a file names the cluster {config.cluster}: give --cluster {config.cluster} to "
+            "join it, or --cluster none",
+        )
+    return dataclasses.replace(config, named_by_file=False)
+
+
+def remember(environment: Environment) -> None:
+    """Have the environment made without a question from now on, where a file of the user's names
+    it. The user has named it, or trusts whoever did."""
+    if not isinstance(environment, GymnasiumEnvironment) or environment.named_by_file:
+        return
+    factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
+    if factory is not None and factory is not _function_of(environment.env_id):
+        return  # The name would not find the function again.
+    if not environment.imports_a_module and all(map(_is_plain, environment.args.values())):
+        return
+    with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
+        named = _named(environment)
+        file = _file_of(named)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_text(file, named + "\n")
+
+
+def _is_remembered(environment: GymnasiumEnvironment) -> bool:
+    try:
+        return _file_of(_named(environment)).is_file()
+    except (OSError, ValueError, TypeError, RuntimeError):
+        return False
+
+
+def _function_of(env_id: str) -> object:
+    """What "module:function" names in a module that has been imported, or None."""
+    module, _, name = env_id.partition(":")
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _file_of(named: str) -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    digest = hashlib.sha256(named.encode()).hexdigest()
+    return Path(state) / "workflow_rl" / "trusted" / f"{digest}.json"
+
+
+def _named(environment: GymnasiumEnvironment) -> str:
+    """The id, the arguments, and the place that the module would be imported from, as JSON.
+
+    Raises ValueError if there is no such module.
+    """
+    place = _place_of(environment.env_id) if environment.imports_a_module else ""
+    named = {"env": environment.env_id, "env_args": dict(environment.args), "place": place}
+    return json.dumps(named, sort_keys=True)
+
+
+def _place_of(env_id: str) -> str:
+    """The file or folder of the package that the id's module is in. Imports nothing.
+
+    Raises ValueError.
+    """
+    package = env_id.partition(":")[0].partition(".")[0]
+    if package in sys.builtin_module_names:
+        return "built-in"
+    # The current folder comes first, as in `gymnasium_env`.
+    found = PathFinder.find_spec(package, [os.getcwd(), *sys.path])
+    if found is None:
+        raise ValueError(f"there is no module {package}")
+    place = found.origin or next(iter(found.submodule_search_locations or ()))
+    return os.path.realpath(place)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can name neither a file, nor a module, nor an address."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    if isinstance(value, str):
+        return _WORD.fullmatch(value) is not None
+    return value is None or isinstance(value, bool | int | float)

@@ -29,6 +29,7 @@ from workflow_rl.collection.play import play_episodes
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.learner import load_agent, make_agent
 from workflow_rl.training.run_dir import read_config
+from workflow_rl.training.trust import trusted_config
 
 
 def draw(bins: Reliability, path: Path) -> None:
@@ -51,7 +52,7 @@ def draw(bins: Reliability, path: Path) -> None:
 @click.option("--plot", type=Path, help="Where to draw the reliability of bits.")
 def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> None:
     """Play, predict, compare."""
-    config = read_config(run)
+    config = trusted_config(read_config(run))
     agent = make_agent(config)
     file = run / "checkpoint.pt"
     try:

@@ -29,6 +29,7 @@ from workflow_rl.training.learner import usable_device
 from workflow_rl.training.run_dir import make_run_folder
 from workflow_rl.training.saved_agent import load_agent as load_agent
 from workflow_rl.training.saved_agent import load_player, saved_path
+from workflow_rl.training.trust import trusted_config
 
 PathLike = str | os.PathLike[str]
 MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
@@ -69,8 +70,7 @@ def train(
         NotFiniteError: an environment gave a number that is not finite; a checkpoint has been
             saved.
     """
-    if env is not None:
-        config = config.with_env(env)
+    config = trusted_config(config) if env is None else config.with_env(env)
     config = dataclasses.replace(config, device=usable_device(config.device))
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = None

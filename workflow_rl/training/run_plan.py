@@ -281,7 +281,7 @@ def _checkpoint_to_resume(mode: Mode, run_path: Path) -> Checkpoint:
 
 
 def _own_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any]) -> TrainConfig:
-    """That of the checkpoint, whose environment may be made. Raises what `trusted_config` does."""
+    """That of the checkpoint, whose environment may be made."""
     try:
         config = TrainConfig.from_dict(checkpoint.config)
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -290,7 +290,10 @@ def _own_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any])
         ) from None
     typed = "env" in given_options() and options["env"] == config.env
     typed = typed and dict(options["env_arg"]) == config.env_args
-    return trusted_config(config, options["trust"] or typed, "cluster" in given_options())
+    try:
+        return trusted_config(config, options["trust"] or typed, "cluster" in given_options())
+    except ConfigError as error:
+        raise click.UsageError(f"--resume {run_path}: {error.message}") from None
 
 
 def _changes(

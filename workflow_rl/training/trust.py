@@ -77,10 +77,12 @@ def trusted_config(
         names_cluster: whether the user says which cluster is joined, whatever the file says.
 
     Raises:
-        ConfigError: only the file names the address of a cluster.
-        InvalidEnvironmentError: only the file names the environment.
+        ConfigError: only the file names the environment, or the address of a cluster.
     """
-    trusted(config.environment, trust)
+    try:
+        trusted(config.environment, trust)
+    except InvalidEnvironmentError as error:
+        raise ConfigError(error.argument, str(error)) from None
     if not (trust or names_cluster) and is_address(config.cluster):
         raise ConfigError(
             "cluster",

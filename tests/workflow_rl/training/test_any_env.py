@@ -30,6 +30,7 @@ from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.run_dir import is_finished, read_config, read_metrics
+from workflow_rl.training.trust import trusted_config
 
 PPO = PPOConfig(
     hidden_sizes=(8,),
@@ -124,7 +125,7 @@ def stop_at(collection: int) -> Before:
 
 
 def critic_at(path: Path, obs: list[float]) -> float:
-    agent = learner.make_agent(read_config(path))
+    agent = learner.make_agent(trusted_config(read_config(path)))
     agent.load_state_dict(load_checkpoint(path / "checkpoint.pt").agent)
     with torch.no_grad():
         return float(agent.network.critic(torch.tensor([obs])))
@@ -524,7 +525,7 @@ def test_a_loaded_agent_acts(trained: Path) -> None:
 def test_a_loaded_agent_acts_in_every_kind_of_space(env: str, reference: Any) -> None:
     path = reference(env, "episodes")
     agent = interface.load_agent(path, greedy=False)
-    made: Any = read_config(path).environment.make_env()  # type: ignore[attr-defined]
+    made: Any = trusted_config(read_config(path)).environment.make_env()  # type: ignore[attr-defined]
     obs, _ = made.reset(seed=0)
     for _ in range(2):
         action = agent.act(obs)

@@ -127,14 +127,26 @@ def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
         ({"algorithm": "ppo"}, "mbpo"),
         ({"algorithm": "sac", "mbpo": {"imagined_share": 0.5}}, "imagined_share"),
         ({"device": "cuda"}, "device"),
-        ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
-        ({"mbpo": {"target_entropy": 1.5}}, "target_entropy"),
-        ({**BOX, "mbpo": {"target_entropy": 0.7}}, "target_entropy"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_of(**changes)
+    assert caught.value.field_name == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
+        ({"mbpo": {"target_entropy": 1.5}}, "target_entropy"),
+        ({**BOX, "mbpo": {"target_entropy": 0.7}}, "target_entropy"),
+    ],
+)
+def test_what_does_not_go_with_the_environment(changes: dict[str, Any], name: str) -> None:
+    config = config_of(**changes)
+    with pytest.raises(ConfigError) as caught:
+        config.learned_distribution()
     assert caught.value.field_name == name
 
 

@@ -9,7 +9,7 @@ import click
 from matplotlib.figure import Figure
 
 from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
-from workflow_rl.output_files import require_writable
+from workflow_rl.output_files import replacing, require_writable
 from workflow_rl.training.options import PATH, FiniteRange
 
 
@@ -63,7 +63,8 @@ def plot(
         output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
     figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
     require_writable(output, "--output")
-    figure.savefig(output, dpi=120, format="png")
+    with replacing(output, "wb") as file:
+        figure.savefig(file, dpi=120, format="png")
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
 
 

@@ -278,7 +278,7 @@ def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()
     hostile = dataclasses.replace(config_of(), env="os:mkdir", env_args={"path": str(called)})
-    assert "it names os:mkdir" in resumed(path, {"config": hostile.to_dict()})
+    assert "names the environment os:mkdir" in resumed(path, {"config": hostile.to_dict()})
     assert not called.exists()
 
 

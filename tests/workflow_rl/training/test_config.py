@@ -1,13 +1,14 @@
 import dataclasses
 import json
 
+import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.ppo import PPOConfig
 from workflow_rl.training import config as config_module
-from workflow_rl.training.config import ConfigError, TrainConfig, workers_for
+from workflow_rl.training.config import ConfigError, TrainConfig, default_ppo, workers_for
 
 
 def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
@@ -119,3 +120,40 @@ def test_a_limit_that_every_sample_keeps_is_allowed():
     ppo = PPOConfig(max_policy_lag=3)
     TrainConfig("async", async_rl=True, num_batches_to_accumulate=3, ppo=ppo)
     TrainConfig("async", ppo=PPOConfig(max_policy_lag=0))
+
+
+DEFAULT = TrainConfig("async")
+GIVEN = {
+    "total_episodes": st.sampled_from([DEFAULT.total_episodes, 7]),
+    "episodes_per_update": st.sampled_from([DEFAULT.episodes_per_update, 5]),
+    "ppo": st.sampled_from([DEFAULT.ppo, PPOConfig(), {"discount": DEFAULT.ppo.discount}]),
+}
+
+
+@given(values=st.fixed_dictionaries({}, optional=GIVEN), seed=st.integers(0, 9))
+def test_what_is_given_stays_on_another_environment(values, seed):
+    """Also what equals CAGE-2's default, and after `dataclasses.replace`."""
+    config = dataclasses.replace(TrainConfig("async", **values), seed=seed)
+    config = config.with_env(gymnasium.Env)
+    assert config.seed == seed
+    for name, value in values.items():
+        if isinstance(value, dict):
+            assert config.ppo.discount == value["discount"]
+            assert config.ppo.normalise_obs  # The default of an environment that nobody knows.
+        else:
+            assert getattr(config, name) == value
+    if "total_episodes" not in values:
+        assert (config.total_episodes, config.total_steps) == (None, 100_000)
+    if "ppo" not in values:
+        assert config.ppo.normalise_obs
+
+
+def test_a_value_that_is_replaced_later_is_given():
+    config = dataclasses.replace(TrainConfig("async"), total_episodes=9)
+    assert config.with_env(gymnasium.Env).total_episodes == 9
+
+
+def test_a_config_of_sac_goes_on_another_environment():
+    config = TrainConfig("async", algorithm="sac").with_env(gymnasium.Env)
+    assert config.ppo == default_ppo(config.environment, "sac")
+    assert not config.ppo.normalise_obs

@@ -14,7 +14,7 @@ from agents.distributions import Distribution, SquashedGaussian, to_plain
 from agents.dynamics import Dynamics, Fit
 from agents.mbpo_config import MBPOConfig
 from agents.networks import NETWORKS
-from agents.numpy_policy import NumpyPolicy, PolicyParameters, likely_repeats
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo import DivergedError, saved_distribution
 from agents.ppo_config import PPOConfig
 from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
@@ -70,6 +70,7 @@ class MBPOAgent:
     It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
     and the number of updates: two agents given the same trajectories end with the same weights.
 
+    bits: whether observations are integers from 0 to 1, which is how they are modelled.
     on_modelling: is told when an update turns to its model (True), and from it to acting (False).
 
     Raises ValueError for a distribution that is not of `for_soft_actor_critic`.
@@ -81,6 +82,7 @@ class MBPOAgent:
         mbpo: MBPOConfig,
         obs_dim: int,
         distribution: Distribution,
+        bits: bool,
         seed: int,
     ) -> None:
         self.config = config
@@ -104,7 +106,8 @@ class MBPOAgent:
         self.imagined: list[Transitions] = []
         self.imagined_steps = 0
         self._obs_dim = obs_dim
-        self.dynamics: Dynamics | None = None
+        self._bits = bits
+        self.dynamics = self._make_model(bits)
         self.on_modelling: Callable[[bool], None] = lambda begins: None
 
     def policy_parameters(self) -> PolicyParameters:
@@ -123,10 +126,10 @@ class MBPOAgent:
         fit, length, learned = NO_FIT, mbpo.rollout_length_at(progress), []
         if len(self.replay) >= mbpo.warm_up_steps:
             with np.errstate(all="ignore"):  # What diverges is found by its losses.
-                if mbpo.imagined_share:
+                if self.dynamics is not None:
                     self.on_modelling(True)
-                    fit = self._model().fit(self.replay.steps, random)
-                    self._imagine(steps.n_steps, length, random)
+                    fit = self.dynamics.fit(self.replay.steps, random)
+                    self._imagine(self.dynamics, steps.n_steps, length, random)
                     self.on_modelling(False)
                 learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
@@ -137,20 +140,17 @@ class MBPOAgent:
         counts = (len(learned), self.replay.n_added, self.imagined_steps, length)
         return MBPOMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts, *fit])
 
-    def _model(self) -> Dynamics:
-        """Made once it is known what observations are: integers from 0 to 1, or real numbers."""
-        if self.dynamics is None:
-            obs = self.replay.steps.obs
-            bits = likely_repeats(obs) and obs.min() >= 0 and obs.max() <= 1
-            self.dynamics = self._make_model(bool(bits))
-        return self.dynamics
-
-    def _make_model(self, bits: bool) -> Dynamics:
+    def _make_model(self, bits: bool) -> Dynamics | None:
+        """None where nothing is imagined."""
+        if not self.mbpo.imagined_share:
+            return None
         return Dynamics(self.mbpo, self._obs_dim, self.distribution, bits, self.seed)
 
-    def _imagine(self, n_real: int, length: int, random: np.random.Generator) -> None:
+    def _imagine(
+        self, model: Dynamics, n_real: int, length: int, random: np.random.Generator
+    ) -> None:
         """Go on from real steps for `length` steps, with the present policy."""
-        mbpo, model = self.mbpo, self._model()
+        mbpo = self.mbpo
         newest = self.replay.newest(mbpo.start_steps)
         n_rollouts = math.ceil(mbpo.imagined_rollouts * n_real)
         obs = self.replay.steps.obs[random.choice(newest, n_rollouts)]
@@ -218,10 +218,11 @@ class MBPOAgent:
         for steps in [*([self.replay.steps] if len(self.replay) else []), *self.imagined]:
             self._require_own_shape(steps)
         self.imagined_steps = int(state["imagined_steps"])
-        self.dynamics = None
-        if "dynamics" in state:
-            self.dynamics = self._make_model(bool(state["dynamics"]["bits"]))
-            self.dynamics.load_state_dict(state["dynamics"])
+        # Earlier versions chose `bits` by the first steps, and made no model before the warm-up.
+        model = state.get("dynamics", {"bits": self._bits})
+        self.dynamics = self._make_model(bool(model["bits"]))
+        if self.dynamics is not None and "dynamics" in state:
+            self.dynamics.load_state_dict(model)
         self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
 
     def _require_own_shape(self, steps: Transitions) -> None:

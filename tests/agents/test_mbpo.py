@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from agents.distributions import Categorical, DiagonalGaussian
 from agents.mbpo import MBPOAgent
@@ -32,8 +34,8 @@ MBPO = MBPOConfig(
 )
 
 
-def agent(seed: int = 0, **changes: Any) -> MBPOAgent:
-    return MBPOAgent(PPO, MBPOConfig(**{**vars(MBPO), **changes}), 2, Categorical(2), seed)
+def agent(seed: int = 0, bits: bool = True, **changes: Any) -> MBPOAgent:
+    return MBPOAgent(PPO, MBPOConfig(**{**vars(MBPO), **changes}), 2, Categorical(2), bits, seed)
 
 
 def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
@@ -117,9 +119,53 @@ def test_imagined_rollouts_end_where_the_model_says_so() -> None:
     one.dynamics.ends_seen = True
     one.dynamics.outcome.weights[-1][...] = 0
     one.dynamics.outcome.biases[-1][...] = [0.0, 50.0]
-    one._imagine(40, 5, np.random.default_rng(0))
+    one._imagine(one.dynamics, 40, 5, np.random.default_rng(0))
     assert one.imagined[-1].n_steps == 40
     assert one.imagined[-1].terminated.all()
+
+
+def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
+    """An episode with these observations, of which the last one follows the last step."""
+    length = len(obs) - 1
+    return Trajectory(
+        0,
+        "",
+        0,
+        obs[:-1],
+        np.arange(length) % 2,
+        np.zeros(length, np.float32),
+        np.array(rewards or np.arange(length) % 3, np.float64),
+        obs[-1],
+        False,
+        True,
+    )
+
+
+def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:
+    one = agent(bits=False)
+    for highest in (1, 200):
+        obs = np.random.default_rng(0).integers(0, highest + 1, (41, 2)).astype(np.uint8)
+        one.update([seeing(obs)], 0.0)
+    assert one.imagined[-1].next_obs.max() > 100
+
+
+def test_the_model_of_an_earlier_checkpoint_stays_of_its_kind() -> None:
+    earlier, one = agent(bits=True), agent(bits=False)
+    earlier.update(played(earlier, 0), 0.0)
+    one.load_state_dict(earlier.state_dict())
+    rollout = played(one, 4)
+    assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
+    assert plain(one.state_dict()) == plain(earlier.state_dict())
+
+
+def test_a_checkpoint_from_before_its_model_was_made_goes_on_with_a_new_one() -> None:
+    earlier, one = agent(warm_up_steps=50), agent(warm_up_steps=50)
+    earlier.update(played(earlier, 0), 0.0)
+    state = earlier.state_dict()
+    del state["dynamics"]
+    one.load_state_dict(state)
+    rollout = played(one, 4)
+    assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
 
 
 def test_without_imagined_steps_there_is_no_model() -> None:
@@ -212,4 +258,4 @@ def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
 
 def test_other_actions_are_refused() -> None:
     with pytest.raises(ValueError, match="learns"):
-        MBPOAgent(PPO, MBPO, 2, DiagonalGaussian(2), 0)
+        MBPOAgent(PPO, MBPO, 2, DiagonalGaussian(2), False, 0)

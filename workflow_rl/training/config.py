@@ -283,7 +283,8 @@ class TrainConfig:
                 "imagined_share", f"{self.mbpo.imagined_share:g} needs --algorithm mbpo"
             )
         try:
-            distribution = for_soft_actor_critic(*self.environment.spaces()[1:])
+            spaces = self.environment.spaces()
+            distribution = for_soft_actor_critic(spaces.distribution, spaces.bounds)
         except ValueError as error:
             raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
         share = self.mbpo.target_entropy

@@ -53,11 +53,11 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    obs_dim, distribution, bounds = config.environment.spaces()
+    obs_dim, distribution, bounds, bits = config.environment.spaces()
     if config.mbpo is not None:
         torch.set_num_threads(1)
         distribution = for_soft_actor_critic(distribution, bounds)
-        return MBPOAgent(config.ppo, config.mbpo, obs_dim, distribution, config.seed)
+        return MBPOAgent(config.ppo, config.mbpo, obs_dim, distribution, bits, config.seed)
     device = usable_device(config.device)
     two_threads = config.learner_threads > 1 and device == "cpu"
     # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and

@@ -11,12 +11,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from agents.mbpo import MBPOAgent
 from tests import tiny_runs
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.measuring.timeline import read_trace
 from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.learner import make_agent
 from workflow_rl.training.loop import train
 from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics, return_columns
 from workflow_rl.training.train_population import train_population
@@ -89,6 +91,14 @@ def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> No
         tiny_runs.run(parts, config_of(**changes), before=stop)
     tiny_runs.run(parts, config_of(**changes))
     assert learned(whole) == learned(parts)
+
+
+@pytest.mark.parametrize(("changes", "bits"), [({}, True), (BOX, False)])
+def test_the_environment_says_what_its_model_is_of(changes: dict[str, Any], bits: bool) -> None:
+    agent = make_agent(config_of(**changes))
+    assert isinstance(agent, MBPOAgent)
+    assert agent.dynamics is not None
+    assert agent.dynamics.bits is bits
 
 
 def test_its_metrics(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ class MBPOAgent:
         self.replay = ReplayBuffer(mbpo.replay_capacity)
         self.imagined: list[Transitions] = []
         self.imagined_steps = 0
+        self._gradient_steps_left = 0.0
         self._obs_dim = obs_dim
         self._bits = bits
         self.dynamics = self._make_model(bits)
@@ -131,7 +132,7 @@ class MBPOAgent:
                     fit = self.dynamics.fit(self.replay.steps, random)
                     self._imagine(self.dynamics, steps.n_steps, length, random)
                     self.on_modelling(False)
-                learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
+                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
         mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
         self.policy_version += 1
@@ -139,6 +140,13 @@ class MBPOAgent:
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         counts = (len(learned), self.replay.n_added, self.imagined_steps, length)
         return MBPOMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts, *fit])
+
+    def _gradient_steps_for(self, n_real: int) -> int:
+        """A whole number. The fraction that is left, up to half a step on either side, counts in
+        the next update: else short updates would never learn."""
+        asked = self._gradient_steps_left + self.mbpo.gradient_steps * n_real
+        self._gradient_steps_left = asked - round(asked)
+        return round(asked)
 
     def _make_model(self, bits: bool) -> Dynamics | None:
         """None where nothing is imagined."""
@@ -197,6 +205,7 @@ class MBPOAgent:
             "replay": self.replay.state_dict(),
             "imagined": [_plain(part) for part in self.imagined],
             "imagined_steps": self.imagined_steps,
+            "gradient_steps_left": self._gradient_steps_left,
             "policy_version": self.policy_version,
             "seed": self.seed,
             "distribution": to_plain(self.distribution),
@@ -218,6 +227,10 @@ class MBPOAgent:
         for steps in [*([self.replay.steps] if len(self.replay) else []), *self.imagined]:
             self._require_own_shape(steps)
         self.imagined_steps = int(state["imagined_steps"])
+        # Earlier versions counted no fractions.
+        self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
+        if not abs(self._gradient_steps_left) <= 0.5:
+            raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
         # Earlier versions chose `bits` by the first steps, and made no model before the warm-up.
         model = state.get("dynamics", {"bits": self._bits})
         self.dynamics = self._make_model(bool(model["bits"]))

@@ -162,7 +162,7 @@ def test_a_checkpoint_from_before_its_model_was_made_goes_on_with_a_new_one() ->
     earlier, one = agent(warm_up_steps=50), agent(warm_up_steps=50)
     earlier.update(played(earlier, 0), 0.0)
     state = earlier.state_dict()
-    del state["dynamics"]
+    del state["dynamics"], state["gradient_steps_left"]
     one.load_state_dict(state)
     rollout = played(one, 4)
     assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
@@ -190,13 +190,48 @@ def test_every_fourth_gradient_step_is_the_networks_critics_too(
     assert order == ["learn", "learn_value", *["learn"] * 3] * 5
 
 
-def test_nothing_is_learned_before_the_warm_up() -> None:
-    one = agent(warm_up_steps=50)
+@pytest.mark.parametrize("imagined_share", [0.0, 0.5])
+def test_nothing_is_learned_before_the_warm_up(imagined_share: float) -> None:
+    one = agent(warm_up_steps=41, imagined_share=imagined_share)
     before = plain(one.state_dict()["network"])
     metrics = one.update(played(one, 0), 0.0)
-    assert metrics.gradient_steps == 0
+    assert (metrics.gradient_steps, metrics.imagined_steps) == (0, 0)
     assert plain(one.state_dict()["network"]) == before
     assert one.update(played(one, 4), 0.0).gradient_steps == 20
+
+
+def test_the_warm_up_ends_with_its_last_step() -> None:
+    one = agent(warm_up_steps=40)
+    assert one.update(played(one, 0), 0.0).gradient_steps == 20
+
+
+@pytest.mark.parametrize(("gradient_steps", "expected"), [(0.33, 33), (0.25, 25), (1.01, 101)])
+def test_updates_of_one_step_learn_as_often_as_one_long_update(
+    gradient_steps: float, expected: int
+) -> None:
+    short, long = (
+        agent(gradient_steps=gradient_steps, warm_up_steps=0, imagined_share=0.0) for _ in range(2)
+    )
+    obs = np.zeros((101, 2), np.uint8)
+    steps = [short.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(100)]
+    assert sum(steps) == expected == long.update([seeing(obs)], 0.0).gradient_steps
+    assert max(steps) - min(steps) == 1
+
+
+def test_a_loaded_agent_has_the_same_fraction_of_a_gradient_step_left() -> None:
+    one, other = (agent(gradient_steps=0.3, imagined_share=0.0) for _ in range(2))
+    obs = np.zeros((22, 2), np.uint8)
+    one.update([seeing(obs)], 0.0)  # 6.3: a third step more makes another.
+    other.load_state_dict(one.state_dict())
+    for each in (one, other):
+        steps = [each.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(2)]
+        assert steps == [1, 0]
+
+
+@pytest.mark.parametrize("left", [0.6, math.nan, 1e300])
+def test_more_than_a_fraction_of_a_gradient_step_is_refused(left: float) -> None:
+    with pytest.raises(ValueError, match="fraction"):
+        agent().load_state_dict({**agent().state_dict(), "gradient_steps_left": left})
 
 
 def test_losses_that_are_no_numbers_end_it() -> None:

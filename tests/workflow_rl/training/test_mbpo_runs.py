@@ -154,12 +154,22 @@ def test_running_moments_are_not_for_it() -> None:
         dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, normalise_obs=True))
 
 
+def test_a_saved_config_of_sac_has_a_models_settings_too() -> None:
+    config = config_of(algorithm="sac", mbpo={"batch_size": 16})
+    assert TrainConfig.from_dict(config.to_dict()) == config
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "says"),
     [
         (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm sac or mbpo"),
         (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
         (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
+        (train_async, ["--algorithm", "sac", "--replay-capacity", "1999"], "--replay-capacity is"),
+        (train_async, ["--algorithm", "sac", "--start-steps", "9"], "--start-steps needs"),
+        (train_async, ["--algorithm", "sac", "--model-members", "9"], "--model-members needs"),
+        (train_async, ["--algorithm", "sac", "--rollout-length", "9"], "--rollout-length needs"),
+        (train_async, ["--algorithm", "sac", "--imagined-share", ".5"], "--imagined-share"),
         (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
         (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
         (train_population, ["--algorithm", "mbpo"], "--algorithm"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -66,6 +67,23 @@ def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
     return [corridor(policy, number) for number in range(first, first + count)]
 
 
+def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
+    """An episode with these observations, of which the last one follows the last step."""
+    length = len(obs) - 1
+    return Trajectory(
+        0,
+        "",
+        0,
+        obs[:-1],
+        np.arange(length) % 2,
+        np.zeros(length, np.float32),
+        np.array(rewards or range(length), np.float64),
+        obs[-1],
+        False,
+        True,
+    )
+
+
 def test_it_learns_from_real_and_imagined_steps() -> None:
     one = agent(gradient_steps=1.5, target_entropy=0.1, model_epochs=4)
     returns = []
@@ -112,6 +130,31 @@ def test_rollouts_are_as_long_as_asked_and_kept_so_long() -> None:
     assert metrics.imagined_steps == 180
 
 
+@pytest.mark.parametrize("imagined_share", [0.0, 0.5])
+def test_it_learns_of_scaled_rewards(imagined_share: float) -> None:
+    learned = []
+    for reward_scale in (1.0, 0.25):
+        config = dataclasses.replace(PPO, reward_scale=reward_scale)
+        mbpo = dataclasses.replace(MBPO, imagined_share=imagined_share)
+        one = MBPOAgent(config, mbpo, 2, Categorical(2), True, 0)
+        random = np.random.default_rng(0)
+        for _ in range(2):
+            obs = random.integers(0, 2, (41, 2)).astype(np.uint8)
+            one.update([seeing(obs, [reward / reward_scale for reward in range(40)])], 0.0)
+        learned.append(plain([one.state_dict()["network"], one.learner.state_dict()]))
+    assert learned[0] == learned[1]
+
+
+def test_imagined_rollouts_begin_at_the_newest_steps() -> None:
+    one = agent(bits=False, start_steps=15, imagined_rollouts=5, rollout_length_final=1)
+    begun: set[float] = set()
+    for update in range(3):
+        obs = np.arange(82 * update, 82 * update + 82, dtype=np.float32).reshape(41, 2)
+        one.update([seeing(obs)], 0.0)
+        begun = set(one.imagined[-1].obs[:, 0].tolist())
+    assert begun == set(obs[25:40, 0].tolist())
+
+
 def test_imagined_rollouts_end_where_the_model_says_so() -> None:
     one = agent(rollout_length=5, rollout_length_final=5)
     one.update(played(one, 0), 0.0)
@@ -122,23 +165,6 @@ def test_imagined_rollouts_end_where_the_model_says_so() -> None:
     one._imagine(one.dynamics, 40, 5, np.random.default_rng(0))
     assert one.imagined[-1].n_steps == 40
     assert one.imagined[-1].terminated.all()
-
-
-def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
-    """An episode with these observations, of which the last one follows the last step."""
-    length = len(obs) - 1
-    return Trajectory(
-        0,
-        "",
-        0,
-        obs[:-1],
-        np.arange(length) % 2,
-        np.zeros(length, np.float32),
-        np.array(rewards or np.arange(length) % 3, np.float64),
-        obs[-1],
-        False,
-        True,
-    )
 
 
 def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:

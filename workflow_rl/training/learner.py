@@ -94,8 +94,7 @@ def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
         AttributeError,
         ArithmeticError,
     ) as error:
-        own = isinstance(agent, MBPOAgent) and type(error) is ValueError
-        reason = str(error) if own else "the networks have another shape"
+        reason = str(error) if type(error) is ValueError else "the networks have another shape"
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None
 
 

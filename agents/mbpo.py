@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from agents.distributions import Distribution, SquashedGaussian, to_plain
 from agents.dynamics import Dynamics, Fit
@@ -198,12 +197,11 @@ class MBPOAgent:
         return learned
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything the next update depends on, as tensors and plain values."""
+        """A copy of everything the next update depends on, but for the steps that it remembers
+        (`replay` and `imagined`), as tensors and plain values."""
         state = {
             "network": self.network.state_dict(),
             "learner": self.learner.state_dict(),
-            "replay": self.replay.state_dict(),
-            "imagined": [_plain(part) for part in self.imagined],
             "imagined_steps": self.imagined_steps,
             "gradient_steps_left": self._gradient_steps_left,
             "policy_version": self.policy_version,
@@ -215,17 +213,13 @@ class MBPOAgent:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises RuntimeError, KeyError, TypeError, AttributeError,
-        OverflowError or ValueError if it does not fit."""
+        """Continue from `state_dict()`, with the steps that `remember` is given. Raises
+        RuntimeError, KeyError, TypeError, AttributeError, OverflowError or ValueError if it does
+        not fit."""
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
-        self.replay.load_state_dict(state["replay"])
-        self.imagined = [
-            Transitions._make(part[name].numpy() for name in Transitions._fields)
-            for part in state["imagined"]
-        ]
-        for steps in [*([self.replay.steps] if len(self.replay) else []), *self.imagined]:
-            self._require_own_shape(steps)
+        if "replay" in state:  # Earlier versions kept the steps there.
+            self._remember_saved(state["replay"], state["imagined"])
         self.imagined_steps = int(state["imagined_steps"])
         # Earlier versions counted no fractions.
         self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
@@ -238,12 +232,48 @@ class MBPOAgent:
             self.dynamics.load_state_dict(model)
         self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
 
-    def _require_own_shape(self, steps: Transitions) -> None:
-        low = getattr(self.distribution, "low", None)
+    def remember(
+        self, n_real: int, real: Iterable[Transitions], imagined: Sequence[Transitions]
+    ) -> None:
+        """Take the steps of another agent like this one instead of its own.
+
+        n_real: how many real steps there have been. real: the last of them, oldest first.
+        imagined: those of each of the last updates. Raises ValueError if they do not fit.
+        """
+        self.replay.load(n_real, map(self._own, real))
+        self.imagined = [self._own(steps) for steps in imagined]
+
+    def _own(self, steps: Transitions) -> Transitions:
+        """The same. Raises ValueError for steps of another environment."""
+        low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)
-        expected = [(self._obs_dim,), action, (), (self._obs_dim,), ()]
-        if [column.shape for column in steps] != [(steps.n_steps, *shape) for shape in expected]:
+        shapes = [(steps.n_steps, *one) for one in ((self._obs_dim,), action, (), (self._obs_dim,))]
+        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", "b")
+        if (
+            [column.shape for column in steps] != [*shapes, (steps.n_steps,)]
+            or any(c.dtype.kind not in kind for c, kind in zip(steps, kinds, strict=True))
+            or (low is None and not ((steps.action >= 0) & (steps.action < n_choices)).all())
+        ):
             raise ValueError("its steps are of another environment")
+        return steps
+
+    def _remember_saved(
+        self, replay: Mapping[str, Any], imagined: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """What earlier versions kept in `state_dict`: tensors, the real ones as they lay in the
+        replay buffer."""
+
+        def steps_of_tensors(columns: Mapping[str, Any]) -> Transitions:
+            steps = Transitions._make(columns[name].numpy() for name in Transitions._fields)
+            return self._own(steps)
+
+        n_real, capacity, real = int(replay["n_added"]), self.replay.capacity, []
+        if n_real:
+            held = steps_of_tensors(replay)
+            if held.n_steps != min(n_real, capacity):
+                raise ValueError("its replay buffer is of another size")
+            real = [held.at(np.arange(n_real - held.n_steps, n_real) % capacity)]
+        self.remember(n_real, real, [steps_of_tensors(one) for one in imagined])
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take the weights alone from `state_dict()`, or from a PPOAgent's: a warm start.
@@ -256,7 +286,3 @@ class MBPOAgent:
             raise ValueError("it normalises observations or rewards, which mbpo does not")
         self.network.load_state_dict(state["network"])
         self.learner.read()
-
-
-def _plain(steps: Transitions) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}

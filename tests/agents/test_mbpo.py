@@ -18,7 +18,7 @@ from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent
 from agents.ppo_config import PPOConfig
 from agents.trajectory import Trajectory
-from tests.tiny_runs import plain
+from tests.tiny_runs import all_of, in_an_earlier_version, plain
 
 PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
 MBPO = MBPOConfig(
@@ -84,6 +84,13 @@ def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
     )
 
 
+def take_all(one: MBPOAgent, other: MBPOAgent, state: dict[str, Any] | None = None) -> None:
+    """Have `one` go on from where the other is, or was when this was its state."""
+    one.load_state_dict(copy.deepcopy(other.state_dict() if state is None else state))
+    real = other.replay.numbered(other.replay.oldest, other.replay.n_added)
+    one.remember(other.replay.n_added, [real], other.imagined)
+
+
 def test_it_learns_from_real_and_imagined_steps() -> None:
     one = agent(gradient_steps=1.5, target_entropy=0.1, model_epochs=4)
     returns = []
@@ -103,7 +110,7 @@ def test_two_agents_given_the_same_end_alike() -> None:
     for update in range(3):
         rollout = played(one, 4 * update)
         assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
-    assert plain(one.state_dict()) == plain(other.state_dict())
+    assert all_of(one) == all_of(other)
 
 
 def test_a_loaded_agent_goes_on_alike() -> None:
@@ -111,11 +118,11 @@ def test_a_loaded_agent_goes_on_alike() -> None:
     for update in range(2):
         one.update(played(one, 4 * update), 0.0)
     saved = one.state_dict()
-    other.load_state_dict(copy.deepcopy(saved))
+    take_all(other, one)
     rollout = played(one, 8)
 
     assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
-    assert plain(one.state_dict()) == plain(other.state_dict())
+    assert all_of(one) == all_of(other)
     assert plain(saved) != plain(one.state_dict())
 
 
@@ -178,10 +185,10 @@ def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:
 def test_the_model_of_an_earlier_checkpoint_stays_of_its_kind() -> None:
     earlier, one = agent(bits=True), agent(bits=False)
     earlier.update(played(earlier, 0), 0.0)
-    one.load_state_dict(earlier.state_dict())
+    take_all(one, earlier)
     rollout = played(one, 4)
     assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
-    assert plain(one.state_dict()) == plain(earlier.state_dict())
+    assert all_of(one) == all_of(earlier)
 
 
 def test_a_checkpoint_from_before_its_model_was_made_goes_on_with_a_new_one() -> None:
@@ -189,7 +196,7 @@ def test_a_checkpoint_from_before_its_model_was_made_goes_on_with_a_new_one() ->
     earlier.update(played(earlier, 0), 0.0)
     state = earlier.state_dict()
     del state["dynamics"], state["gradient_steps_left"]
-    one.load_state_dict(state)
+    take_all(one, earlier, state)
     rollout = played(one, 4)
     assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
 
@@ -248,7 +255,7 @@ def test_a_loaded_agent_has_the_same_fraction_of_a_gradient_step_left() -> None:
     one, other = (agent(gradient_steps=0.3, imagined_share=0.0) for _ in range(2))
     obs = np.zeros((22, 2), np.uint8)
     one.update([seeing(obs)], 0.0)  # 6.3: a third step more makes another.
-    other.load_state_dict(one.state_dict())
+    take_all(other, one)
     for each in (one, other):
         steps = [each.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(2)]
         assert steps == [1, 0]
@@ -277,12 +284,29 @@ def test_a_model_whose_losses_are_no_numbers_ends_it() -> None:
         one.update(played(one, 4), 0.0)
 
 
+@pytest.mark.parametrize("n_updates", [0, 1, 3])
+def test_an_earlier_version_kept_its_steps_in_its_state(n_updates: int) -> None:
+    one, other = (agent(replay_capacity=100, warm_up_steps=50) for _ in range(2))
+    for update in range(n_updates):
+        one.update(played(one, 4 * update), 0.0)
+    other.load_state_dict(in_an_earlier_version(one))
+    assert all_of(one) == all_of(other)
+    rollout = played(one, 12)
+    assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+
+
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
         ("replay", "obs", torch.zeros(40, 3)),
         ("replay", "action", torch.zeros(40, 1)),
         ("replay", "reward", torch.zeros(39)),
+        ("replay", "n_added", 39),
+        ("replay", "n_added", -1),
+        ("replay", "action", torch.full((40,), 2)),
+        ("replay", "action", torch.full((40,), -1)),
+        ("replay", "terminated", torch.zeros(40)),
+        ("replay", "obs", torch.zeros(40, 2, dtype=torch.complex64)),
         ("learner", "critics", {"0.weight": torch.zeros(2)}),
         ("learner", "critics", torch.full((418,), math.nan)),
         ("learner", "log_temperature", torch.full((1,), 1000.0)),
@@ -293,7 +317,7 @@ def test_a_model_whose_losses_are_no_numbers_ends_it() -> None:
 def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) -> None:
     one = agent()
     one.update(played(one, 0), 0.0)
-    state = one.state_dict()
+    state = in_an_earlier_version(one)
     state[part][name] = value
     with pytest.raises((ValueError, OverflowError)):
         agent().load_state_dict(state)

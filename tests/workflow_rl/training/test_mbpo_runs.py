@@ -111,6 +111,11 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
     tiny_runs.run(path, config)
     sizes = {(path / "kept" / f"00000{n}.pt").stat().st_size for n in (1, 2, 3, 4)}
     assert max(sizes) - min(sizes) < 1000
+    for name in ("best.pt", *(f"kept/00000{n}.pt" for n in (1, 2, 3, 4))):
+        saved = load_checkpoint(path / name)
+        assert saved.memory is None
+        assert not saved.agent.keys() & {"replay", "imagined"}
+    assert load_checkpoint(path / "checkpoint.pt").memory
     shutil.rmtree(path / "memory")
     for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
         assert load_policy(path / name).policy_version > 0

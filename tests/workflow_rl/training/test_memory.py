@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import pickle
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -75,6 +76,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(n_threads)
 
 
+def inodes(folder: Path) -> dict[str, int]:
+    """Of each file: another one if it was written again."""
+    return {file.name: file.stat().st_ino for file in folder.glob("*")}
+
+
 @pytest.fixture
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files need not be on the disk."""
@@ -96,9 +102,12 @@ def test_what_is_written_is_read(
     agent, again, parts = an_agent(capacity), an_agent(capacity), list[memory.Part]()
     for n_real, n_imagined, resumed in saves:
         experience(agent, n_real, n_imagined)
+        files_before = inodes(folder)
         parts = memory.write(folder, agent, parts)
+        assert inodes(folder).items() >= files_before.items()
         memory.remove_others(folder, parts)
-        assert {file.name for file in folder.iterdir()} == {part.name for part in parts}
+        assert inodes(folder).keys() == {part.name for part in parts}
+        assert all(part.end > agent.replay.oldest for part in parts if part.kind == memory.REAL)
         again.load_state_dict(agent.state_dict())
         memory.read(folder, memory.parts_of([list(part) for part in parts]), again)
         assert all_of(again) == all_of(agent)
@@ -330,6 +339,26 @@ def test_a_file_that_is_not_as_it_was_saved(
     assert "\n" not in str(caught.value)
 
 
+def test_it_is_what_is_loaded_that_needs_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = an_agent(capacity=50)
+    experience(agent, 50)
+    parts = memory.write(tmp_path, agent, [])
+    experience(agent, 30, 10)
+    parts = memory.write(tmp_path, agent, parts)
+    assert [part.end - part.first for part in parts] == [50, 30, 10]
+    sizes = [(tmp_path / part.name).stat().st_size for part in parts]
+    needed = sizes[0] * 20 // 50 + sizes[1] + sizes[2]
+    for has, enough in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr(os, "sysconf", lambda name, has=has: {"SC_PAGE_SIZE": 1}.get(name, has))
+        if enough:
+            memory.read(tmp_path, parts, agent)
+            continue
+        with pytest.raises(ValueError, match="this machine has"):
+            memory.read(tmp_path, parts, agent)
+
+
 ROWS = 70
 RIGHT = numbered(0, ROWS, 52)
 
@@ -367,6 +396,7 @@ class Hostile:
         b"",
         b"\x93NUMPY\x01\x00v\x00{'descr': __import__('os').system('touch ran')}",
         b"PK\3\4",
+        pickle.dumps(Hostile()),
     ],
 )
 def test_a_file_with_something_else_in_it(

@@ -276,7 +276,7 @@ class Dynamics:
         # Where no episode has ended yet, a network that has not learned that would end many.
         terminated = (sigmoid(outcome[:, 1]) > uniforms) & self.ends_seen
         next_obs = change if self.bits else obs + change * self.scales.change
-        return Transitions(obs, action, reward, next_obs.astype(obs.dtype), terminated)
+        return Transitions(obs, action, reward, nearest(next_obs, obs.dtype), terminated)
 
     def _drawn(self, outputs: FloatArray, draws: FloatArray) -> FloatArray:
         if self.bits:
@@ -297,7 +297,10 @@ class Dynamics:
         if self.bits:
             change = steps.next_obs.astype(np.float32)
         else:
-            change = (steps.next_obs - steps.obs).astype(np.float32) / self.scales.change
+            # In the observations' own type, small integers would wrap.
+            exact = np.result_type(steps.obs, np.float32)
+            difference = np.subtract(steps.next_obs, steps.obs, dtype=exact)
+            change = difference.astype(np.float32) / self.scales.change
         return Rows(
             self._seen(steps.obs, steps.action),
             change,
@@ -342,6 +345,17 @@ class Dynamics:
             raise ValueError("its elites are none of its models")
         for ours, theirs in zip(self.scales, state["scales"], strict=True):
             load(ours, theirs)
+
+
+def nearest(numbers: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The closest numbers of a type: integers are rounded, and stay within its range."""
+    if dtype.kind not in "iu":
+        return numbers.astype(dtype)
+    range_ = np.iinfo(dtype)
+    rounded = np.rint(numbers)
+    within = rounded.clip(range_.min, range_.max).astype(dtype)
+    # The largest integer of 64 bits is none of the numbers that floats can be.
+    return np.where(rounded >= range_.max, dtype.type(range_.max), within)
 
 
 def _deviation(values: NDArray[Any]) -> FloatArray:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from agents.distributions import Distribution, SquashedGaussian, to_plain
 from agents.dynamics import Dynamics, Fit
 from agents.mbpo_config import MBPOConfig
 from agents.networks import NETWORKS
-from agents.numpy_policy import NumpyPolicy, PolicyParameters, likely_repeats
+from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo import DivergedError, saved_distribution
 from agents.ppo_config import PPOConfig
 from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
@@ -70,6 +69,7 @@ class MBPOAgent:
     It takes the place of a PPOAgent, with the same networks. Everything random follows from `seed`
     and the number of updates: two agents given the same trajectories end with the same weights.
 
+    bits: whether observations are integers from 0 to 1, which is how they are modelled.
     on_modelling: is told when an update turns to its model (True), and from it to acting (False).
 
     Raises ValueError for a distribution that is not of `for_soft_actor_critic`.
@@ -81,6 +81,7 @@ class MBPOAgent:
         mbpo: MBPOConfig,
         obs_dim: int,
         distribution: Distribution,
+        bits: bool,
         seed: int,
     ) -> None:
         self.config = config
@@ -103,8 +104,10 @@ class MBPOAgent:
         self.replay = ReplayBuffer(mbpo.replay_capacity)
         self.imagined: list[Transitions] = []
         self.imagined_steps = 0
+        self._gradient_steps_left = 0.0
         self._obs_dim = obs_dim
-        self.dynamics: Dynamics | None = None
+        self._bits = bits
+        self.dynamics = self._make_model(bits)
         self.on_modelling: Callable[[bool], None] = lambda begins: None
 
     def policy_parameters(self) -> PolicyParameters:
@@ -123,12 +126,12 @@ class MBPOAgent:
         fit, length, learned = NO_FIT, mbpo.rollout_length_at(progress), []
         if len(self.replay) >= mbpo.warm_up_steps:
             with np.errstate(all="ignore"):  # What diverges is found by its losses.
-                if mbpo.imagined_share:
+                if self.dynamics is not None:
                     self.on_modelling(True)
-                    fit = self._model().fit(self.replay.steps, random)
-                    self._imagine(steps.n_steps, length, random)
+                    fit = self.dynamics.fit(self.replay.steps, random)
+                    self._imagine(self.dynamics, steps.n_steps, length, random)
                     self.on_modelling(False)
-                learned = self._learn(round(mbpo.gradient_steps * steps.n_steps), random)
+                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
         mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
         self.policy_version += 1
@@ -137,20 +140,24 @@ class MBPOAgent:
         counts = (len(learned), self.replay.n_added, self.imagined_steps, length)
         return MBPOMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts, *fit])
 
-    def _model(self) -> Dynamics:
-        """Made once it is known what observations are: integers from 0 to 1, or real numbers."""
-        if self.dynamics is None:
-            obs = self.replay.steps.obs
-            bits = likely_repeats(obs) and obs.min() >= 0 and obs.max() <= 1
-            self.dynamics = self._make_model(bool(bits))
-        return self.dynamics
+    def _gradient_steps_for(self, n_real: int) -> int:
+        """A whole number. The fraction that is left, up to half a step on either side, counts in
+        the next update: else short updates would never learn."""
+        asked = self._gradient_steps_left + self.mbpo.gradient_steps * n_real
+        self._gradient_steps_left = asked - round(asked)
+        return round(asked)
 
-    def _make_model(self, bits: bool) -> Dynamics:
+    def _make_model(self, bits: bool) -> Dynamics | None:
+        """None where nothing is imagined."""
+        if not self.mbpo.imagined_share:
+            return None
         return Dynamics(self.mbpo, self._obs_dim, self.distribution, bits, self.seed)
 
-    def _imagine(self, n_real: int, length: int, random: np.random.Generator) -> None:
+    def _imagine(
+        self, model: Dynamics, n_real: int, length: int, random: np.random.Generator
+    ) -> None:
         """Go on from real steps for `length` steps, with the present policy."""
-        mbpo, model = self.mbpo, self._model()
+        mbpo = self.mbpo
         newest = self.replay.newest(mbpo.start_steps)
         n_rollouts = math.ceil(mbpo.imagined_rollouts * n_real)
         obs = self.replay.steps.obs[random.choice(newest, n_rollouts)]
@@ -190,13 +197,13 @@ class MBPOAgent:
         return learned
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything the next update depends on, as tensors and plain values."""
+        """A copy of everything the next update depends on, but for the steps that it remembers
+        (`replay` and `imagined`), as tensors and plain values."""
         state = {
             "network": self.network.state_dict(),
             "learner": self.learner.state_dict(),
-            "replay": self.replay.state_dict(),
-            "imagined": [_plain(part) for part in self.imagined],
             "imagined_steps": self.imagined_steps,
+            "gradient_steps_left": self._gradient_steps_left,
             "policy_version": self.policy_version,
             "seed": self.seed,
             "distribution": to_plain(self.distribution),
@@ -206,30 +213,67 @@ class MBPOAgent:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises RuntimeError, KeyError, TypeError, AttributeError,
-        OverflowError or ValueError if it does not fit."""
+        """Continue from `state_dict()`, with the steps that `remember` is given. Raises
+        RuntimeError, KeyError, TypeError, AttributeError, OverflowError or ValueError if it does
+        not fit."""
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
-        self.replay.load_state_dict(state["replay"])
-        self.imagined = [
-            Transitions._make(part[name].numpy() for name in Transitions._fields)
-            for part in state["imagined"]
-        ]
-        for steps in [*([self.replay.steps] if len(self.replay) else []), *self.imagined]:
-            self._require_own_shape(steps)
+        if "replay" in state:  # Earlier versions kept the steps there.
+            self._remember_saved(state["replay"], state["imagined"])
         self.imagined_steps = int(state["imagined_steps"])
-        self.dynamics = None
-        if "dynamics" in state:
-            self.dynamics = self._make_model(bool(state["dynamics"]["bits"]))
-            self.dynamics.load_state_dict(state["dynamics"])
+        # Earlier versions counted no fractions.
+        self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
+        if not abs(self._gradient_steps_left) <= 0.5:
+            raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
+        # Earlier versions chose `bits` by the first steps, and made no model before the warm-up.
+        model = state.get("dynamics", {"bits": self._bits})
+        self.dynamics = self._make_model(bool(model["bits"]))
+        if self.dynamics is not None and "dynamics" in state:
+            self.dynamics.load_state_dict(model)
         self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
 
-    def _require_own_shape(self, steps: Transitions) -> None:
-        low = getattr(self.distribution, "low", None)
+    def remember(
+        self, n_real: int, real: Iterable[Transitions], imagined: Sequence[Transitions]
+    ) -> None:
+        """Take the steps of another agent like this one instead of its own.
+
+        n_real: how many real steps there have been. real: the last of them, oldest first.
+        imagined: those of each of the last updates. Raises ValueError if they do not fit.
+        """
+        self.replay.load(n_real, map(self._own, real))
+        self.imagined = [self._own(steps) for steps in imagined]
+
+    def _own(self, steps: Transitions) -> Transitions:
+        """The same. Raises ValueError for steps of another environment."""
+        low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)
-        expected = [(self._obs_dim,), action, (), (self._obs_dim,), ()]
-        if [column.shape for column in steps] != [(steps.n_steps, *shape) for shape in expected]:
+        shapes = [(steps.n_steps, *one) for one in ((self._obs_dim,), action, (), (self._obs_dim,))]
+        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", "b")
+        if (
+            [column.shape for column in steps] != [*shapes, (steps.n_steps,)]
+            or any(c.dtype.kind not in kind for c, kind in zip(steps, kinds, strict=True))
+            or (low is None and not ((steps.action >= 0) & (steps.action < n_choices)).all())
+        ):
             raise ValueError("its steps are of another environment")
+        return steps
+
+    def _remember_saved(
+        self, replay: Mapping[str, Any], imagined: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """What earlier versions kept in `state_dict`: tensors, the real ones as they lay in the
+        replay buffer."""
+
+        def steps_of_tensors(columns: Mapping[str, Any]) -> Transitions:
+            steps = Transitions._make(columns[name].numpy() for name in Transitions._fields)
+            return self._own(steps)
+
+        n_real, capacity, real = int(replay["n_added"]), self.replay.capacity, []
+        if n_real:
+            held = steps_of_tensors(replay)
+            if held.n_steps != min(n_real, capacity):
+                raise ValueError("its replay buffer is of another size")
+            real = [held.at(np.arange(n_real - held.n_steps, n_real) % capacity)]
+        self.remember(n_real, real, [steps_of_tensors(one) for one in imagined])
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take the weights alone from `state_dict()`, or from a PPOAgent's: a warm start.
@@ -242,7 +286,3 @@ class MBPOAgent:
             raise ValueError("it normalises observations or rewards, which mbpo does not")
         self.network.load_state_dict(state["network"])
         self.learner.read()
-
-
-def _plain(steps: Transitions) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}

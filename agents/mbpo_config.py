@@ -6,6 +6,26 @@ from dataclasses import dataclass
 
 from agents.ppo_config import mistyped, require
 
+OF_A_MODEL = frozenset(
+    {
+        "model_members",
+        "model_elites",
+        "model_hidden_sizes",
+        "model_learning_rate",
+        "model_weight_decay",
+        "model_batch_size",
+        "model_held_out",
+        "model_patience",
+        "model_epochs",
+        "rollout_length",
+        "rollout_length_final",
+        "imagined_rollouts",
+        "imagined_updates",
+        "start_steps",
+    }
+)
+"""Settings without effect where imagined_share is 0, as it is for sac."""
+
 
 @dataclass(frozen=True)
 class MBPOConfig:
@@ -16,7 +36,7 @@ class MBPOConfig:
     Args:
         replay_capacity: real steps that are remembered.
         batch_size: steps in a gradient step of the agent.
-        gradient_steps: of the agent, for each real step.
+        gradient_steps: of the agent, for each real step; a fraction counts from update to update.
         target_rate: Polyak's, of the target critics.
         target_entropy: that the policy's is held at. Of one choice of several, as a share of a
             uniform policy's; of bounded numbers, nats for each. None: 0.4, and -1.
@@ -101,6 +121,18 @@ class MBPOConfig:
             "model_held_out",
             self.model_held_out,
             "between 0 and 1",
+        )
+        require(
+            self.replay_capacity >= self.warm_up_steps,
+            "replay_capacity",
+            self.replay_capacity,
+            f"at least warm_up_steps, {self.warm_up_steps}: fewer are never enough to learn from",
+        )
+        require(
+            self.imagined_share == 0 or round(self.imagined_share * self.batch_size) >= 1,
+            "imagined_share",
+            self.imagined_share,
+            f"0, or at least one step of batch_size, {self.batch_size}",
         )
         require(
             self.model_elites <= self.model_members,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from agents.distributions import Actions
@@ -67,7 +66,7 @@ class ReplayBuffer:
         self.n_added += max(0, steps.n_steps - self.capacity)
         steps = steps.at(slice(-self.capacity, None))
         if self._columns is None:
-            self._columns = Transitions._make(_room_for(column) for column in steps)
+            self._columns = Transitions._make(_room_for(column, 0) for column in steps)
         rows = (self.n_added + np.arange(steps.n_steps)) % self.capacity
         end = int(rows.max()) + 1
         if end > self._columns.n_steps:
@@ -86,38 +85,38 @@ class ReplayBuffer:
         assert self._columns is not None
         return self._columns.at(slice(len(self)))
 
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest step, counted from the first that was ever added."""
+        return self.n_added - len(self)
+
+    def numbered(self, first: int, end: int) -> Transitions:
+        """A copy of the steps from number `first` up to `end`, none older than `oldest`."""
+        return self.steps.at(np.arange(first, end) % self.capacity)
+
+    def load(self, n_added: int, parts: Iterable[Transitions]) -> None:
+        """Hold the last of `n_added` steps: those of the parts, oldest first."""
+        n_held = min(n_added, self.capacity)
+        self.n_added, self._columns = n_added - n_held, None
+        for steps in parts:
+            if self._columns is None:
+                self._columns = Transitions._make(_room_for(column, n_held) for column in steps)
+            self.add(steps)
+        if self.n_added != n_added:
+            raise ValueError("its replay buffer is of another size")
+
     def newest(self, n_steps: int) -> NDArray[np.int64]:
         """Rows of `steps` that were added last, oldest first; at most all."""
         n_steps = min(n_steps, len(self))
         rows: NDArray[np.int64] = (self.n_added - n_steps + np.arange(n_steps)) % self.capacity
         return rows
 
-    def state_dict(self) -> dict[str, Any]:
-        """A copy, as tensors and plain values."""
-        state: dict[str, Any] = {"n_added": self.n_added}
-        if self._columns is not None:
-            columns = self.steps._asdict()
-            state |= {name: torch.from_numpy(column.copy()) for name, column in columns.items()}
-        return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse. Raises KeyError, TypeError, AttributeError or ValueError if it cannot be."""
-        n_added = int(state["n_added"])
-        if n_added < 0 or (n_added and len(state["reward"]) != min(n_added, self.capacity)):
-            raise ValueError("its replay buffer is of another size")
-        self.n_added, self._columns = n_added, None
-        if n_added:
-            columns = Transitions._make(state[name].numpy().copy() for name in Transitions._fields)
-            if len({len(column) for column in columns}) != 1:
-                raise ValueError("the columns of its replay buffer differ in length")
-            self._columns = columns
-
-
-def _room_for(column: NDArray[Any]) -> NDArray[Any]:
-    return np.empty((0, *column.shape[1:]), column.dtype)
+def _room_for(column: NDArray[Any], size: int) -> NDArray[Any]:
+    return np.empty((size, *column.shape[1:]), column.dtype)
 
 
 def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    larger = np.empty((size, *column.shape[1:]), column.dtype)
+    larger = _room_for(column, size)
     larger[: len(column)] = column
     return larger

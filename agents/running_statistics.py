@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,11 +59,20 @@ class RunningMoments:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises ValueError if it is of rows of another size."""
-        if len(state["mean"]) != len(self.mean):
-            raise ValueError(f"statistics of {len(state['mean'])} numbers, not {len(self.mean)}")
-        self.count = state["count"]
-        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
+        """Continue from `state_dict()`. Raises ValueError if it is of rows of another size, or of
+        none that there can be."""
+        count, mean, variance = _parts(state, "count", "mean", "variance")
+        if type(count) is not int or not 0 <= count < 2**63:
+            raise ValueError(f"running statistics of {count!r:.50} rows")
+        for numbers in (mean, variance):
+            if not isinstance(numbers, list) or not all(type(one) is float for one in numbers):
+                raise ValueError("some of its running statistics are no lists of numbers")
+            if len(numbers) != len(self.mean):
+                raise ValueError(f"statistics of {len(numbers)} numbers, not {len(self.mean)}")
+        # The variance of very large returns is infinite.
+        if not all(map(math.isfinite, mean)) or not all(one >= 0 for one in variance):
+            raise ValueError("a mean or a variance of its running statistics cannot be one")
+        self.count, self.mean, self.variance = count, np.array(mean), np.array(variance)
 
 
 class ReturnScale:
@@ -110,6 +120,24 @@ class ReturnScale:
         return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`."""
-        self._moments.load_state_dict(state["moments"])
-        self._open = dict(state["open"])
+        """Continue from `state_dict()`. Raises ValueError for what is none."""
+        moments, pairs = _parts(state, "moments", "open")
+        self._moments.load_state_dict(moments)
+        if not isinstance(pairs, list) or not all(map(_is_open_episode, pairs)):
+            raise ValueError("the returns of its open episodes are no numbers")
+        self._open = dict(pairs)
+
+
+def _parts(state: Any, *names: str) -> list[Any]:
+    if not isinstance(state, Mapping) or not state.keys() >= set(names):
+        raise ValueError(f"its running statistics do not have {', '.join(names)}")
+    return [state[name] for name in names]
+
+
+def _is_open_episode(pair: Any) -> bool:
+    """Whether it is the number of an episode and its return so far."""
+    return (
+        isinstance(pair, list | tuple)
+        and [type(one) for one in pair] == [int, float]
+        and math.isfinite(pair[1])
+    )

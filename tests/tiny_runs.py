@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from agents.mbpo import MBPOAgent
 from agents.ppo import PPOAgent
 from agents.ppo_config import PPOConfig
+from agents.replay import Transitions
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
 from workflow_rl.cage2.environment import Cage2
@@ -21,6 +23,7 @@ from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.training import learner, loop
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.trust import trusted_config
 
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
@@ -109,12 +112,43 @@ def same_weights(one: Path, other: Path) -> bool:
 
 
 def plain(state: Any) -> Any:
-    """A state_dict in which tensors are their shapes and numbers, so that two can be compared."""
+    """A state_dict in which tensors are their shapes and numbers, so that two can be compared; and
+    so are arrays."""
     if isinstance(state, dict):
         return {key: plain(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
         return [plain(value) for value in state]
-    return (state.shape, state.tolist()) if isinstance(state, torch.Tensor) else state
+    if isinstance(state, torch.Tensor | np.ndarray):
+        return (str(state.dtype), tuple(state.shape), state.tolist())
+    return state
+
+
+def all_of(agent: MBPOAgent) -> Any:
+    """What it has learned, and the steps that it remembers, so that two can be compared."""
+    steps = agent.replay.steps if len(agent.replay) else None
+    return plain([agent.state_dict(), agent.replay.n_added, steps, agent.imagined])
+
+
+def in_an_earlier_version(agent: MBPOAgent) -> dict[str, Any]:
+    """Its state with the steps in it, as they lie in the replay buffer."""
+
+    def tensors(steps: Transitions) -> dict[str, torch.Tensor]:
+        return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}
+
+    replay = {"n_added": agent.replay.n_added}
+    columns = tensors(agent.replay.steps) if len(agent.replay) else {}
+    imagined = [tensors(steps) for steps in agent.imagined]
+    return {**agent.state_dict(), "replay": {**replay, **columns}, "imagined": imagined}
+
+
+def remembering_agent(path: Path) -> MBPOAgent:
+    """The last agent of a run of sac or mbpo, with the steps that it remembers."""
+    checkpoint = load_checkpoint(path / "checkpoint.pt")
+    agent = learner.make_agent(trusted_config(TrainConfig.from_dict(checkpoint.config)))
+    assert isinstance(agent, MBPOAgent)
+    learner.load_agent(agent, checkpoint, path)
+    learner.load_memory(agent, checkpoint, path)
+    return agent
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.distributions import (
     Categorical,
@@ -25,6 +27,7 @@ from agents.dynamics import (
     encoded,
     encoded_size,
     gaussian_loss,
+    nearest,
 )
 from agents.mbpo_config import MBPOConfig
 from agents.replay import Transitions
@@ -63,6 +66,17 @@ def moving(n_steps: int, seed: int = 0) -> Transitions:
     next_obs = obs + 0.1 * action + 0.01 * random.standard_normal((n_steps, 1))
     none = np.zeros(n_steps, np.bool_)
     return Transitions(obs, action, 2.0 * action[:, 0], next_obs, none)
+
+
+def climbing(n_steps: int, dtype: type, seed: int = 0) -> Transitions:
+    """Whole numbers from 0 to 255, from which action 1 goes up by 3 and 0 goes down by 3, as far
+    as that goes."""
+    random = np.random.default_rng(seed)
+    obs = random.integers(0, 256, (n_steps, 1))
+    action = random.integers(0, 2, n_steps)
+    next_obs = (obs + 6 * action[:, None] - 3).clip(0, 255)
+    none = np.zeros(n_steps, np.bool_)
+    return Transitions(obs.astype(dtype), action, 1.0 * action, next_obs.astype(dtype), none)
 
 
 def test_bernoulli_loss_by_hand() -> None:
@@ -144,6 +158,37 @@ def test_real_numbers_are_learned_as_changes() -> None:
     assert np.abs(imagined.reward - unseen.reward).mean() < 0.2
     assert not imagined.terminated.any()
     assert fit.reward_error < 0.3
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int64])
+def test_whole_numbers_are_learned_as_changes(dtype: type) -> None:
+    dynamics = model(False, Categorical(2), 1)
+    steps = climbing(1000, np.int64)
+    shift = 128 if dtype is np.int8 else 0
+    columns = {name: (getattr(steps, name) - shift).astype(dtype) for name in ("obs", "next_obs")}
+    steps = steps._replace(**columns)
+    dynamics.fit(steps, np.random.default_rng(0))
+
+    expected = steps.next_obs.astype(float)
+    errors = np.abs(dynamics.predict(steps.obs, steps.action) - expected)
+    assert np.median(errors) < 0.3
+    imagined = dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2)).next_obs
+    assert imagined.dtype == dtype
+    assert np.abs(imagined - expected).max() <= 6  # At the ends of the range too.
+    assert abs((imagined - expected).mean()) < 0.1
+
+
+@given(
+    number=st.floats(width=64, allow_nan=False),
+    dtype=st.sampled_from(["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"]),
+)
+def test_the_nearest_whole_number_of_a_type(number: float, dtype: str) -> None:
+    range_ = np.iinfo(dtype)
+    with np.errstate(invalid="ignore"):
+        found = nearest(np.array([number]), np.dtype(dtype))
+    finite = max(min(number, 1e300), -1e300)
+    assert found.dtype == dtype
+    assert found[0] == max(range_.min, min(range_.max, round(finite)))
 
 
 def test_the_members_that_predict_best_are_the_elites() -> None:

@@ -437,6 +437,18 @@ def test_a_restored_agent_goes_on_to_the_same_bits(keep: Any) -> None:
     assert weights(late) == weights(agent)
 
 
+def test_an_agent_that_begins_with_anothers_weights_goes_on_with_none_of_its_episodes() -> None:
+    other = example_agent(normalise_returns=True)
+    going_on = TRAJECTORIES[0]._replace(truncated=False)
+    other.update([going_on], 0.0)
+    students = [example_agent(normalise_returns=True) for _ in range(2)]
+    for number, student in enumerate(students):
+        student.load_policy(other.state_dict())
+        student.update([TRAJECTORIES[1]._replace(episode=number)], 0.0)
+    numbers = [student.state_dict()["return_scale"] for student in students]
+    assert numbers[0] == numbers[1]
+
+
 def test_the_optimizers_state_matters() -> None:
     # Otherwise the test above could not tell whether it is restored.
     agent, other = example_agent(), example_agent(seed=7)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,43 +61,46 @@ def test_the_last_steps_are_kept(capacity: int, sizes: list[int]) -> None:
     assert (len(buffer), buffer.n_added) == (len(kept), total)
 
 
-@given(first=st.integers(1, 30), second=st.integers(1, 30))
-def test_a_loaded_buffer_goes_on_alike(first: int, second: int) -> None:
-    buffer, again = ReplayBuffer(16), ReplayBuffer(16)
-    buffer.add(numbered(0, first))
+@given(
+    capacity=st.integers(1, 20),
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    cuts=st.lists(st.integers(1, 20), max_size=3),
+    more=st.integers(1, 30),
+)
+def test_a_loaded_buffer_goes_on_alike(
+    capacity: int, sizes: list[int], cuts: list[int], more: int
+) -> None:
+    buffer, again, total = ReplayBuffer(capacity), ReplayBuffer(capacity), 0
+    for size in sizes:
+        buffer.add(numbered(total, size))
+        total += size
 
-    again.load_state_dict(buffer.state_dict())
-    for one in (buffer, again):
-        one.add(numbered(first, second))
+    held = buffer.numbered(buffer.oldest, total)
+    assert held.action.tolist() == list(range(max(0, total - capacity), total))
+    ends = sorted({0, held.n_steps, *(min(cut, held.n_steps) for cut in cuts)})
+    again.load(total, (held.at(slice(*part)) for part in itertools.pairwise(ends)))
+    for _ in range(2):
+        assert again.n_added == buffer.n_added
+        for ours, theirs in zip(again.steps, buffer.steps, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+            assert ours.dtype == theirs.dtype
+        for one in (buffer, again):
+            one.add(numbered(total, more))
 
-    assert again.n_added == buffer.n_added
-    for ours, theirs in zip(again.steps, buffer.steps, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-        assert ours.dtype == theirs.dtype
 
-
-def test_an_empty_buffer_is_saved() -> None:
+def test_an_empty_buffer_is_loaded() -> None:
     again = ReplayBuffer(4)
-    again.load_state_dict(ReplayBuffer(4).state_dict())
+    again.add(numbered(0, 3))
+    again.load(0, [])
     assert len(again) == 0
+    again.add(numbered(0, 3))
+    assert again.steps.action.tolist() == [0, 1, 2]
 
 
-def test_a_saved_state_is_a_copy() -> None:
-    buffer = ReplayBuffer(4)
-    buffer.add(numbered(0, 4))
-    state = buffer.state_dict()
-    buffer.add(numbered(4, 4))
-    assert state["action"].tolist() == [0, 1, 2, 3]
-
-
-def test_a_state_of_another_size_is_refused() -> None:
-    buffer = ReplayBuffer(8)
-    buffer.add(numbered(0, 6))
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_fewer_steps_than_there_have_been_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match="another size"):
-        ReplayBuffer(4).load_state_dict(buffer.state_dict())
-    torn = {**buffer.state_dict(), "action": buffer.state_dict()["action"][:2]}
-    with pytest.raises(ValueError, match="differ in length"):
-        ReplayBuffer(8).load_state_dict(torn)
+        ReplayBuffer(8).load(4, [numbered(0, count)])
 
 
 def test_joined() -> None:

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,40 @@ def test_moments_go_on_from_plain_values_bit_for_bit() -> None:
     assert again.state_dict() == moments.state_dict() != state
     with pytest.raises(ValueError, match="statistics of 3 numbers, not 2"):
         RunningMoments(2).load_state_dict(state)
+
+
+ODD_MOMENTS = [
+    *({"count": count} for count in (-1, 2.0, True, "5", None, [5], 2**63)),
+    *({"mean": mean} for mean in ([0.0, math.nan], [math.inf, 0.0], ["0", 0.0], [[0.0], [0.0]])),
+    *({"mean": mean} for mean in ([0.0], [0.0, 0.0, 0.0], 0.0, "00", None)),
+    *({"variance": variance} for variance in ([1.0, -1e-9], [math.nan, 1.0], [1.0], [1], 1.0)),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_MOMENTS)
+def test_moments_that_there_cannot_be_are_refused(odd: dict[str, Any]) -> None:
+    moments = RunningMoments(2)
+    state = {"count": 4, "mean": [0.0, 1.0], "variance": [1.0, 0.5]}
+    with pytest.raises(ValueError, match=r"statistics"):
+        moments.load_state_dict({**state, **odd})
+    assert moments.state_dict() == RunningMoments(2).state_dict()
+    missing = {name: part for name, part in state.items() if name not in odd}
+    with pytest.raises(ValueError, match=r"do not have"):
+        moments.load_state_dict(missing)
+    moments.load_state_dict(state)
+    assert moments.state_dict() == state
+
+
+@pytest.mark.parametrize(
+    "odd", [{1: 2.0}, 5, [3], [[1]], [[1, 2.0, 3.0]], [["1", 2.0]], [[1, "2"]], [[1, math.nan]]]
+)
+def test_open_episodes_that_there_cannot_be_are_refused(odd: Any) -> None:
+    scale = ReturnScale(0.9)
+    with pytest.raises(ValueError, match="open episodes"):
+        scale.load_state_dict({**scale.state_dict(), "open": odd})
+    for state in ([], 3, {}, {"moments": 3, "open": []}, {"open": []}):
+        with pytest.raises(ValueError, match="do not have"):
+            scale.load_state_dict(state)  # type: ignore[arg-type]
 
 
 def test_the_scale_of_returns_by_hand() -> None:

@@ -25,10 +25,9 @@ from tests.faults.main_process import (
     without_override,
 )
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learned, options_of
-from tests.tiny_runs import Learned, plain, recorded_updates, same_weights
+from tests.tiny_runs import Learned, all_of, recorded_updates, remembering_agent, same_weights
 from tests.tiny_runs import run as train
 from workflow_rl.collection.workers import StopRequested
-from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.run_dir import is_finished
 
 UPDATES = 30
@@ -163,9 +162,10 @@ def test_a_killed_run_ends_with_the_same_models_and_memory(nth: int, tmp_path: P
     for one in (undisturbed, run):
         life = one.live()
         assert (life.returncode, life.errors) == (0, "")
-    agents = [load_checkpoint(one.path / "checkpoint.pt").agent for one in (undisturbed, run)]
-    assert len(agents[0]["dynamics"]["elites"]) > 0
-    assert plain(agents[0]) == plain(agents[1])
+    agents = [remembering_agent(one.path) for one in (undisturbed, run)]
+    assert len(agents[0].replay) == 12 * 10 * UPDATES
+    assert agents[0].imagined_steps > 0
+    assert all_of(agents[0]) == all_of(agents[1])
     assert_same_history(undisturbed.path, run.path)
 
 

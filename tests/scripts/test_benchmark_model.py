@@ -10,12 +10,13 @@ from tests import tiny_runs
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.loop import train
 
-MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,), "warm_up_steps": 60}
+MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,)}
 
 
 def config_of(algorithm: str) -> TrainConfig:
-    settings = {"algorithm": algorithm, "mbpo": {**MODEL, "gradient_steps": 0.1}}
-    return tiny_runs.config_of("async", {"activation": "relu"}, total_episodes=18, **settings)
+    mbpo = {"warm_up_steps": 60, "gradient_steps": 0.1, **(MODEL if algorithm == "mbpo" else {})}
+    settings = {"algorithm": algorithm, "mbpo": mbpo, "total_episodes": 18}
+    return tiny_runs.config_of("async", {"activation": "relu"}, **settings)
 
 
 @pytest.mark.parametrize("algorithm", ["mbpo", "sac"])

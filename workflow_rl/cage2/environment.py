@@ -119,7 +119,8 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """52 bits and 145 actions, unless the view is another."""
-        return Spaces(view_size(self.observation), Categorical(make_action_set(self.actions).n))
+        actions = Categorical(make_action_set(self.actions).n)
+        return Spaces(view_size(self.observation), actions, bits=True)
 
     def check(self) -> str | None:
         """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.

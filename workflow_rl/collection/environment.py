@@ -27,11 +27,13 @@ class InvalidEnvironmentError(ValueError):
 
 class Spaces(NamedTuple):
     """What an agent is made for: observations of `obs_dim` numbers, and a distribution over
-    actions. bounds: of their numbers, where they are real ones."""
+    actions. bounds: of their numbers, where they are real ones. bits: whether the observations'
+    numbers are integers from 0 to 1."""
 
     obs_dim: int
     distribution: Distribution
     bounds: Bounds | None = None
+    bits: bool = False
 
 
 class Environment(Protocol):

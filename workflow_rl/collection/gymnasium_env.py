@@ -119,9 +119,11 @@ class GymnasiumEnvironment:
     def _spaces(self) -> Spaces:
         env = self.made()
         try:
-            obs_dim = math.prod(flat_space(env.observation_space).shape)
+            observed = flat_space(env.observation_space)
             distribution = distribution_over(env.action_space)
-            return Spaces(obs_dim, distribution, bounds_of(env.action_space))
+            bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
+            obs_dim = math.prod(observed.shape)
+            return Spaces(obs_dim, distribution, bounds_of(env.action_space), bits)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"

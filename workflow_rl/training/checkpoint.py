@@ -22,6 +22,7 @@ from agents.ppo import saved_distribution
 from agents.ppo_config import mistyped
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
+from workflow_rl.training.memory import Part, parts_of
 from workflow_rl.training.seal import is_intact, sealed
 
 FORMAT = 2
@@ -132,9 +133,10 @@ class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
-    collected meanwhile. run_id: of the run that saved it; "" before there were any. There is no
-    random state to keep: every random stream is derived from the run's seed and the counters in
-    `training`.
+    collected meanwhile. run_id: of the run that saved it; "" before there were any. memory: the
+    files with the steps that the agent remembers, if this is the latest checkpoint of a run whose
+    agent remembers any; earlier versions kept the steps in `agent`. There is no random state to
+    keep: every random stream is derived from the run's seed and the counters in `training`.
     """
 
     config: dict[str, Any]
@@ -142,6 +144,7 @@ class Checkpoint:
     training: TrainingState
     begun: list[BegunBatch] = field(default_factory=list)
     run_id: str = ""
+    memory: list[Part] | None = None
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -153,6 +156,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "training": checkpoint.training.to_dict(),
         "policies": [_plain(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
+        "memory": None if checkpoint.memory is None else [list(one) for one in checkpoint.memory],
     }
     archive = io.BytesIO()
     torch.save(content, archive)
@@ -179,7 +183,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun(values, distribution) for values in content["policies"]]
         run_id = str(content.get("run_id", ""))
-        return Checkpoint(dict(content["config"]), dict(content["agent"]), training, begun, run_id)
+        config, agent = dict(content["config"]), dict(content["agent"])
+        memory = None if content.get("memory") is None else parts_of(content["memory"])
+        return Checkpoint(config, agent, training, begun, run_id, memory)
     except CheckpointError:
         raise
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:

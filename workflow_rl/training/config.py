@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from agents.distributions import Categorical, Distribution, for_soft_actor_critic
-from agents.mbpo_config import MBPOConfig
+from agents.mbpo_config import OF_A_MODEL, MBPOConfig
 from agents.ppo_config import PPOConfig, mistyped
 from workflow_rl.collection.cluster import LOCAL, NONE, host_and_port, is_address
 from workflow_rl.collection.env_batch import Env
@@ -295,13 +295,14 @@ class TrainConfig:
                 raise ConfigError("mbpo", "its settings do not go with ppo")
             return
         if not isinstance(self.mbpo, MBPOConfig):
+            given: Mapping[str, Any] = self.mbpo or {}
+            without_model: dict[str, Any] = {}
+            if self.algorithm == "sac":
+                without_model = {"imagined_share": 0.0}
+                if foreign := OF_A_MODEL.intersection(given):
+                    raise ConfigError(min(foreign), "sac has no model: it needs --algorithm mbpo")
             try:
-                without_model: dict[str, Any] = (
-                    {"imagined_share": 0.0} if self.algorithm == "sac" else {}
-                )
-                object.__setattr__(
-                    self, "mbpo", MBPOConfig(**{**without_model, **(self.mbpo or {})})
-                )
+                object.__setattr__(self, "mbpo", MBPOConfig(**{**without_model, **given}))
             except (TypeError, ValueError) as error:
                 raise ConfigError("mbpo", str(error)) from None
         assert self.mbpo is not None
@@ -321,11 +322,11 @@ class TrainConfig:
 
         Raises ConfigError where the algorithm cannot learn on them, and InvalidEnvironmentError.
         """
-        _, distribution, bounds = self.environment.spaces()
+        spaces = self.environment.spaces()
         if self.mbpo is None:
-            return distribution
+            return spaces.distribution
         try:
-            distribution = for_soft_actor_critic(distribution, bounds)
+            distribution = for_soft_actor_critic(spaces.distribution, spaces.bounds)
         except ValueError as error:
             raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
         share = self.mbpo.target_entropy

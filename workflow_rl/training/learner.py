@@ -24,6 +24,7 @@ from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.training import memory
 from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
@@ -39,6 +40,7 @@ from workflow_rl.training.run_dir import (
 from workflow_rl.training.run_record import N_UPDATES, weights_digest
 
 BEST_WINDOW = 100
+LATEST = "checkpoint.pt"
 
 _log = logging.getLogger(__name__)
 
@@ -52,10 +54,12 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    obs_dim, distribution = config.environment.spaces().obs_dim, config.learned_distribution()
+    spaces, distribution = config.environment.spaces(), config.learned_distribution()
     if config.mbpo is not None:
         torch.set_num_threads(1)
-        return MBPOAgent(config.ppo, config.mbpo, obs_dim, distribution, config.seed)
+        return MBPOAgent(
+            config.ppo, config.mbpo, spaces.obs_dim, distribution, spaces.bits, config.seed
+        )
     device = usable_device(config.device)
     two_threads = config.learner_threads > 1 and device == "cpu"
     # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
@@ -63,7 +67,7 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
     return PPOAgent(
         config.ppo,
-        obs_dim,
+        spaces.obs_dim,
         distribution,
         config.seed,
         device,
@@ -92,9 +96,31 @@ def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
         AttributeError,
         ArithmeticError,
     ) as error:
-        own = isinstance(agent, MBPOAgent) and type(error) is ValueError
-        reason = str(error) if own else "the networks have another shape"
+        reason = str(error) if type(error) is ValueError else "the networks have another shape"
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None
+
+
+def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
+    """Give the agent of a run's latest checkpoint the steps that it remembers, if it remembers any.
+
+    Raises CheckpointError.
+    """
+    if not isinstance(agent, MBPOAgent) or "replay" in checkpoint.agent:
+        return
+    path = run_path / LATEST
+    if checkpoint.memory is None:
+        raise CheckpointError(
+            f"{path} was saved without the steps that its agent remembers, as best.pt and those in "
+            "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
+        )
+    try:
+        memory.read(run_path / memory.FOLDER, checkpoint.memory, agent)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
+        ) from None
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be gone on with: {error}") from None
 
 
 def _begin_with(agent: Agent, checkpoint: Checkpoint) -> None:
@@ -137,7 +163,8 @@ class Learner:
         self.agent = make_agent(self.config)
         self.state = TrainingState()
         if beginning.resumed is not None:
-            load_agent(self.agent, beginning.resumed, self.path / "checkpoint.pt")
+            load_agent(self.agent, beginning.resumed, self.path / LATEST)
+            load_memory(self.agent, beginning.resumed, self.path)
             self.state = beginning.resumed.training
         elif beginning.init_from is not None:
             _begin_with(self.agent, beginning.init_from)
@@ -293,11 +320,13 @@ class Learner:
         self.run.write_config(self.config)
         self.run.end_record()
 
-    def save(self, name: str = "checkpoint.pt") -> None:
-        """Write a checkpoint of this name."""
+    def save(self, name: str = LATEST) -> None:
+        """Write a checkpoint of this name. The latest has the steps that its agent remembers."""
         begun = self.schedule.begun()
         state = self.agent.state_dict()
-        self.run.save(name, Checkpoint(self.config.to_dict(), state, self.state, begun))
+        checkpoint = Checkpoint(self.config.to_dict(), state, self.state, begun)
+        remembering = self.agent if isinstance(self.agent, MBPOAgent) and name == LATEST else None
+        self.run.save(name, checkpoint, remembering)
 
     def interrupt(self) -> None:
         """What a run that stops here leaves: its checkpoint and its learning curve."""

@@ -20,8 +20,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from agents.mbpo import MBPOAgent
 from agents.trajectory import Trajectory
 from workflow_rl.output_files import no_link, read_text, remove_unfinished, replacing, write_text
+from workflow_rl.training import memory
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.event_file import EventFile
@@ -174,6 +176,7 @@ class RunDir:
                 path, None if resumed is None else resumed.training.logged_updates + 1
             )
             self._record = self._new_record(config) if resumed is None else None
+            self._memory = (resumed and resumed.memory) or []
             if resumed is not None:
                 self._record_machine()
         except OSError as error:
@@ -300,12 +303,23 @@ class RunDir:
             with self.writing(RECORD_FILE) as path:
                 self._record.write(path)
 
-    def save(self, name: str, checkpoint: Checkpoint) -> None:
-        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run."""
+    def save(self, name: str, checkpoint: Checkpoint, remembering: MBPOAgent | None = None) -> None:
+        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run.
+
+        remembering: the agent whose steps are kept beside the latest checkpoint.
+        """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
+        if remembering is not None:
+            with self.writing(memory.FOLDER) as folder:
+                parts = memory.write(folder, remembering, self._memory)
+            checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
             path.parent.mkdir(exist_ok=True)
             save_checkpoint(path, checkpoint)
+        if checkpoint.memory is not None:
+            self._memory = checkpoint.memory
+            with self.writing(memory.FOLDER) as folder:
+                memory.remove_others(folder, self._memory)
 
     def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
         """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""

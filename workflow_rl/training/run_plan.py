@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
-from agents.mbpo_config import MBPOConfig
+from agents.mbpo_config import OF_A_MODEL, MBPOConfig
 from agents.ppo_config import PPOConfig
 from workflow_rl.collection.environment import guests
 from workflow_rl.training.config import SHARED, ConfigError, Mode, TrainConfig, default_ppo
@@ -225,6 +225,10 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     if foreign and algorithm != "ppo":
         raise click.UsageError(
             f"{spelling(min(foreign))} is PPO's: it does not go with {algorithm}"
+        )
+    if algorithm == "sac" and (without_effect := given & OF_A_MODEL):
+        raise click.UsageError(
+            f"{spelling(min(without_effect))} needs --algorithm mbpo: sac has no model"
         )
     environment = TrainConfig(mode, **env).environment
     try:

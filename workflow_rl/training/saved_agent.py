@@ -64,14 +64,25 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
         None,
         *_mean_and_scale(moments),
     )
-    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
-    unit = ppo["reward_scale"]
-    if returns is not None:
-        return_scale = ReturnScale(ppo["discount"])
-        return_scale.load_state_dict(returns)
-        unit *= return_scale.factor
+    try:
+        unit = _unit_of_values(checkpoint)
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
     critic = NumpyPolicy(parameters)
     return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
+
+
+def _unit_of_values(checkpoint: Checkpoint) -> float:
+    """What a reward of 1 is to its critic."""
+    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
+    unit = float(ppo["reward_scale"])
+    if returns is None:
+        return unit
+    return_scale = ReturnScale(ppo["discount"])
+    return_scale.load_state_dict(returns)
+    return unit * return_scale.factor
 
 
 def _mean_and_scale(
@@ -94,17 +105,20 @@ def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, Runnin
             seed=None,
         )
         network.load_state_dict(weights)
-        if "obs_moments" not in checkpoint.agent:
-            return network, None
-        moments = RunningMoments(n_inputs)
-        moments.load_state_dict(checkpoint.agent["obs_moments"])
-        return network, moments
     except RuntimeError:
         raise CheckpointError(
             f"{path} has a network of another shape than its config says"
         ) from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+    if "obs_moments" not in checkpoint.agent:
+        return network, None
+    moments = RunningMoments(n_inputs)
+    try:
+        moments.load_state_dict(checkpoint.agent["obs_moments"])
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    return network, moments
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:

@@ -217,6 +217,28 @@ def test_the_bounds_of_its_actions() -> None:
     assert GymnasiumEnvironment("CartPole-v1").spaces().bounds is None
 
 
+@pytest.mark.parametrize(
+    ("space", "bits"),
+    [
+        (spaces.MultiBinary(2000), True),
+        (spaces.Discrete(5), True),
+        (spaces.Box(0, 1, (3,), np.int64), True),
+        (spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiBinary(3)}), True),
+        (spaces.Box(0, 255, (3,), np.uint8), False),
+        (spaces.Box(-1, 1, (3,), np.int8), False),
+        (spaces.Box(0, 1, (3,), np.float32), False),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (1,))]), False),
+    ],
+)
+def test_whether_its_observations_are_bits(space: spaces.Space[Any], bits: bool) -> None:
+    def env() -> Any:
+        env = TargetEnv()
+        env.observation_space = space  # type: ignore[assignment]
+        return env
+
+    assert GymnasiumEnvironment("an env", {}, env).spaces().bits is bits
+
+
 def test_its_arguments_reach_it() -> None:
     for env_id in ("tests.any_envs:tests/Target-v0", "tests.any_envs:sized_target"):
         env: Any = make_environment(env_id, {"length": 3}).make_env()  # type: ignore[attr-defined]
@@ -239,7 +261,7 @@ def test_a_function_in_a_module_where_the_command_is_called(
 
 def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
     environment = GymnasiumEnvironment("anything at all", {"longest": 4}, PuzzleEnv)
-    assert environment.spaces() == (10, MultiCategorical([3, 2]), None)
+    assert environment.spaces() == (10, MultiCategorical([3, 2]), None, False)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +349,7 @@ def test_envs_step_with_sampled_actions_and_give_vectors() -> None:
 def test_unrolls_are_the_pieces_of_whole_episodes(env_id: str) -> None:
     """As long as nothing is learned in between: its random numbers go on too."""
     environment = GymnasiumEnvironment(env_id)
-    obs_dim, distribution, _ = environment.spaces()
+    obs_dim, distribution, *_ = environment.spaces()
     parameters = PolicyParameters(
         (np.zeros((obs_dim, distribution.n_outputs), np.float32),),
         (np.zeros(distribution.n_outputs, np.float32),),

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from click.testing import CliRunner
 
+from agents.mbpo import MBPOAgent
 from tests import tiny_runs
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.measuring.timeline import read_trace
-from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.training.learner import make_agent
 from workflow_rl.training.loop import train
 from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics, return_columns
+from workflow_rl.training.saved_agent import load_policy
 from workflow_rl.training.train_population import train_population
 from workflow_rl.training.tune import tune
 
+FOR_EITHER = {"batch_size": 16, "gradient_steps": 0.2}
 MBPO = {
-    "batch_size": 16,
-    "gradient_steps": 0.2,
+    **FOR_EITHER,
     "model_members": 2,
     "model_elites": 1,
     "model_hidden_sizes": (8,),
@@ -38,17 +41,9 @@ def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
     return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
 
 
-def learned(path: Path) -> list[Any]:
-    """Every tensor of the agent, its model and its memory."""
-
-    def tensors(state: Any) -> list[Any]:
-        if isinstance(state, dict):
-            state = list(state.values())
-        if isinstance(state, list | tuple):
-            return [one for part in state for one in tensors(part)]
-        return [(state.shape, state.tolist())] if isinstance(state, torch.Tensor) else []
-
-    return tensors(load_checkpoint(path / "checkpoint.pt").agent)
+def learned(path: Path) -> Any:
+    """All of the agent, its model and its memory."""
+    return tiny_runs.all_of(tiny_runs.remembering_agent(path))
 
 
 BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
@@ -66,7 +61,7 @@ def test_the_same_whatever_the_number_of_workers(tmp_path: Path, changes: dict[s
     for n_workers in (1, 2, 5):
         tiny_runs.run(tmp_path / str(n_workers), config_of(n_workers=n_workers, **changes))
     one = learned(tmp_path / "1")
-    assert len(one) > 40
+    assert len(tiny_runs.remembering_agent(tmp_path / "1").replay) > 100
     assert one == learned(tmp_path / "2") == learned(tmp_path / "5")
 
 
@@ -81,14 +76,73 @@ def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> No
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     tiny_runs.run(whole, config_of(**changes))
 
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == 2:
-            pool.stop_signal = 2
-
     with pytest.raises(tiny_runs.loop.StopRequested):
-        tiny_runs.run(parts, config_of(**changes), before=stop)
+        tiny_runs.run(parts, config_of(**changes), before=stop_after_two)
     tiny_runs.run(parts, config_of(**changes))
     assert learned(whole) == learned(parts)
+
+
+def stop_after_two(pool: Any, policy: Any, count: int) -> None:
+    if count == 2:
+        pool.stop_signal = 2
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
+def test_a_run_of_an_earlier_version_is_resumed(algorithm: str, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    config = config_of(algorithm=algorithm, mbpo={**FOR_EITHER, "warm_up_steps": 30})
+    tiny_runs.run(whole, config)
+    with pytest.raises(tiny_runs.loop.StopRequested):
+        tiny_runs.run(parts, config, before=stop_after_two)
+    agent = tiny_runs.remembering_agent(parts)
+    shutil.rmtree(parts / "memory")
+    state = tiny_runs.in_an_earlier_version(agent)
+    checkpoint = load_checkpoint(parts / "checkpoint.pt")
+    save_checkpoint(
+        parts / "checkpoint.pt", dataclasses.replace(checkpoint, agent=state, memory=None)
+    )
+    tiny_runs.run(parts, config)
+    assert learned(whole) == learned(parts)
+    assert "replay" not in load_checkpoint(parts / "checkpoint.pt").agent
+
+
+def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
+    path, config = tmp_path / "run", config_of(keep_every=1, checkpoint_every=1)
+    tiny_runs.run(path, config)
+    sizes = {(path / "kept" / f"00000{n}.pt").stat().st_size for n in (1, 2, 3, 4)}
+    assert max(sizes) - min(sizes) < 1000
+    for name in ("best.pt", *(f"kept/00000{n}.pt" for n in (1, 2, 3, 4))):
+        saved = load_checkpoint(path / name)
+        assert saved.memory is None
+        assert not saved.agent.keys() & {"replay", "imagined"}
+    assert load_checkpoint(path / "checkpoint.pt").memory
+    shutil.rmtree(path / "memory")
+    for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
+        assert load_policy(path / name).policy_version > 0
+    begun = tmp_path / "begun"
+    with tiny_runs.on_counting_envs():
+        train(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)
+    assert learned(begun) is not None
+    further = dataclasses.replace(config, total_episodes=30)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt needs .*memory"):
+        tiny_runs.run(path, further)
+
+
+def test_a_finished_run_goes_on_with_its_steps(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    tiny_runs.run(whole, config_of(total_episodes=30, mbpo={**MBPO, "rollout_length_final": 1}))
+    for total in (12, 30):
+        config = config_of(total_episodes=total, mbpo={**MBPO, "rollout_length_final": 1})
+        tiny_runs.run(parts, config)
+    assert learned(whole) == learned(parts)
+
+
+@pytest.mark.parametrize(("changes", "bits"), [({}, True), (BOX, False)])
+def test_the_environment_says_what_its_model_is_of(changes: dict[str, Any], bits: bool) -> None:
+    agent = make_agent(config_of(**changes))
+    assert isinstance(agent, MBPOAgent)
+    assert agent.dynamics is not None
+    assert agent.dynamics.bits is bits
 
 
 def test_its_metrics(tmp_path: Path) -> None:
@@ -104,7 +158,8 @@ def test_its_metrics(tmp_path: Path) -> None:
 
 
 def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
-    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac"))
+    of_sac = {**FOR_EITHER, "warm_up_steps": MBPO["warm_up_steps"]}
+    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac", mbpo=of_sac))
     tiny_runs.run(tmp_path / "mbpo", config_of(mbpo={**MBPO, "imagined_share": 0.0}))
     assert learned(tmp_path / "sac") == learned(tmp_path / "mbpo")
     assert read_metrics(tmp_path / "sac")[-1]["imagined_steps"] == 0
@@ -156,12 +211,22 @@ def test_running_moments_are_not_for_it() -> None:
         dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, normalise_obs=True))
 
 
+def test_a_saved_config_of_sac_has_a_models_settings_too() -> None:
+    config = config_of(algorithm="sac", mbpo={"batch_size": 16})
+    assert TrainConfig.from_dict(config.to_dict()) == config
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "says"),
     [
         (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm sac or mbpo"),
         (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
         (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
+        (train_async, ["--algorithm", "sac", "--replay-capacity", "1999"], "--replay-capacity is"),
+        (train_async, ["--algorithm", "sac", "--start-steps", "9"], "--start-steps needs"),
+        (train_async, ["--algorithm", "sac", "--model-members", "9"], "--model-members needs"),
+        (train_async, ["--algorithm", "sac", "--rollout-length", "9"], "--rollout-length needs"),
+        (train_async, ["--algorithm", "sac", "--imagined-share", ".5"], "--imagined-share"),
         (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
         (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
         (train_population, ["--algorithm", "mbpo"], "--algorithm"),

@@ -65,7 +65,8 @@ def evaluate_actor(
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy, or the name of a scripted agent. An episode depends on the seed, its cell and
-    its number there, not on the workers nor on the other cells. Raises TooManyFailuresError.
+    its number there, not on the workers nor on the other cells. Raises TooManyFailuresError,
+    also if any episode cannot be played.
     """
     n_workers = n_workers or usable_cores()
     blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
@@ -86,7 +87,7 @@ def evaluate_actor(
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used = min(n_workers, len(specs))
             with WorkerPool(make_envs, n_used, preload=Cage2(simulator=simulator).preload) as pool:
-                trajectories = play_with_progress(pool, blue, specs, progress_bar)
+                trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
             cells += [
                 CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])
                 for red_agent in red_agents
@@ -105,6 +106,12 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
     assert 0 <= number < MAXIMUM_EPISODES
     cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
+
+
+def _name_of(spec: EpisodeSpec) -> str:
+    """An episode of `cell_spec`, as its cell counts it."""
+    cell, number = divmod(spec.number, MAXIMUM_EPISODES)
+    return f"{number} ({spec.variant}, {cell // len(RED_AGENTS)} steps)"
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:

@@ -238,9 +238,19 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:
-    """The policy whose last 300 training episodes went best."""
-    returns = [summary["return_mean_last_300"] for summary in summaries]
-    return max(range(len(returns)), key=lambda n: -math.inf if returns[n] is None else returns[n])
+    """The policy whose last 300 training episodes went best; one that did not come to its end, or
+    of which too many episodes could not be played, only if there is no other."""
+    from workflow_rl.training.checkpoint import has_skipped
+
+    def score(number: int) -> float:
+        one = summaries[number]
+        mean = one["return_mean_last_300"]
+        is_known = mean is not None and one["finished"]
+        if not is_known or has_skipped(one["skipped_episodes"], one["episodes"]):
+            return -math.inf
+        return float(mean)
+
+    return max(range(len(summaries)), key=score)
 
 
 def _show(configs: Sequence[TrainConfig], exchange: ExchangeConfig | None) -> None:

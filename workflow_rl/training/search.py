@@ -72,13 +72,15 @@ class Reports:
 
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity
-    before any has ended."""
+    before any has ended, and where some could not be played."""
     return float(np.mean([_return_of(learner) for learner in learners]))
 
 
 def _return_of(learner: Learner) -> float:
     returns = list(learner.state.recent_returns)
-    return float(np.mean(returns)) if returns else -math.inf
+    if not returns or learner.state.has_skipped():
+        return -math.inf
+    return float(np.mean(returns))
 
 
 @dataclass(frozen=True)

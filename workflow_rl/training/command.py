@@ -173,6 +173,8 @@ def run_command(
     best = best_of(summaries)
     chosen = None
     for folder, config, summary in zip(folders, configs, summaries, strict=True):
+        if not summary["finished"]:
+            continue
         if choose and (runs.exchange is None or summary is summaries[best]):
             chosen = best_agent.choose_best(folder, config, summary, options["quiet"])
         if options["final_evaluation"]:
@@ -345,7 +347,8 @@ def _report_several(
     click.echo(table)
     seconds = max(summary["wall_seconds"] for summary in summaries)
     episodes = sum(summary["episodes"] for summary in summaries)
-    utilisation = sum(summary["worker_utilisation_run"] for summary in summaries)
+    # None of a policy that diverged in its first update.
+    utilisation = sum(summary.get("worker_utilisation_run", 0.0) for summary in summaries)
     click.echo(
         f"{episodes} episodes in {seconds:.1f} s: {episodes / seconds:.1f} episodes/s, worker "
         f"utilisation {utilisation:.1%}"

@@ -322,13 +322,17 @@ class Learner:
         self.save()
         self._plot()
 
-    def finish(self) -> dict[str, Any]:
-        """Save everything; the run is finished. Returns its summary."""
-        self.save()
-        if not (self.path / "best.pt").exists():
-            self.save("best.pt")
+    def finish(self, reason: str | None = None) -> dict[str, Any]:
+        """Save everything; the run is finished. Returns its summary.
+
+        reason: why it ended before, in an update that diverged: its last checkpoint is kept.
+        """
+        if reason is None:
+            self.save()
+            if not (self.path / "best.pt").exists():
+                self.save("best.pt")
         self._plot()
-        summary = summarise(self.config, self.state)
+        summary = summarise(self.config, self.state, reason)
         self.run.write_summary(summary)
         return summary
 

@@ -62,6 +62,10 @@ class Population:
         others = (one for one in self._learners if one is not learner)
         return self._next < total and not all(one.state.diverged for one in others)
 
+    def may_lose(self, learner: Learner) -> bool:
+        """After the last meeting nobody needs anybody."""
+        return True
+
     @property
     def _next(self) -> int:
         """Where the next meeting is: a rollout can be longer than a period, but what nobody has

@@ -69,6 +69,9 @@ class Reports:
     def can_rescue(self, learner: Learner) -> bool:
         return False
 
+    def may_lose(self, learner: Learner) -> bool:
+        return False
+
 
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity
@@ -198,7 +201,8 @@ class Search:
         name: str,
         trial: optuna.Trial | None,
     ) -> list[float]:
-        """Policies with these seeds, and their returns."""
+        """Policies with these seeds, and their returns; minus infinity of one that diverges. A
+        trial ends with the first that does."""
         ppo = dataclasses.replace(self.config.ppo, **settings)
         configs = [
             dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed)
@@ -210,13 +214,16 @@ class Search:
             Learner(Beginning(config, policy_folder(path, number)))
             for number, config in enumerate(configs)
         ]
-        train_together(
+        summaries = train_together(
             learners,
             quiet=True,
             watch=stopped_by_signals,
             meetings=None if trial is None else Reports(trial, learners),
         )
-        return [_return_of(learner) for learner in learners]
+        return [
+            _return_of(learner) if summary["finished"] else -math.inf
+            for learner, summary in zip(learners, summaries, strict=True)
+        ]
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
         """A trial's, by their names in PPOConfig."""

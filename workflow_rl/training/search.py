@@ -244,14 +244,22 @@ class Search:
         """Returns of the policies that finalists have trained again, by the trial's number."""
         return {int(number): one for number, one in study.user_attrs.get(FINALS, {}).items()}
 
-    def best(self, study: optuna.Study) -> FrozenTrial | None:
-        """The finalist that did best with the finals' seeds, its trial aside; without finals the
-        best trial."""
+    def compared(self, study: optuna.Study) -> dict[int, list[float]]:
+        """Of the finals those of the present finalists, with the seeds that all of them have had:
+        one that was a finalist before can have had more."""
         finals = self.finals(study)
-        again = [trial for trial in self.finalists(study) if trial.number in finals]
+        own = {one.number: finals.get(one.number, []) for one in self.finalists(study)}
+        n_seeds = min((len(returns) for returns in own.values() if returns), default=0)
+        return {number: returns[:n_seeds] for number, returns in own.items() if returns}
+
+    def best(self, study: optuna.Study) -> FrozenTrial | None:
+        """The finalist that did best with the same seeds as the others, its trial aside; without
+        finals the best trial."""
+        means = {number: float(np.mean(one)) for number, one in self.compared(study).items()}
+        again = [trial for trial in self.finalists(study) if trial.number in means]
         if not again:
             return next(iter(ranked(study)), None)
-        return max(again, key=lambda trial: float(np.mean(finals[trial.number])))
+        return max(again, key=lambda trial: means[trial.number])
 
     @property
     def _n_final_seeds(self) -> int:

@@ -36,9 +36,14 @@ from workflow_rl.collection.environment import Environment, InvalidEnvironmentEr
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
-from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    require_writable,
+    require_writable_folder,
+    sha256_of,
+    write_text,
+)
 from workflow_rl.training.config import usable_cores
-from workflow_rl.training.evaluation import play_with_progress, write_scores
+from workflow_rl.training.evaluation import AGENT_DIGEST, play_with_progress, write_scores
 from workflow_rl.training.options import (
     EPISODES,
     PATH,
@@ -230,7 +235,7 @@ def evaluate(**options: Any) -> None:
     simulator = chosen_simulator(options)
     require_simulator(simulator)
     json_path, output_dir = _checked_outputs(options)
-    actor, name, class_name = _chosen_actor(options)
+    actor, name, class_name, digest = _chosen_actor(options)
     try:
         evaluation = evaluate_actor(
             actor,
@@ -253,7 +258,7 @@ def evaluate(**options: Any) -> None:
         f"cell, seed {evaluation.seed}, {evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
     )
     if json_path is not None:
-        content = {**to_dict(evaluation), "actions": actions}
+        content = {**to_dict(evaluation), "actions": actions, AGENT_DIGEST: digest}
         write_scores(json_path, content, _episodes_a_cell, "episodes a cell")
     if output_dir is not None:
         path = output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{class_name}.txt"
@@ -299,15 +304,17 @@ def _is_standard(options: dict[str, Any]) -> bool:
     )
 
 
-def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str]:
-    """What `evaluate_actor` plays, its name, and its class's name in the result file's."""
+def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str, str | None]:
+    """What `evaluate_actor` plays, its name, its class's name in the result file's, and the digest
+    of its file, if it has one."""
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.saved_agent import saved_path
 
     try:
         if (agent := options["agent"]) is not None:
-            return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent"
+            return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent", None
         path = saved_path(options["run_or_checkpoint"], options["which"])
-        return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent"
+        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
+        return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent", digest
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None

@@ -173,17 +173,19 @@ def run_command(
     best = best_of(summaries)
     chosen = None
     for folder, config, summary in zip(folders, configs, summaries, strict=True):
-        if not summary["finished"]:
-            continue
-        if choose and (runs.exchange is None or summary is summaries[best]):
+        alone = runs.exchange is None or summary is summaries[best]
+        if choose and alone and summary["finished"]:
             chosen = best_agent.choose_best(folder, config, summary, options["quiet"])
-        if options["final_evaluation"]:
-            _evaluate(folder, config, options)
     if several:
         try:
             finish_population(run_path, summaries, best)
         except RunDirError as error:
             raise click.UsageError(str(error)) from None
+    # Which may fail: the runs are complete without.
+    for folder, config, summary in zip(folders, configs, summaries, strict=True):
+        if options["final_evaluation"] and summary["finished"]:
+            _evaluate(folder, config, options)
+    if several:
         _report_several(run_path, learners, summaries, best)
     else:
         _report(run_path, config, learners[0].state, chosen)

@@ -34,6 +34,7 @@ from workflow_rl.output_files import (
     read_text,
     require_writable,
     require_writable_folder,
+    sha256_of,
     write_text,
 )
 from workflow_rl.training.config import usable_cores
@@ -48,6 +49,8 @@ from workflow_rl.training.options import (
 )
 
 MOST_OF_SCORES = 2**28  # Bytes.
+AGENT_DIGEST = "agent_sha256"
+"""By this name scores keep the digest of the file that they are of."""
 MOST_NAMED = 10
 """Episodes that cannot be played, in the line that says so."""
 
@@ -298,6 +301,7 @@ def evaluate(**options: Any) -> None:
         require_writable_folder(options["video"], "--video")
     try:
         path = saved_path(source, options["which"])
+        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
         actor, environment = load_saved(path, greedy=not options["stochastic"])
         environment.spaces()  # Raises what is wrong with it in one line.
         if options["video"] is not None:
@@ -337,6 +341,7 @@ def evaluate(**options: Any) -> None:
                 )
             },
             "actions": actions,
+            AGENT_DIGEST: digest,
         }
         write_scores(json_path, content, lambda scores: len(scores["returns"]), "episodes")
     if options["video"] is not None:

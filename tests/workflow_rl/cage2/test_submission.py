@@ -144,7 +144,14 @@ def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_pat
     scores = tmp_path / "scores.json"
     arguments = [str(tmp_path / "agent.npz"), "--episodes", "2", "--json", str(scores), "--quiet"]
     assert CliRunner().invoke(evaluate_in_one_stream.main, arguments).exit_code == 0
-    fast = [r for cell in json.loads(scores.read_text())["cells"] for r in cell["returns"]]
+    evaluated = json.loads(scores.read_text())
+    fast = [r for cell in evaluated["cells"] for r in cell["returns"]]
+    for cell in evaluated["cells"]:
+        # The deviation of two is their difference by sqrt(2), that of their mean half of it.
+        half = abs(cell["returns"][0] - cell["returns"][1]) / 2
+        assert cell["interval_95"] == pytest.approx(1.96 * half)
+    squares = sum(cell["interval_95"] ** 2 for cell in evaluated["cells"])
+    assert evaluated["total_interval_95"] == pytest.approx(squares**0.5)
     stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
     assert fast == pytest.approx(stock, abs=1e-9)
     assert len(set(fast)) > 6

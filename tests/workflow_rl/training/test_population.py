@@ -418,7 +418,7 @@ def test_one_that_cannot_be_rescued_ends_alone(
     assert (policy_folder(path, 0) / "diverged.npz").exists()
     assert len(read_metrics(policy_folder(path, 0))) == update_number - 1
     kept = load_checkpoint(policy_folder(path, 0) / "checkpoint.pt")
-    assert kept.training.updates < update_number
+    assert kept.agent["policy_version"] == kept.training.updates < update_number
     assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
     for one, other in list(zip(run_folders(path), run_folders(undisturbed), strict=True))[1:]:
         assert same_weights(one, other)

@@ -73,6 +73,8 @@ def main(agent: Path, episodes: int, seed: int, path: Path | None, quiet: bool) 
                 for one in returns(simulator, actor, red_agent, n_steps, episodes):
                     played.append(one)
                     bar.update()
+                # The challenge resets after every episode, the last one of a cell too.
+                simulator.reset(None, red_agent)
                 mean = statistics.mean(played)
                 interval = 1.96 * statistics.stdev(played) / math.sqrt(episodes)
                 cells.append(

@@ -266,3 +266,24 @@ class SlowEnv(gymnasium.Env[Any, Any]):
 
     def _obs(self) -> Any:
         return self.np_random.random(8, np.float32)
+
+
+class SeedEnv(gymnasium.Env[Any, Any]):
+    """One step, whose reward is the seed, from 0 to 1. Episodes of the `broken` seeds raise."""
+
+    def __init__(self, broken: frozenset[int] = frozenset()) -> None:
+        self.observation_space = spaces.Box(0, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._broken = broken
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed in self._broken:
+            raise ArithmeticError("the coin stands on its edge")
+        self._reward = (seed or 0) / 2**32
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Result:
+        return np.zeros(1, np.float32), self._reward, False, True, {}

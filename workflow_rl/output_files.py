@@ -5,6 +5,7 @@ And read only if they are files, of a size that is to be expected.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -51,6 +52,17 @@ def read_text(path: Path, most: int) -> str:
     if not stat.S_ISREG(about.st_mode) or about.st_size > most:
         raise ValueError(f"it is no file of at most {most} bytes")
     return path.read_text(encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str | None:
+    """A file's digest; None if it is no file, or cannot be read."""
+    try:
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        pass
+    return None
 
 
 def require_writable(path: Path, option: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from click.testing import CliRunner
 from agents.numpy_policy import PolicyParameters
 from agents.policy_file import save_policy
 from scripts import improve_by_search
-from scripts.improve_by_search import N_PLACES, better_choice, learned, main, meet
+from scripts.improve_by_search import N_PLACES, State, better_choice, learned, main, meet
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import choices_of
+from workflow_rl.cage2.rollouts import Believed, choices_of
 from workflow_rl.training.saved_agent import load_saved
 
 OPENING = ("Sleep", "DecoyApache User2")
@@ -48,6 +49,31 @@ def test_what_it_should_do_is_learned() -> None:
     again = learned(policy, bits, choices, weights)
     for one, other in zip(after.weights + after.biases, again.weights + again.biases, strict=True):
         assert (one == other).all()
+
+
+@pytest.mark.parametrize(
+    ("gains", "gain"),
+    [
+        ((1.0, 1.0, 1.0, 4.0), 1.75),  # The mean's error is 1.5 / sqrt(4).
+        ((1.0, 1.0, 1.0, 6.0), None),  # 2.25, and two errors are 2.5.
+        ((-1.0, -1.0, -1.0, -4.0), None),
+    ],
+)
+def test_a_choice_is_better_if_it_gains_two_standard_errors(
+    gains: tuple[float, ...], gain: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In four places, in each of which it always gains the same; the last step is in one cell."""
+
+    def imagined(*arguments: Any) -> Any:
+        _, _, where, first, n_steps, n_rollouts, _ = arguments
+        gained = np.where(np.array(first) == 1, gains[where.obs], 0.0)
+        return np.broadcast_to(gained[:, None, None], (len(first), n_rollouts, n_steps))
+
+    monkeypatch.setattr(improve_by_search, "imagined_rewards", imagined)
+    monkeypatch.setattr(improve_by_search, "that_matter", lambda *arguments: {0: 0, 1: 2})
+    places: Any = [Believed(None, None, place, 99) for place in range(4)]  # type: ignore[arg-type]
+    found = better_choice((0, State(0, places=places)), SLEEPS, "by-host", 30, 0)
+    assert (None if found is None else found.gain) == gain
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ import click
 
 from workflow_rl.cage2.evaluation import evaluate
 from workflow_rl.cage2.selection import Candidate, choose
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import sha256_of, write_text
 from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.training.command import run_command
 from workflow_rl.training.export import write_policy
@@ -223,7 +222,7 @@ def card_of(
             "mean": best.score.mean,
             "standard_error": best.score.error,
         },
-        "agent_sha256": hashlib.sha256((run_dir / AGENT_FILE).read_bytes()).hexdigest(),
+        "agent_sha256": sha256_of(run_dir / AGENT_FILE),
         "simulator": scores["simulator"],
         "evaluation_seed": scores["seed"],
         "total": scores["total"],

@@ -36,9 +36,14 @@ from workflow_rl.collection.environment import Environment, InvalidEnvironmentEr
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import TooManyFailuresError
-from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    require_writable,
+    require_writable_folder,
+    sha256_of,
+    write_text,
+)
 from workflow_rl.training.config import usable_cores
-from workflow_rl.training.evaluation import play_with_progress, write_scores
+from workflow_rl.training.evaluation import AGENT_DIGEST, play_with_progress, write_scores
 from workflow_rl.training.options import (
     EPISODES,
     PATH,
@@ -65,7 +70,8 @@ def evaluate_actor(
     """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
 
     actor: a policy, or the name of a scripted agent. An episode depends on the seed, its cell and
-    its number there, not on the workers nor on the other cells. Raises TooManyFailuresError.
+    its number there, not on the workers nor on the other cells. Raises TooManyFailuresError,
+    also if any episode cannot be played.
     """
     n_workers = n_workers or usable_cores()
     blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
@@ -86,7 +92,7 @@ def evaluate_actor(
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used = min(n_workers, len(specs))
             with WorkerPool(make_envs, n_used, preload=Cage2(simulator=simulator).preload) as pool:
-                trajectories = play_with_progress(pool, blue, specs, progress_bar)
+                trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
             cells += [
                 CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])
                 for red_agent in red_agents
@@ -105,6 +111,12 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
     assert 0 <= number < MAXIMUM_EPISODES
     cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
+
+
+def _name_of(spec: EpisodeSpec) -> str:
+    """An episode of `cell_spec`, as its cell counts it."""
+    cell, number = divmod(spec.number, MAXIMUM_EPISODES)
+    return f"{number} ({spec.variant}, {cell // len(RED_AGENTS)} steps)"
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
@@ -223,7 +235,7 @@ def evaluate(**options: Any) -> None:
     simulator = chosen_simulator(options)
     require_simulator(simulator)
     json_path, output_dir = _checked_outputs(options)
-    actor, name, class_name = _chosen_actor(options)
+    actor, name, class_name, digest = _chosen_actor(options)
     try:
         evaluation = evaluate_actor(
             actor,
@@ -246,7 +258,7 @@ def evaluate(**options: Any) -> None:
         f"cell, seed {evaluation.seed}, {evaluation.seconds:.1f} s.\n{LEADERBOARD_NOTE}"
     )
     if json_path is not None:
-        content = {**to_dict(evaluation), "actions": actions}
+        content = {**to_dict(evaluation), "actions": actions, AGENT_DIGEST: digest}
         write_scores(json_path, content, _episodes_a_cell, "episodes a cell")
     if output_dir is not None:
         path = output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{class_name}.txt"
@@ -292,15 +304,17 @@ def _is_standard(options: dict[str, Any]) -> bool:
     )
 
 
-def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str]:
-    """What `evaluate_actor` plays, its name, and its class's name in the result file's."""
+def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str, str | None]:
+    """What `evaluate_actor` plays, its name, its class's name in the result file's, and the digest
+    of its file, if it has one."""
     from workflow_rl.training.checkpoint import CheckpointError
     from workflow_rl.training.saved_agent import saved_path
 
     try:
         if (agent := options["agent"]) is not None:
-            return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent"
+            return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent", None
         path = saved_path(options["run_or_checkpoint"], options["which"])
-        return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent"
+        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
+        return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent", digest
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None

@@ -16,6 +16,11 @@ class SeedStream(IntEnum):
     EVALUATION = 1
     BENCHMARK = 2
     SELECTION = 3
+    # No seed has these in its upper half, and no episode has them as its number. NumPy splits
+    # numbers into words of 32 bits, so that a smaller stream would share episodes with another one
+    # of a larger seed.
+    VALIDATION = 2**32 - 1
+    RANKING = 2**32 - 2
 
 
 class EpisodeSpec(NamedTuple):

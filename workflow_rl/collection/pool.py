@@ -18,6 +18,7 @@ from workflow_rl.collection.workers import (
     Fault,
     StopRequested,
     TooManyFailuresError,
+    UnplayableError,
     WorkerError,
     fault_of,
 )
@@ -220,7 +221,8 @@ class Pool(ABC, Generic[OneWorker]):
         cause = error.__cause__ or ""
         counted = self.failures - self.faults.total() + len(self.faults)
         if counted > self.max_failures:
-            raise TooManyFailuresError(
+            too_many = TooManyFailuresError if error.fault is None else UnplayableError
+            raise too_many(
                 f"{counted} workers failed, and at most {self.max_failures} may "
                 f"(--max-worker-failures). The last one: {error}{cause}"
             ) from error

@@ -9,7 +9,7 @@ from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.slots import Slot
-from workflow_rl.collection.workers import TooManyFailuresError
+from workflow_rl.collection.workers import UnplayableError
 
 
 class NotFiniteError(ValueError):
@@ -114,9 +114,9 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
 
 
 def require_any(rollout: Rollout) -> Rollout:
-    """The same. Raises TooManyFailuresError if all of its episodes had to be left out."""
+    """The same. Raises UnplayableError if all of its episodes had to be left out."""
     if not rollout.trajectories and rollout.skipped:
-        raise TooManyFailuresError(
+        raise UnplayableError(
             f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
             f"episode {min(rollout.skipped)}"
         )

@@ -69,6 +69,10 @@ class TooManyFailuresError(RuntimeError):
     way that it never allows."""
 
 
+class UnplayableError(TooManyFailuresError):
+    """The same, because episodes raise exceptions however often they are played."""
+
+
 def _describe(exitcode: int | None) -> str:
     if exitcode is None:
         return "none, it was still running"

@@ -60,6 +60,8 @@ ON_POLICY = tuple(name for name, settings in PRESETS.items() if "algorithm" not 
 DEFAULT_MODES = ("sync", "async", "lag-1", *ON_POLICY)
 REFERENCE = "async"
 
+_log = logging.getLogger(__name__)
+
 _LAG = re.compile(r"lag-([1-9]\d*)(-vtrace)?")
 
 
@@ -146,6 +148,11 @@ def train_all(
                 config = dataclasses.replace(configs[name], seed=seed)
                 path = folder / f"{name}-seed-{seed}"
                 summary = train(config, path, quiet=True, last_update=last_update)
+                if skipped := summary["skipped_episodes"]:
+                    _log.warning(
+                        "%d episodes of %s could not be played: its returns are of the others",
+                        *(len(skipped), path.name),
+                    )
                 runs[name].append(Run(read_metrics(path), summary))
                 progress_bar.update()
     return runs

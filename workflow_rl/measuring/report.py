@@ -18,8 +18,10 @@ from workflow_rl.collection.environment import attribute, guests
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.measuring.pages import escaped, filled, folded, number, source, table, uncollected
 from workflow_rl.measuring.timeline import COLOURS, RunTrace, TraceError, read_trace, shares_of
-from workflow_rl.output_files import read_text, require_writable, write_text
+from workflow_rl.output_files import read_text, require_writable, sha256_of, write_text
 from workflow_rl.training.options import PATH
+
+_log = logging.getLogger(__name__)
 
 PAGES = "workflow_rl.measuring.pages"
 RETURN_WINDOW = 100
@@ -85,6 +87,9 @@ def read_run(path: Path) -> Run:
 
 
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
+    """What `evaluate` left in the folder, if it is of the agent that is there now."""
+    from workflow_rl.training.checkpoint import checkpoint_path
+    from workflow_rl.training.evaluation import AGENT_DIGEST
     from workflow_rl.training.run_dir import RunDirError
 
     file = path / "evaluation.json"
@@ -95,6 +100,10 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
         for sample in evaluation.get("cells", [evaluation]):
             if not {"mean", "interval_95", "returns"} <= sample.keys():
                 raise ValueError("it is not what evaluate writes")
+        scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
+        if scored is None or scored != sha256_of(agent):
+            _log.warning("%s does not say that it is of %s: it is left out", file, agent)
+            return None
         return dict(evaluation)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunDirError(f"{file} cannot be read: {error}") from None

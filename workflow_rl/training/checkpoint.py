@@ -8,6 +8,7 @@ import pickletools
 import re
 import zipfile
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,10 @@ class TrainingState:
         """How many updates have their row of metrics."""
         return self.updates - (self.unlogged is not None)
 
+    def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
+        """See the function."""
+        return has_skipped(self.skipped_episodes, self.episodes, episodes)
+
     def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
         """Mean return of so many of the last episodes, under "", and of each of several variants
         among them. Empty before any has ended."""
@@ -119,6 +124,13 @@ class TrainingState:
             raise ValueError(f"{min(wrong)} is no number")
         state.best_score = float(state.best_score)
         return state
+
+
+def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
+    """Whether more than one in a hundred of so many of the last episodes could not be played. The
+    mean return of the others says nothing of such an agent: they are those that it survives."""
+    n_last = min(episodes, n_played)
+    return sum(number >= n_played - n_last for number in skipped) > n_last / 100
 
 
 def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:

@@ -170,15 +170,19 @@ def run_command(
     best = best_of(summaries)
     chosen = None
     for folder, config, summary in zip(folders, configs, summaries, strict=True):
-        if choose and (runs.exchange is None or summary is summaries[best]):
+        alone = runs.exchange is None or summary is summaries[best]
+        if choose and alone and summary["finished"]:
             chosen = best_agent.choose_best(folder, config, summary, options["quiet"])
-        if options["final_evaluation"]:
-            _evaluate(folder, config, options)
     if several:
         try:
             finish_population(run_path, summaries, best)
         except RunDirError as error:
             raise click.UsageError(str(error)) from None
+    # Which may fail: the runs are complete without.
+    for folder, config, summary in zip(folders, configs, summaries, strict=True):
+        if options["final_evaluation"] and summary["finished"]:
+            _evaluate(folder, config, options)
+    if several:
         _report_several(run_path, learners, summaries, best)
     else:
         _report(run_path, config, learners[0].state, chosen)
@@ -237,9 +241,19 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:
-    """The policy whose last 300 training episodes went best."""
-    returns = [summary["return_mean_last_300"] for summary in summaries]
-    return max(range(len(returns)), key=lambda n: -math.inf if returns[n] is None else returns[n])
+    """The policy whose last 300 training episodes went best; one that did not come to its end, or
+    of which too many episodes could not be played, only if there is no other."""
+    from workflow_rl.training.checkpoint import has_skipped
+
+    def score(number: int) -> float:
+        one = summaries[number]
+        mean = one["return_mean_last_300"]
+        is_known = mean is not None and one["finished"]
+        if not is_known or has_skipped(one["skipped_episodes"], one["episodes"]):
+            return -math.inf
+        return float(mean)
+
+    return max(range(len(summaries)), key=score)
 
 
 def _show(configs: Sequence[TrainConfig], exchange: ExchangeConfig | None) -> None:
@@ -334,7 +348,8 @@ def _report_several(
     click.echo(table)
     seconds = max(summary["wall_seconds"] for summary in summaries)
     episodes = sum(summary["episodes"] for summary in summaries)
-    utilisation = sum(summary["worker_utilisation_run"] for summary in summaries)
+    # None of a policy that diverged in its first update.
+    utilisation = sum(summary.get("worker_utilisation_run", 0.0) for summary in summaries)
     click.echo(
         f"{episodes} episodes in {seconds:.1f} s: {episodes / seconds:.1f} episodes/s, worker "
         f"utilisation {utilisation:.1%}"

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,12 @@ from workflow_rl.collection.environment import (
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import TooManyFailuresError
+from workflow_rl.collection.workers import Fault, TooManyFailuresError, UnplayableError
 from workflow_rl.output_files import (
     read_text,
     require_writable,
     require_writable_folder,
+    sha256_of,
     write_text,
 )
 from workflow_rl.training.config import usable_cores
@@ -49,6 +50,10 @@ from workflow_rl.training.options import (
 )
 
 MOST_OF_SCORES = 2**28  # Bytes.
+AGENT_DIGEST = "agent_sha256"
+"""By this name scores keep the digest of the file that they are of."""
+MOST_NAMED = 10
+"""Episodes that cannot be played, in the line that says so."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,8 @@ def evaluate_policy(
 
     worker_timeout: seconds, of which an episode must not take more.
 
-    An episode depends on the seed and its number alone. Raises TooManyFailuresError.
+    An episode depends on the seed and its number alone. Raises TooManyFailuresError:
+    UnplayableError if any episode cannot be played, for the others would be the survivors.
     """
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
@@ -115,18 +121,47 @@ def evaluate_policy(
 
 
 def play_with_progress(
-    pool: WorkerPool, actor: Actor, specs: Sequence[EpisodeSpec], progress_bar: tqdm[Any]
+    pool: WorkerPool,
+    actor: Actor,
+    specs: Sequence[EpisodeSpec],
+    progress_bar: tqdm[Any],
+    name_of: Callable[[EpisodeSpec], str] = lambda spec: str(spec.number),
 ) -> list[Trajectory]:
-    """The trajectories of these episodes, in their order."""
+    """The trajectories of these episodes, in their order, every one of them.
+
+    name_of: what an error calls an episode. Raises TooManyFailuresError: UnplayableError if any
+    episode cannot be played.
+    """
     # In blocks, for the bar to move: large ones, since at the end of each some workers wait.
     collector = AsyncParallelEnv(pool)
     size = 20 * pool.n_workers
     trajectories: list[Trajectory] = []
     for first in range(0, len(specs), size):
         block = specs[first : first + size]
-        trajectories += collector.collect(actor, block).trajectories
+        try:
+            rollout = collector.collect(actor, block)
+        except UnplayableError:
+            raise UnplayableError(_no_score(pool.faults, first + len(block), name_of)) from None
+        if rollout.skipped:
+            left_out = [fault for fault in pool.faults if fault.spec.number in rollout.skipped]
+            raise UnplayableError(_no_score(left_out, first + len(block), name_of))
+        trajectories += rollout.trajectories
         progress_bar.update(len(block))
     return trajectories
+
+
+def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeSpec], str]) -> str:
+    """Why there is none, in a line. faults: of the episodes that raise exceptions."""
+    what = {fault.spec: fault.what for fault in faults}
+    specs = sorted(what, key=lambda spec: spec.number)
+    names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
+    # An EpisodeError, and before it its cause.
+    raised, _, _ = what[specs[0]].rpartition("\n\nThe above exception was the direct cause")
+    exception = raised.splitlines()[-1]
+    return (
+        f"there is no score: {len(specs)} of the {n_tried} episodes tried raise exceptions: "
+        f"{names}. The first of them raises {exception}"
+    )
 
 
 def record_video(actor: Actor, environment: Environment, folder: Path, seed: int = 0) -> Path:
@@ -268,6 +303,7 @@ def evaluate(**options: Any) -> None:
         require_writable_folder(options["video"], "--video")
     try:
         path = saved_path(source, options["which"])
+        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
         actor, environment = load_player(
             path, greedy=not options["stochastic"], trust=options["trust"]
         )
@@ -309,6 +345,7 @@ def evaluate(**options: Any) -> None:
                 )
             },
             "actions": actions,
+            AGENT_DIGEST: digest,
         }
         write_scores(json_path, content, lambda scores: len(scores["returns"]), "episodes")
     if options["video"] is not None:

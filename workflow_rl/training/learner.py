@@ -20,12 +20,12 @@ from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
-from workflow_rl.collection.episode import SeedStream
+from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.training import memory
-from workflow_rl.training.batches import episode_specs, make_schedule
+from workflow_rl.training.batches import make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learning_curve import plot_learning_curve
@@ -292,12 +292,28 @@ class Learner:
         _advance(self.state, rollout, seconds)
         return _row(self.config, self.state, rollout, metrics, seconds)
 
-    def evaluate(self) -> float:
-        """Mean return of the greedy policy over the run's evaluation episodes, always the same."""
+    def evaluate(
+        self, stream: SeedStream = SeedStream.VALIDATION, seed: int | None = None
+    ) -> float:
+        """Mean return of the greedy policy over the same episodes at every call. None of them is
+        one of a final evaluation, which would otherwise score what was chosen on it.
+
+        seed: of the episodes; None: the run's. NaN, with a warning, if any raises an exception.
+        """
         policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version, greedy=True)
-        numbers = range(self.config.eval_episodes)
-        specs = episode_specs(self.config, numbers, SeedStream.EVALUATION)
-        return float(np.mean(self.schedule.evaluate(policy, specs).returns))
+        seed = self.config.seed if seed is None else seed
+        numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
+        specs = [episode_spec(seed, number, variants, stream) for number in numbers]
+        rollout = self.schedule.evaluate(policy, specs)
+        if not rollout.skipped:
+            return float(np.mean(rollout.returns))
+        _log.warning(
+            "%s has no score after update %d: %d of the %d episodes of its evaluation raise "
+            "exceptions (%s), and the others are those that it survives",
+            *(self.path.name, self.state.updates, len(rollout.skipped), len(specs)),
+            ", ".join(map(str, sorted(rollout.skipped))),
+        )
+        return math.nan
 
     def take_over(self, other: Learner) -> None:
         """All that another policy of the same networks has learned, and its recent returns."""
@@ -333,13 +349,17 @@ class Learner:
         self.save()
         self._plot()
 
-    def finish(self) -> dict[str, Any]:
-        """Save everything; the run is finished. Returns its summary."""
-        self.save()
-        if not (self.path / "best.pt").exists():
-            self.save("best.pt")
+    def finish(self, reason: str | None = None) -> dict[str, Any]:
+        """Save everything; the run is finished. Returns its summary.
+
+        reason: why it ended before, in an update that diverged: its last checkpoint is kept.
+        """
+        if reason is None:
+            self.save()
+            if not (self.path / "best.pt").exists():
+                self.save("best.pt")
         self._plot()
-        summary = summarise(self.config, self.state)
+        summary = summarise(self.config, self.state, reason)
         self.run.write_summary(summary)
         return summary
 
@@ -394,10 +414,12 @@ def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> b
     """Whether the agent after this update scores better than all before, and if so notes it.
 
     The score is the evaluation's, if the run evaluates; otherwise the mean return of the last
-    BEST_WINDOW training episodes, which the agents of the last updates have played.
+    BEST_WINDOW training episodes, which the agents of the last updates have played. There is no
+    score where episodes could not be played.
     """
     score = eval_return
-    if not config.eval_every and len(state.recent_returns) >= BEST_WINDOW:
+    enough = len(state.recent_returns) >= BEST_WINDOW and not state.has_skipped(BEST_WINDOW)
+    if not config.eval_every and enough:
         score = float(np.mean(list(state.recent_returns)[-BEST_WINDOW:]))
     if not score > state.best_score:
         return False

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from agents.ppo import DivergedError
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
@@ -29,6 +30,7 @@ from workflow_rl.training.checkpoint import Checkpoint
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.learner import Beginning, Learner
 from workflow_rl.training.progress import progress_bar, show_progress
+from workflow_rl.training.run_dir import DIVERGED_FILE
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
@@ -100,6 +102,9 @@ class Meetings(Protocol):
     def can_rescue(self, learner: Learner) -> bool:
         """Whether it takes over from another at the next meeting if it diverges now."""
 
+    def may_lose(self, learner: Learner) -> bool:
+        """Whether the others go on without it if it diverges and cannot be rescued."""
+
 
 class NoMeetings:
     """Of learners that have nothing to do with each other."""
@@ -112,6 +117,9 @@ class NoMeetings:
 
     def can_rescue(self, learner: Learner) -> bool:
         return False
+
+    def may_lose(self, learner: Learner) -> bool:
+        return True
 
 
 def train_together(
@@ -132,7 +140,8 @@ def train_together(
 
     Raises StopRequested, TooManyFailuresError and NotFiniteError once checkpoints have been saved,
     RunDirError before anything has been, NotWrittenError with the last checkpoints kept, and
-    DivergedError with the batch beside them.
+    DivergedError, with the batch beside them, where none is left that has not diverged: a run that
+    diverges ends alone.
     """
     config = learners[0].config
     with (
@@ -146,15 +155,17 @@ def train_together(
         thread, collector = CollectorThread(pool), collector_of(pool, config)
         for learner in learners:
             learner.learn_from(thread, collector, trace)
+        lost: dict[Learner, str] = {}
         with watch(pool):
             try:
                 with pool, _all_entered(learners), progress_bar(learners, quiet) as bar:
-                    _loop(learners, pool, bar, meetings or NoMeetings(), last_update)
+                    _loop(learners, pool, bar, meetings or NoMeetings(), last_update, lost)
             except (StopRequested, TooManyFailuresError, NotFiniteError):
                 for learner in learners:
-                    learner.interrupt()
+                    if learner not in lost:
+                        learner.interrupt()
                 raise
-            return [learner.finish() for learner in learners]
+            return [learner.finish(lost.get(learner)) for learner in learners]
 
 
 def _loop(
@@ -163,10 +174,14 @@ def _loop(
     bar: tqdm[Any],
     meetings: Meetings,
     last_update: int | None,
+    lost: dict[Learner, str],
 ) -> None:
+    """Adds to `lost` those that end before the others, and why."""
     for learner in learners:
         learner.start_clock()
-    while going_on := [learner for learner in learners if not learner.is_finished(last_update)]:
+    while going_on := [
+        one for one in learners if one not in lost and not one.is_finished(last_update)
+    ]:
         pool.raise_if_stopped()
         # A meeting would change an agent whose last update is still to be evaluated.
         free = [one for one in going_on if one.state.unlogged or not meetings.is_due(one)]
@@ -176,7 +191,19 @@ def _loop(
         for learner in free:
             learner.begin()
         behind = min(free, key=lambda learner: learner.progress)
-        row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
+        try:
+            row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
+        except DivergedError as error:
+            lost[behind] = str(error)
+            left = [one for one in learners if one not in lost and not one.state.diverged]
+            if not left or not meetings.may_lose(behind):
+                raise
+            _log.warning(
+                "%s diverged in update %d: %s. It ends here, and the others go on; the batch is in "
+                "%s",
+                *(behind.path.name, behind.state.updates + 1, error, behind.path / DIVERGED_FILE),
+            )
+            continue
         show_progress(bar, learners, row)
 
 

@@ -338,7 +338,8 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
         option("--keep-every", type=click.IntRange(min=0),
                help="Updates between checkpoints that are kept, in the folder kept; 0 keeps none."),
         option("--eval-every", type=click.IntRange(min=0),
-               help="Updates between evaluations of the greedy policy; 0 is never."),
+               help="Updates between evaluations of the greedy policy, on episodes that evaluate "
+                    "does not play; 0 is never."),
         option("--eval-episodes", type=COUNT, help="Episodes of such an evaluation."),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
                help="After training, evaluate with so many episodes (CAGE-2: in each cell of "

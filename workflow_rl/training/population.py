@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.collection.episode import SeedStream
 from workflow_rl.training.exchange import ExchangeConfig, Settings, exchanged, meeting_random
 from workflow_rl.training.learner import Learner
 from workflow_rl.training.population_dir import POPULATION_FILE, Meeting, PopulationRecord
@@ -61,6 +62,10 @@ class Population:
         others = (one for one in self._learners if one is not learner)
         return self._next < total and not all(one.state.diverged for one in others)
 
+    def may_lose(self, learner: Learner) -> bool:
+        """After the last meeting nobody needs anybody."""
+        return True
+
     @property
     def _next(self) -> int:
         """Where the next meeting is: a rollout can be longer than a period, but what nobody has
@@ -105,11 +110,15 @@ class Population:
             raise NotWrittenError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def score(self, learner: Learner) -> float:
-        """What members are ranked by; minus infinity before there is anything, and for one that has
-        diverged."""
+        """What members are ranked by; minus infinity before there is anything, for one that has
+        diverged, and where episodes could not be played."""
         if learner.state.diverged:
             return -math.inf
         if self._exchange.rank_by == "evaluation":
-            return learner.evaluate()
+            # On the same episodes as all others: of members with the same policy none is better.
+            mean = learner.evaluate(SeedStream.RANKING, self._learners[0].config.seed)
+            return -math.inf if math.isnan(mean) else mean
         latest = list(learner.state.recent_returns)[-RANKED_EPISODES:]
-        return float(np.mean(latest)) if latest else -math.inf
+        if not latest or learner.state.has_skipped(RANKED_EPISODES):
+            return -math.inf
+        return float(np.mean(latest))

@@ -159,7 +159,12 @@ def runs_to_resume(mode: Mode, run_path: Path, options: dict[str, Any], exchange
             raise click.UsageError(
                 f"--resume {run_path}: {folder.name} is of another environment than policy-0"
             )
-    changes = _changes(configs[0], states[0], run_path, options)
+    # One that diverged may have stayed behind.
+    furthest = max(
+        zip(configs, states, strict=True),
+        key=lambda one: one[0].progress(one[1].training.episodes, one[1].training.env_steps),
+    )
+    changes = _changes(*furthest, run_path, options)
     return Runs(
         [dataclasses.replace(config, **changes) for config in configs],
         resumed,

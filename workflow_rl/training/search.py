@@ -69,16 +69,21 @@ class Reports:
     def can_rescue(self, learner: Learner) -> bool:
         return False
 
+    def may_lose(self, learner: Learner) -> bool:
+        return False
+
 
 def score_of(learners: Sequence[Learner]) -> float:
     """Mean over the policies of the mean return of their last training episodes; minus infinity
-    before any has ended."""
+    before any has ended, and where some could not be played."""
     return float(np.mean([_return_of(learner) for learner in learners]))
 
 
 def _return_of(learner: Learner) -> float:
     returns = list(learner.state.recent_returns)
-    return float(np.mean(returns)) if returns else -math.inf
+    if not returns or learner.state.has_skipped():
+        return -math.inf
+    return float(np.mean(returns))
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,8 @@ class Search:
         name: str,
         trial: optuna.Trial | None,
     ) -> list[float]:
-        """Policies with these seeds, and their returns."""
+        """Policies with these seeds, and their returns; minus infinity of one that diverges. A
+        trial ends with the first that does."""
         ppo = dataclasses.replace(self.config.ppo, **settings)
         configs = [
             dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed)
@@ -208,13 +214,16 @@ class Search:
             Learner(Beginning(config, policy_folder(path, number)))
             for number, config in enumerate(configs)
         ]
-        train_together(
+        summaries = train_together(
             learners,
             quiet=True,
             watch=stopped_by_signals,
             meetings=None if trial is None else Reports(trial, learners),
         )
-        return [_return_of(learner) for learner in learners]
+        return [
+            _return_of(learner) if summary["finished"] else -math.inf
+            for learner, summary in zip(learners, summaries, strict=True)
+        ]
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
         """A trial's, by their names in PPOConfig."""
@@ -235,14 +244,22 @@ class Search:
         """Returns of the policies that finalists have trained again, by the trial's number."""
         return {int(number): one for number, one in study.user_attrs.get(FINALS, {}).items()}
 
-    def best(self, study: optuna.Study) -> FrozenTrial | None:
-        """The finalist that did best with the finals' seeds, its trial aside; without finals the
-        best trial."""
+    def compared(self, study: optuna.Study) -> dict[int, list[float]]:
+        """Of the finals those of the present finalists, with the seeds that all of them have had:
+        one that was a finalist before can have had more."""
         finals = self.finals(study)
-        again = [trial for trial in self.finalists(study) if trial.number in finals]
+        own = {one.number: finals.get(one.number, []) for one in self.finalists(study)}
+        n_seeds = min((len(returns) for returns in own.values() if returns), default=0)
+        return {number: returns[:n_seeds] for number, returns in own.items() if returns}
+
+    def best(self, study: optuna.Study) -> FrozenTrial | None:
+        """The finalist that did best with the same seeds as the others, its trial aside; without
+        finals the best trial."""
+        means = {number: float(np.mean(one)) for number, one in self.compared(study).items()}
+        again = [trial for trial in self.finalists(study) if trial.number in means]
         if not again:
             return next(iter(ranked(study)), None)
-        return max(again, key=lambda trial: float(np.mean(finals[trial.number])))
+        return max(again, key=lambda trial: means[trial.number])
 
     @property
     def _n_final_seeds(self) -> int:

@@ -49,7 +49,7 @@ def _population_options(option: Any) -> list[Any]:
         option("--perturb-max", type=FiniteRange(min=1), default=1.5, help="And by at most this."),
         option("--rank-by", type=click.Choice(RANK_BY), default="training",
                help="training: the mean return of the last 100 training episodes. evaluation: of "
-                    "--eval-episodes greedy ones, always the same."),
+                    "--eval-episodes greedy ones, the same for all members."),
     ]  # fmt: skip
 
 

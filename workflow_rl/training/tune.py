@@ -225,7 +225,7 @@ def _report(search: Search, study: optuna.Study) -> None:
 
     trials = study.get_trials(deepcopy=False)
     complete = ranked(study)
-    finals = search.finals(study)
+    finals = search.compared(study)
     names = list(search.ranges)
     table = PrettyTable(["trial", "return", "finals", "seeds", *map(_spelled, names)], align="r")
     table.set_style(TableStyle.SINGLE_BORDER)

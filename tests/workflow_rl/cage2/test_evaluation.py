@@ -28,7 +28,7 @@ from workflow_rl.cage2.evaluation import (
     load_policy,
     load_trained,
 )
-from workflow_rl.cage2.evaluation_env import RECORD, step_actions
+from workflow_rl.cage2.evaluation_env import RECORD, EvaluationEnv, step_actions
 from workflow_rl.cage2.leaderboard import SCRIPTED_SCORES, TOP_SCORES
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scores import CellScore, Evaluation, score_table
@@ -136,6 +136,29 @@ def test_every_episode_has_seeds_of_its_own():
         for number in range(100)
     ]
     assert len({spec.number for spec in specs}) == len({spec.env_seed for spec in specs}) == 900
+
+
+def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
+    broken = cell_spec(0, 3, "RedMeanderAgent", 1).env_seed
+
+    class Broken(EvaluationEnv):
+        def reset(self, *, seed=None, options=None):
+            if seed == broken:
+                raise ArithmeticError("the network is down")
+            return super().reset(seed=seed, options=options)
+
+    monkeypatch.setattr("workflow_rl.cage2.evaluation.EvaluationEnv", Broken)
+    path = tmp_path / "scores.json"
+    options = ["--agent", "sleep", "--episodes", 2, "--max-steps", 3, "--json", path]
+    result = run(*options, "--output-dir", tmp_path / "results")
+    assert result.exit_code == 1
+    line = result.output.splitlines()[-1]
+    assert line.startswith("Error: ")
+    assert "1 of the 6 episodes" in line
+    assert "1 (RedMeanderAgent, 3 steps)" in line
+    assert "ArithmeticError: the network is down" in line
+    assert not path.exists()
+    assert not any((tmp_path / "results").iterdir())
 
 
 def test_cells_come_in_the_official_order(policy):

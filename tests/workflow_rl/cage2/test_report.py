@@ -20,6 +20,7 @@ from workflow_rl.cage2.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scores import to_dict
 from workflow_rl.collection.environment import DEFAULT_ENV
+from workflow_rl.output_files import sha256_of
 
 EPISODES = 4
 
@@ -102,13 +103,19 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
 def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
     evaluation = evaluate_actor("sleep", 2, n_workers=1, horizons=[30, 50, 100])
-    (run / "evaluation.json").write_text(json.dumps(to_dict(evaluation)))
+    digest = {"agent_sha256": sha256_of(run / "best.pt")}
+    (run / "evaluation.json").write_text(json.dumps({**to_dict(evaluation), **digest}))
     scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")
     cell = evaluation.cells[-2]
     shown = f"100 steps, RedMeanderAgent {cell.mean:,.2f} ± {cell.interval_95:,.2f}"
     assert shown in scores.replace("−", "-")  # noqa: RUF001
     assert f"Total {evaluation.total:,.2f}" in scores.replace("−", "-")  # noqa: RUF001
     assert "not scored yet" in scores
+    # They are those of an agent: of no other.
+    shutil.copy(run / "evaluation.json", other)
+    save_run(other / "best.pt", red_agent="B_lineAgent")
+    copied = section(page_of(tmp_path, other), "Scores beside the leaderboard")
+    assert "Total not scored yet" in copied
     assert f"{TOP_SCORES[0].total:.2f}" in scores.replace("−", "-")  # noqa: RUF001
 
 

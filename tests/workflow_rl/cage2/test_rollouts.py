@@ -11,7 +11,7 @@ from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from scripts.search_over_belief import SEED, states
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import Believed, choices_of, imagined_rewards
+from workflow_rl.cage2.rollouts import CELLS, Believed, choices_of, imagined_rewards
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
 from workflow_rl.collection.episode import SeedStream, episode_spec
@@ -19,7 +19,7 @@ from workflow_rl.collection.play import play_episodes
 from workflow_rl.training.saved_agent import load_saved
 
 # Half a minute to compile.
-pytestmark = pytest.mark.slow
+compiles = pytest.mark.slow
 
 # Of the action set "by-host": the first sleeps, and so does a policy of zeros.
 SLEEP, N_CHOICES = 0, 45
@@ -46,6 +46,11 @@ def rewards_of(policy: PolicyParameters, where: Believed, first: list[int]) -> n
     return imagined_rewards(policy, "by-host", where, np.array(first), 25, 40, random)
 
 
+def test_a_step_counts_in_the_cells_that_are_longer() -> None:
+    """The first 30 steps in three, the next 20 in two, the last 50 in one."""
+    assert CELLS.tolist() == [3.0] * 30 + [2.0] * 20 + [1.0] * 50
+
+
 def test_choices_are_the_likeliest(policy: PolicyParameters) -> None:
     policy.biases[0][7] = 1
     policy.weights[0][3, 9] = 2
@@ -54,6 +59,7 @@ def test_choices_are_the_likeliest(policy: PolicyParameters) -> None:
     assert choices_of(policy, shown).tolist() == [7, 9]
 
 
+@compiles
 def test_all_are_tried_with_the_same_draws(policy: PolicyParameters, where: Believed) -> None:
     """So that what differs is what the first choice brings: here that it costs 1."""
     restore_an_idle_host = N_CHOICES - 12
@@ -64,6 +70,7 @@ def test_all_are_tried_with_the_same_draws(policy: PolicyParameters, where: Beli
     assert len(set(rewards[0].sum(axis=1).tolist())) > 10, "episodes differ"
 
 
+@compiles
 def test_what_blue_thinks_is_left_as_it_is(policy: PolicyParameters, where: Believed) -> None:
     before = [np.copy(one) for one in where]
     rewards_of(policy, where, [SLEEP])
@@ -71,6 +78,7 @@ def test_what_blue_thinks_is_left_as_it_is(policy: PolicyParameters, where: Beli
         assert (one == other).all()
 
 
+@compiles
 @pytest.mark.parametrize("red_agent", ATTACKERS)
 def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
     """From the middle of the champion's episodes: means of the next steps' rewards."""

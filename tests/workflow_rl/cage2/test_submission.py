@@ -44,6 +44,32 @@ print(json.dumps([
 ]))
 """
 
+# The loop of the challenge's own evaluation.py: a reset before the first episode of a cell, and one
+# after every episode.
+OFFICIAL = """
+import json, random, sys
+sys.path.insert(0, ".")
+import evaluation
+simulator, agent, totals = evaluation.find_simulator(), evaluation.BlueAgent(), []
+random.seed(153)
+for num_steps in (30, 50, 100):
+    for red_agent in ("B_lineAgent", "RedMeanderAgent", "SleepAgent"):
+        red = getattr(simulator.agents, red_agent)
+        cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": red})
+        env = simulator.wrapper(env=cyborg, agent_name="Blue")
+        observation, _ = env.reset()
+        action_space = env.get_action_space("Blue")
+        for _ in range(2):
+            rewards = []
+            for _ in range(num_steps):
+                observation, reward, *_ = env.step(agent.get_action(observation, action_space))
+                rewards.append(reward)
+            agent.end_episode()
+            totals.append(sum(rewards))
+            observation, _ = env.reset()
+print(json.dumps(totals))
+"""
+
 
 def policy_for(environment: Cage2) -> PolicyParameters:
     """One that chooses many different actions, greedily too."""
@@ -118,10 +144,22 @@ def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_pat
     scores = tmp_path / "scores.json"
     arguments = [str(tmp_path / "agent.npz"), "--episodes", "2", "--json", str(scores), "--quiet"]
     assert CliRunner().invoke(evaluate_in_one_stream.main, arguments).exit_code == 0
-    fast = [r for cell in json.loads(scores.read_text())["cells"] for r in cell["returns"]]
+    evaluated = json.loads(scores.read_text())
+    fast = [r for cell in evaluated["cells"] for r in cell["returns"]]
+    for cell in evaluated["cells"]:
+        # The deviation of two is their difference by sqrt(2), that of their mean half of it.
+        half = abs(cell["returns"][0] - cell["returns"][1]) / 2
+        assert cell["interval_95"] == pytest.approx(1.96 * half)
+    squares = sum(cell["interval_95"] ** 2 for cell in evaluated["cells"])
+    assert evaluated["total_interval_95"] == pytest.approx(squares**0.5)
     stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
     assert fast == pytest.approx(stock, abs=1e-9)
     assert len(set(fast)) > 6
+
+    challenge = subprocess.run(
+        [sys.executable, "-c", OFFICIAL], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert stock == pytest.approx(json.loads(challenge.stdout), abs=1e-9)
 
 
 def test_an_agent_of_the_true_state_cannot_be_handed_in(tmp_path: Path) -> None:

@@ -199,13 +199,13 @@ def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
     }
 
 
-def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path):
+def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path, caplog):
     order = []
 
     def train(config, path, quiet=False, last_update=None):
         assert last_update == 7
         order.append((config.seed, config.mode, path.name))
-        return {"seed": config.seed}
+        return {"seed": config.seed, "skipped_episodes": [3, 4] if len(order) == 4 else []}
 
     monkeypatch.setattr("workflow_rl.training.loop.train", train)
     monkeypatch.setattr(compare_modes_module, "read_metrics", lambda path: [])
@@ -218,6 +218,8 @@ def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path)
         (1, "sync", "sync-seed-1"),
     ]
     assert [run.summary["seed"] for run in runs["sync"]] == [0, 1]
+    (warning,) = caplog.messages
+    assert warning.startswith("2 episodes of sync-seed-1 could not be played")
 
 
 SMALL = ("--seeds", 1, "--total-episodes", 8, "--max-steps", 5, "--n-envs", 4, "--n-actors", 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import hashlib
 import json
 import math
 import re
@@ -155,12 +156,27 @@ def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
     one = make_run(tmp_path / "one", rows={"eval_return_mean": 3.25})
     two = make_run(tmp_path / "two")
     evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    (one / "best.pt").write_bytes(b"an agent")
+    evaluation["agent_sha256"] = hashlib.sha256(b"an agent").hexdigest()
     (one / "evaluation.json").write_text(json.dumps(evaluation))
     text = page_of(tmp_path, one, two)
     scores = section(text, "Scores")
     assert "one 9.00 ± – 9.00 9.00 1 greedy" in scores  # noqa: RUF001
     assert "two not scored yet" in scores
     assert "one 20 3.25" in section(text, "Learning curves")
+
+
+@pytest.mark.parametrize("digest", [None, hashlib.sha256(b"another agent").hexdigest()])
+def test_scores_of_another_agent_are_not_shown(digest: str | None, tmp_path: Path) -> None:
+    """Of the one before the run went on, or of another run; or nobody knows of which."""
+    run = make_run(tmp_path / "run")
+    (run / "best.pt").write_bytes(b"an agent")
+    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    evaluation |= {} if digest is None else {"agent_sha256": digest}
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
+    assert "run not scored yet" in section((tmp_path / "report.html").read_text(), "Scores")
 
 
 def test_a_run_that_stopped_and_its_faults(tmp_path: Path) -> None:

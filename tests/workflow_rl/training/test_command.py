@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.cli import main
 from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.command import best_of
 from workflow_rl.training.config import TrainConfig
 
 TINY = [
@@ -30,6 +31,29 @@ def invoke(*arguments: str) -> Result:
 
 def contents(path: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "best"),
+    [
+        ({}, 1),
+        ({1: {"finished": False}}, 2),
+        ({1: {"return_mean_last_300": None}}, 2),
+        ({1: {"skipped_episodes": [999, 998, 997]}}, 1),
+        ({1: {"skipped_episodes": [999, 998, 997, 700]}}, 2),
+        ({1: {"skipped_episodes": [999, 998, 997, 699]}}, 1),
+    ],
+)
+def test_the_best_policy_is_the_one_with_the_highest_return(changes, best) -> None:
+    """Of those that came to their end, and whose last 300 episodes all but 1% could be played."""
+    summaries = [
+        {
+            **{"finished": True, "return_mean_last_300": mean, "episodes": 1000},
+            **{"skipped_episodes": [3], **changes.get(number, {})},
+        }
+        for number, mean in enumerate([-9.0, -1.0, -4.0])
+    ]
+    assert best_of(summaries) == best
 
 
 @pytest.fixture(scope="module")

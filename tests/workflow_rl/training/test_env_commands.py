@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 from tests.tiny_runs import same_weights
 from workflow_rl.cli import main
 from workflow_rl.training import learner
-from workflow_rl.training.checkpoint import load_checkpoint
+from workflow_rl.training.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.training.run_dir import read_config
 
 TINY = [
@@ -277,6 +278,27 @@ def test_scores_on_the_environment_of_the_run(finished: Path) -> None:
     again = invoke("evaluate", str(finished), "--episodes", "1", "--n-workers", "1", "--quiet")
     assert "(in the place of those of 5 episodes)" in again.output
     assert "nan" not in again.output
+
+
+def test_a_report_shows_the_scores_of_the_agent_that_is_there(
+    finished: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, page = tmp_path / "run", tmp_path / "report.html"
+    shutil.copytree(finished, path)
+    scored = ["evaluate", str(path), "--episodes", "2", "--n-workers", "1", "--quiet"]
+    report = ["report", str(path), "--output", str(page)]
+    assert invoke(*scored).exit_code == 0
+    assert invoke(*report).exit_code == 0
+    assert "not scored yet" not in page.read_text()
+    best = load_checkpoint(path / "best.pt")
+    best.training.best_score = 1.0
+    save_checkpoint(path / "best.pt", best)
+    assert invoke(*report).exit_code == 0
+    assert "not scored yet" in page.read_text()
+    assert f"{path / 'evaluation.json'} does not say that it is of" in caplog.text
+    assert invoke(*scored).exit_code == 0
+    assert invoke(*report).exit_code == 0
+    assert "not scored yet" not in page.read_text()
 
 
 def test_scores_go_where_they_are_asked_for(finished: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from agents.ppo import DivergedError, PPOAgent
 from tests import tiny_runs
+from tests.any_envs import SeedEnv
 from tests.faults.checks import assert_same_history
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
@@ -394,11 +395,33 @@ def test_what_diverged_is_as_it_was_before_and_waits(diverging, tmp_path):
     [(False, 1), (True, 5)],
     ids=["no exchange", "no meeting left"],
 )
-def test_one_that_cannot_be_rescued_ends_the_run(exchange, update_number, diverging, tmp_path):
-    configs = configs_of(N_POLICIES, exchange)
+def test_one_that_cannot_be_rescued_ends_alone(
+    exchange, update_number, population, diverging, tmp_path, caplog
+):
+    """Resumed too; its checkpoint is of before."""
+    configs, path, undisturbed = configs_of(N_POLICIES, exchange), tmp_path / "run", population
+    if not exchange:
+        undisturbed = tmp_path / "undisturbed"
+        run(undisturbed, configs)
     diverging(configs[0].seed, update_number)
-    with pytest.raises(DivergedError):
-        run(tmp_path, configs, exchange)
+
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == 17 + update_number:
+            pool.stop_signal = 15
+
+    with pytest.raises(StopRequested):
+        run(path, configs, exchange, before=stop)
+    summaries = run(path, configs, exchange)
+    assert [summary["finished"] for summary in summaries] == [False, True, True, True]
+    assert summaries[0]["reason"] == "the value's loss is inf"
+    assert "policy-0 diverged in update" in caplog.text
+    assert (policy_folder(path, 0) / "diverged.npz").exists()
+    assert len(read_metrics(policy_folder(path, 0))) == update_number - 1
+    kept = load_checkpoint(policy_folder(path, 0) / "checkpoint.pt")
+    assert kept.agent["policy_version"] == kept.training.updates < update_number
+    assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
+    for one, other in list(zip(run_folders(path), run_folders(undisturbed), strict=True))[1:]:
+        assert same_weights(one, other)
 
 
 def test_the_last_member_that_learns_ends_the_run_if_it_diverges(monkeypatch, tmp_path):
@@ -454,11 +477,30 @@ def test_members_may_be_ranked_by_evaluations(tmp_path, monkeypatch):
         "tests.workflow_rl.training.test_population.EXCHANGE",
         dataclasses.replace(EXCHANGE, rank_by="evaluation"),
     )
-    scores = iter(range(100))
-    monkeypatch.setattr(Learner, "evaluate", lambda learner: float(next(scores)))
+    scores = iter([0, 1, 2, math.nan, 4, 5, 6, 7])
+    monkeypatch.setattr(Learner, "evaluate", lambda *arguments: float(next(scores)))
     run(tmp_path / "run", configs_of(N_POLICIES, exchange=True), exchange=True)
     meetings = read_population(tmp_path / "run").meetings
-    assert [meeting.scores for meeting in meetings] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [meeting.scores for meeting in meetings] == [[0, 1, 2, -math.inf], [4, 5, 6, 7]]
+
+
+def test_members_are_ranked_on_the_same_episodes(tmp_path, monkeypatch):
+    """Whose returns follow from their seeds alone, so that nobody is better than another."""
+    monkeypatch.setattr(
+        "tests.workflow_rl.training.test_population.EXCHANGE",
+        dataclasses.replace(EXCHANGE, rank_by="evaluation"),
+    )
+    configs = configs_of(
+        3, exchange=True, env="seeds", env_args={}, make_env=SeedEnv, eval_every=1, eval_episodes=2
+    )
+    run(tmp_path / "run", configs, exchange=True)
+    meetings = read_population(tmp_path / "run").meetings
+    assert [len(set(meeting.scores)) for meeting in meetings] == [1, 1]
+    assert [meeting.copies for meeting in meetings] == [[], []]
+    # Nor are they those that choose each member's best.
+    chosen_on = {read_metrics(one)[0]["eval_return_mean"] for one in run_folders(tmp_path / "run")}
+    assert len(chosen_on) == 3
+    assert not chosen_on & set(meetings[0].scores)
 
 
 def test_members_are_ranked_by_their_last_100_episodes(population):
@@ -470,6 +512,11 @@ def test_members_are_ranked_by_their_last_100_episodes(population):
     assert ranked.score(Stub([-50.0] * 200 + [-1.0] * 100)) == -1.0
     assert ranked.score(Stub([-3.0, -5.0])) == -4.0
     assert ranked.score(Stub([])) == -math.inf
+    crashing = Stub([-1.0] * 100)
+    crashing.state.episodes, crashing.state.skipped_episodes = 150, [49, 120]
+    assert ranked.score(crashing) == -1.0, "one in a hundred"
+    crashing.state.skipped_episodes = [119, 120]
+    assert ranked.score(crashing) == -math.inf
 
 
 @pytest.mark.parametrize(
@@ -619,6 +666,27 @@ def test_the_commands_end_to_end(tmp_path):
     again = invoke(train_population, [*arguments, "--period", "1000"])
     assert again.exit_code == 2
     assert "not empty" in again.output
+
+
+@pytest.mark.parametrize("update_number", [1, 2])
+def test_a_run_one_of_whose_policies_diverged_goes_on_past_its_end(
+    update_number, diverging, tmp_path
+):
+    path = tmp_path / "run"
+    diverging(0, update_number)
+    arguments = [*CART_POLE, "--n-policies", "2", "--quiet", "--run-dir", str(path)]
+    result = CliRunner().invoke(train_async, [*arguments, "--final-evaluation", "2"])
+    assert result.exit_code == 0, result.output
+    assert "best agent:" in result.output
+    assert "(of policy 1)" in result.output
+    assert json.loads((path / "summary.json").read_text())["best_policy"] == 1
+    (of_one,) = [line for line in result.output.splitlines() if "scores:" in line]
+    assert "policy-1" in of_one
+    more = CliRunner().invoke(
+        train_async, ["--resume", str(path), "--quiet", "--total-steps", "5000"]
+    )
+    assert more.exit_code == 0, more.output
+    assert read_metrics(policy_folder(path, 1))[-1]["env_steps"] >= 5000
 
 
 @pytest.fixture(scope="module")

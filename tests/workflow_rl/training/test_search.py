@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.ppo import DivergedError
+from agents.ppo import DivergedError, PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.collection.workers import StopRequested
+from workflow_rl.training.checkpoint import TrainingState
 from workflow_rl.training.run_dir import RunDirError, read_config
 from workflow_rl.training.tune import TUNE_FILE, tune
 
@@ -124,6 +125,39 @@ def test_finalists_have_the_same_seeds_and_each_once(tmp_path, monkeypatch):
     assert asked[4:] == [(name, [first + 3, first + 4]) for name, _ in finals]
 
 
+def test_a_finalist_of_more_seeds_is_compared_on_those_of_all(tmp_path, monkeypatch):
+    """Resumed with less time, the search has fewer seeds for the finalist that it finds then."""
+    one = search_in(tmp_path, n_finalists=1)
+    results = {"trial-0": [-9.0], "trial-1": [-1.0]}
+    # With its third seed, which no other has had, trial 0 would be the best.
+    results |= {"final-0": [-6.0, -6.0, 30.0], "final-1": [-5.0, -5.0, -5.0]}
+    replay(monkeypatch, results)
+    study = one.study()
+    one.run(study, 1, None)
+    assert one.best(study).number == 0
+    monkeypatch.setattr(Search, "_seeds_affordable", lambda *arguments: 2)
+    one.run(study, 2, None)
+    assert one.finals(study) == {0: [-6.0, -6.0, 30.0], 1: [-5.0, -5.0]}
+    assert one.compared(study) == {0: [-6.0, -6.0], 1: [-5.0, -5.0]}
+    assert one.best(study).number == 1
+
+
+def test_one_seed_of_a_finalist_that_diverges_counts_as_such(tmp_path, monkeypatch):
+    one = search_in(tmp_path, n_finalists=1)
+    update = PPOAgent.update
+
+    def diverging(agent: PPOAgent, *arguments: Any) -> Any:
+        if agent.seed == one.config.seed + search.FIRST_FINAL_SEED + 1:
+            raise DivergedError("nothing of it is a number")
+        return update(agent, *arguments)
+
+    monkeypatch.setattr(PPOAgent, "update", diverging)
+    with on_counting_envs():
+        study = one.study()
+        one.run(study, 1, None)
+    assert [math.isfinite(final) for final in one.finals(study)[0]] == [True, False, True]
+
+
 def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
     one = search_in(tmp_path, n_finalists=0)
     replay(monkeypatch, {"trial-0": [-9.0], "trial-1": [-1.0]})
@@ -220,10 +254,13 @@ def test_trials_train_policies_of_other_seeds(tmp_path):
 def test_the_score_is_the_mean_over_the_policies():
     class Stub:
         def __init__(self, returns: list[float]) -> None:
-            self.state = type("State", (), {"recent_returns": returns})
+            self.state = TrainingState(episodes=300, recent_returns=returns)
 
     assert score_of([Stub([1.0, 3.0]), Stub([6.0])]) == 4.0
     assert score_of([Stub([1.0]), Stub([])]) == -math.inf
+    crashing = Stub([6.0])
+    crashing.state.skipped_episodes = [1, 2, 3, 4]
+    assert score_of([Stub([1.0, 3.0]), crashing]) == -math.inf
 
 
 def test_a_damaged_study_is_one_clear_line(tmp_path):

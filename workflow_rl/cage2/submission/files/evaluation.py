@@ -74,7 +74,11 @@ def play(
     episodes: int,
     seeds: Sequence[int] | None = None,
 ) -> Iterator[Episode]:
-    """So many episodes. seeds: of each episode; None: Python's generator goes on as it is."""
+    """So many episodes. seeds: of each episode; None: Python's generator goes on as it is.
+
+    The challenge's loop resets after every episode, the last one of a cell too. The draws of the
+    next cell follow that reset.
+    """
     attacker = getattr(simulator.agents, red_agent)
     cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": attacker})
     env = simulator.wrapper(env=cyborg, agent_name="Blue")
@@ -93,6 +97,7 @@ def play(
             actions.append((blue, red))
         agent.end_episode()
         yield Episode(actions, sum(rewards))
+    env.reset()
 
 
 def main() -> None:

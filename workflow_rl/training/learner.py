@@ -28,7 +28,7 @@ from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.training.batches import episode_specs, make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.learning_curve import plot_learning_curve
+from workflow_rl.training.learning_curve import only_warned, plot_learning_curve
 from workflow_rl.training.run_dir import (
     DIVERGED_FILE,
     NotWrittenError,
@@ -317,7 +317,8 @@ class Learner:
         return summary
 
     def _plot(self) -> None:
-        with self.run.writing("learning_curve.png") as path:
+        name = "learning_curve.png"
+        with only_warned(self.path / name), self.run.writing(name) as path:
             plot_learning_curve(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:

@@ -139,6 +139,7 @@ class Learner:
         self.agent = make_agent(self.config)
         self.state = TrainingState()
         if beginning.resumed is not None:
+            assert beginning.init_from is None
             load_agent(self.agent, beginning.resumed, self.path / "checkpoint.pt")
             self.state = beginning.resumed.training
         elif beginning.init_from is not None:

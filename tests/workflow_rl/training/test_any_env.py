@@ -567,6 +567,12 @@ def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_
     assert not same_weights(path, trained)
 
 
+def test_a_resumed_run_begins_with_no_other_agent(trained: Path, tmp_path: Path) -> None:
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
+    with pytest.raises(ConfigError, match=r"init_from: .*does not go with resume.*own agent"):
+        interface.train(config, tmp_path / "run", resume=True, init_from=trained)
+
+
 def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
     """The run ends, and says why."""
     here = os.getpid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,16 @@ def test_a_run_folder_may_have_any_name(tmp_path: Path, caplog: pytest.LogCaptur
     _train(path, plot_learning_curve)
     assert (path / "learning_curve.png").exists()
     assert not caplog.records
+
+
+def test_a_quiet_run_leaves_the_handlers_of_logging_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs may overlap in several threads: each would put back what it has found."""
+    mine, seen = logging.StreamHandler(), list[list[logging.Handler]]()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [mine])
+    _train(tmp_path / "run", lambda *_: seen.append(list(logging.getLogger().handlers)))
+    assert seen == [[mine]]
 
 
 def _raising(error: Exception) -> Any:

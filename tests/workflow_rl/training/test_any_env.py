@@ -315,13 +315,17 @@ def test_only_a_truncated_episode_has_rewards_to_come(
         ("observation", 3, "episodes", "sync"),
         ("reward", 2, "lagged", "async"),
         ("reward", 2, "lagged unrolls", "async"),
+        ("observation", 5, "episodes", "async"),  # The last one: no action follows.
+        ("observation", 5, "lagged unrolls", "async"),
     ],
 )
 def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     what: str, step: int, kind: str, mode: str, tmp_path: Path
 ) -> None:
     switch = tmp_path / "switch"
-    args = {"what": what, "bad_seed": episode_spec(3, 37).env_seed, "switch": str(switch)}
+    at = step if what == "observation" else step + 1
+    seed = episode_spec(3, 37).env_seed
+    args = {"what": what, "bad_seed": seed, "switch": str(switch), "at": at}
     config = config_of("tests.any_envs:SpoiltEnv", kind, mode, env_args=args)
     run(tmp_path / "good", config)
     switch.touch()
@@ -329,7 +333,8 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
         run(tmp_path / "bad", config)
     assert f"{what} is not finite at step {step} of episode 37:" in str(error.value)
     with np.load(tmp_path / "bad" / "diverged.npz") as batch:
-        assert not np.isfinite(batch[{"observation": "obs"}.get(what, what)]).all()
+        names = ("obs", "last_obs") if what == "observation" else ("reward",)
+        assert not all(np.isfinite(batch[name]).all() for name in names)
     saved = load_checkpoint(tmp_path / "bad" / "checkpoint.pt")
     assert 1 <= saved.training.updates < 5
     assert all(torch.isfinite(tensor).all() for tensor in saved.agent["network"].values())

@@ -1,18 +1,42 @@
-"""Zip archives that somebody else may have made: read without unpacking more than there is."""
+"""Zip archives that somebody else may have made: read without unpacking more than there is, and
+sealed with a digest of themselves, so that whatever changes in one shows."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 MOST_BYTES = 4 * 2**30
 
+# An archive ends with its comment, and the two bytes before that say how long it is.
+_N_DIGITS = 64
+_LENGTH = _N_DIGITS.to_bytes(2, "little")
+_END, _END_SIZE = b"PK\5\6", 22
+_NO_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    RuntimeError,  # NotImplementedError too.
+    EOFError,
+    ValueError,
+    OSError,
+)
+
+
+def sealed(archive: bytes) -> bytes:
+    """The archive, which has no comment, with its SHA-256 as one: still an archive."""
+    assert archive[-_END_SIZE:].startswith(_END)
+    content = archive[:-2] + _LENGTH
+    return content + hashlib.sha256(content).hexdigest().encode()
+
 
 def read_archive(path: Path) -> bytes:
-    """An archive whose members are stored as they are, one beside the other.
+    """An archive, intact, whose members are stored as they are, one beside the other.
 
     That is how torch and NumPy write theirs. A few kilobytes that are compressed, or that many
     members share, can unpack to more than any memory holds.
@@ -27,10 +51,33 @@ def read_archive(path: Path) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
             about = members.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error) as error:
+    except _NO_ARCHIVE as error:
         raise ValueError("it is no archive") from error
     if any(member.compress_type != zipfile.ZIP_STORED for member in about):
         raise ValueError("its members are compressed")
     if sum(member.file_size for member in about) > len(archive):
         raise ValueError("it would unpack to more than it holds")
+    if not is_intact(archive):
+        raise ValueError("it is not as it was written")
     return archive
+
+
+def is_intact(archive: bytes) -> bool:
+    """Whether it is as it was sealed; or, if it never was sealed, its members are as written.
+
+    torch and NumPy's readers would take most of what has changed: without this, a bit that flips
+    on disk is another weight.
+    """
+    content, digest = archive[:-_N_DIGITS], archive[-_N_DIGITS:]
+    if hashlib.sha256(content).hexdigest().encode() == digest:
+        return True
+    end = archive[-_END_SIZE:]
+    if not end.startswith(_END) or not end.endswith(b"\0\0"):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as file:
+            # A directory entry whose comment has grown would hide those behind it.
+            n_members = int.from_bytes(end[10:12], "little")
+            return len(file.namelist()) == n_members and file.testzip() is None
+    except _NO_ARCHIVE:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -26,6 +27,7 @@ class Actor(Protocol):
     """Whatever plays, in any number of envs at once.
 
     What it does in one of them depends on the seed and the observations there, and on nothing else.
+    Threads may share an actor that says so, if each plays in envs of its own numbers.
     """
 
     policy_version: int
@@ -99,6 +101,7 @@ class NumpyPolicy:
 
     The same observation gives the same outputs bit for bit, alone or in any batch. That also lets
     it remember what it made of an observation: CAGE-2's repeat, so that most need no forward pass.
+    Threads may share it: see Actor.
     """
 
     def __init__(
@@ -112,7 +115,8 @@ class NumpyPolicy:
         self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_memory": _Memory()}
+        # A copy: another thread may begin an episode meanwhile.
+        return {**vars(self), "_randoms": self._randoms.copy()}
 
     def outputs(self, obs: NDArray[Any]) -> FloatArray:
         """What the network puts out [N, n_outputs] for observations [N, D]."""
@@ -163,11 +167,22 @@ class NumpyPolicy:
 
 
 class _Memory:
-    """What a policy has made of the observations it has met, a row each."""
+    """What a policy has made of the observations it has met, a row each. Threads may share it; a
+    copy or a pickle of it is empty."""
 
     def __init__(self) -> None:
-        self._columns: Prepared = ()
+        self._lock = threading.Lock()
+        self._forget(None)
+
+    def _forget(self, dtype: np.dtype[Any] | None) -> None:
+        # The same bytes are other numbers in another type.
+        self._dtype = dtype
         self._row_of: dict[bytes, int] = {}
+        # New ones: other threads may still read those before, whose rows never change.
+        self._columns: Prepared = ()
+
+    def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
+        return _Memory, ()
 
     def recall(
         self, obs: NDArray[Any], prepare: Callable[[NDArray[Any]], Prepared]
@@ -176,13 +191,17 @@ class _Memory:
         those not met before is added."""
         obs = np.ascontiguousarray(obs)
         keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()
-        new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
-        if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
-            self._row_of.clear()
-            new = {key: n for n, key in enumerate(keys)}
-        if new:
-            self._add(list(new), prepare(obs[list(new.values())]))
-        return self._columns, np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
+        with self._lock:
+            if obs.dtype != self._dtype:
+                self._forget(obs.dtype)
+            new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
+            if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
+                self._forget(obs.dtype)
+                new = {key: n for n, key in enumerate(keys)}
+            if new:
+                self._add(list(new), prepare(obs[list(new.values())]))
+            rows = np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
+            return self._columns, rows
 
     def _add(self, keys: Sequence[bytes], prepared: Prepared) -> None:
         start = len(self._row_of)

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from agents.archive import read_archive
+from agents.archive import read_archive, sealed
 from agents.distributions import Categorical, from_plain, to_plain
 from agents.numpy_policy import ACTIVATIONS, FORWARD, PolicyParameters
 
@@ -22,7 +22,8 @@ _OPTIONAL = ("log_std", "obs_mean", "obs_scale")
 
 
 def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping[str, Any]) -> None:
-    """Write it as .npz. about: plain values that are kept with it, such as its environment."""
+    """Write it as .npz, sealed. about: plain values that are kept with it, such as its
+    environment."""
     n_layers = len(policy.weights)
     arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
     arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
@@ -37,7 +38,13 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
         "distribution": to_plain(policy.distribution or Categorical(len(policy.biases[-1]))),
         "about": about,
     }
-    np.savez(file, settings=np.array(json.dumps(settings)), **arrays)
+    archive = io.BytesIO()
+    np.savez(archive, settings=np.array(json.dumps(settings)), **arrays)
+    content = sealed(archive.getvalue())
+    if isinstance(file, Path):
+        file.write_bytes(content)
+    else:
+        file.write(content)
 
 
 def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
@@ -50,12 +57,17 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
-            layers = range(settings["layers"])
+            # No more than there are members: what the file says may be any number.
+            layers = range(settings["layers"])[: len(file.files)]
+            arrays = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
+            given = [name for name in _OPTIONAL if name in file]
+            if sorted(file.files) != sorted(["settings", *arrays, *given]):
+                raise ValueError("its members are others")
             policy = PolicyParameters(
                 tuple(file[f"weight_{n}"] for n in layers),
                 tuple(file[f"bias_{n}"] for n in layers),
                 settings["activation"],
-                **{name: file[name] for name in _OPTIONAL if name in file},
+                **{name: file[name] for name in given},
                 distribution=from_plain(settings["distribution"]),
                 network=settings["network"],
             )

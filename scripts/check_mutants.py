@@ -26,8 +26,8 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkResult
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
-AGENTS = "distributions losses networks numpy_policy policy_file ppo ppo_config running_statistics \
-torch_distributions trajectory vtrace"
+AGENTS = "archive distributions losses networks numpy_policy policy_file ppo ppo_config \
+running_statistics torch_distributions trajectory vtrace"
 NOTICED_BY = {
     **{f"agents/{name}.py": "" for name in AGENTS.split()},
     "agents/dynamics.py": "dynamics mbpo",
@@ -55,7 +55,6 @@ NOTICED_BY = {
     "workflow_rl/training/population.py": "population",
     "workflow_rl/training/population_dir.py": "population",
     "workflow_rl/training/run_dir.py": "run_dir verify loop",
-    "workflow_rl/training/seal.py": "seal",
 }
 """By module, the tests of its room that have to notice, the quickest first; "": all of the room."""
 # Types are written with | and never run.

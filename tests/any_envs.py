@@ -107,12 +107,12 @@ class EndingEnv(gymnasium.Env[Any, Any]):
 
 
 class SpoiltEnv(TargetEnv):
-    """A TargetEnv whose `what`, "reward" or "observation", is NaN after the third step of the
-    episode that is reset with `bad_seed`, as long as the file `switch` exists."""
+    """A TargetEnv of five steps whose `what`, "reward" or "observation", is NaN after the step `at`
+    of the episode that is reset with `bad_seed`, as long as the file `switch` exists."""
 
-    def __init__(self, what: str, bad_seed: int, switch: str) -> None:
+    def __init__(self, what: str, bad_seed: int, switch: str, at: int = 3) -> None:
         super().__init__(length=5)
-        self._what, self._bad_seed, self._switch = what, bad_seed, Path(switch)
+        self._what, self._bad_seed, self._switch, self._at = what, bad_seed, Path(switch), at
         self._is_bad = False
 
     def reset(
@@ -124,7 +124,7 @@ class SpoiltEnv(TargetEnv):
     def step(self, action: Any) -> Result:
         # An agent that has seen NaN answers with NaN.
         obs, reward, *ends, info = super().step(np.nan_to_num(action))
-        if self._is_bad and self._steps == 3:
+        if self._is_bad and self._steps == self._at:
             reward = math.nan if self._what == "reward" else reward
             obs = obs * np.nan if self._what == "observation" else obs
         return obs, reward, ends[0], ends[1], info
@@ -148,6 +148,26 @@ class MisshapenEnv(TargetEnv):
     def step(self, action: Any) -> Result:
         obs, *others = super().step(action)
         return (self._strange if self._is_bad and self._steps == 3 else obs, *others)  # type: ignore[return-value]
+
+
+class LaterLyingEnv(gymnasium.Env[Any, Any]):
+    """From the third step on, it shows what its space does not hold."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0, 100, (1,), np.int64)
+        self.action_space = spaces.Discrete(2)
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return np.zeros(1, np.int64), {}
+
+    def step(self, action: Any) -> Result:
+        self._steps += 1
+        return np.array([100 * self._steps]), 0.0, False, self._steps == 5, {}
 
 
 class AlwaysSpoiltEnv(TargetEnv):

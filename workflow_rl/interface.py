@@ -57,7 +57,7 @@ def train(
             that config.env names, which is then only its name; it is sent to the workers by
             cloudpickle.
         resume: go on with the run in run_dir, past its end if the config's is later.
-        init_from: a run or checkpoint whose agent it begins with.
+        init_from: a run or checkpoint whose agent it begins with; not with resume.
         quiet: show no progress bar.
 
     Raises:
@@ -70,6 +70,10 @@ def train(
         NotFiniteError: an environment gave a number that is not finite; a checkpoint has been
             saved.
     """
+    if resume and init_from is not None:
+        raise ConfigError(
+            "init_from", f"{init_from} does not go with resume: a run goes on with its own agent"
+        )
     config = trusted_config(config) if env is None else config.with_env(env)
     config = dataclasses.replace(config, device=usable_device(config.device))
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))

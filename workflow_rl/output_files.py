@@ -41,8 +41,8 @@ def no_link(path: str, flags: int) -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace `path` in one step."""
-    with replacing(path, encoding="utf-8") as file:
+    """Replace `path` in one step. What no UTF-8 can hold, as of a folder's name, is escaped."""
+    with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
+import sys
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -290,3 +293,49 @@ def test_envs_have_random_streams_of_their_own() -> None:
         policy.reset(seed)
         alone = [policy.act(row[None])[0][0] for row in obs]
         assert [actions[column] for actions in together] == alone
+
+
+def test_threads_that_share_a_policy_act_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in an env of its own, while memory grows and is forgotten."""
+    monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 50)
+    shared, n_threads = random_policy(), 4
+    acted: list[list[bytes]] = [[] for _ in range(n_threads)]
+
+    def play(policy: NumpyPolicy, env: int, actions: list[bytes]) -> None:
+        policy.reset(env, env)
+        for row in random_obs(400, env):
+            action, log_prob = policy.act(row[None], [env])
+            actions.append(action.tobytes() + log_prob.tobytes())
+
+    threads = [
+        threading.Thread(target=play, args=(shared, env, acted[env])) for env in range(n_threads)
+    ]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            pickle.dumps(shared)
+    finally:
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+    for env, actions in enumerate(acted):
+        alone: list[bytes] = []
+        play(random_policy(), env, alone)
+        assert actions == alone
+
+
+def test_the_same_bytes_in_another_type_are_another_observation() -> None:
+    policy, obs = random_policy(greedy=True), np.full((1, OBS_DIM), -1, np.int8)
+    both = (obs, obs.view(np.uint8))
+    alone = [NumpyPolicy(policy.parameters, greedy=True).act(one) for one in both]
+    assert [policy.act(one) for one in both] == alone
+
+
+def test_a_copy_of_a_policy_that_has_acted_acts_alike() -> None:
+    policy, obs = random_policy(), random_obs(20)
+    policy.act(obs[:1])
+    copied = copy.deepcopy(policy)
+    assert [copied.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]

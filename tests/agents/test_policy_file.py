@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +99,88 @@ def test_what_could_not_act_is_refused(changes: dict[str, Any], tmp_path: Path) 
         load_policy(tmp_path / "policy.npz")
 
 
-def test_a_damaged_file_says_so(tmp_path: Path) -> None:
+def small_policy() -> PolicyParameters:
+    policy = ActorCritic(3, DiagonalGaussian(1), (), "tanh", seed=1).policy_parameters()
+    return policy._replace(obs_mean=np.ones(3, np.float32), obs_scale=np.ones(3, np.float32))
+
+
+def unsealed(content: bytes) -> bytes:
+    """The file as earlier versions wrote it."""
+    end = content.rindex(b"PK\5\6") + 22
+    return content[: end - 2] + bytes(2)
+
+
+def test_no_bit_that_flips_in_a_file_goes_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "policy.npz"
-    save_policy(path, policy_for(Categorical(4)), {"env": "some"})
+    save_policy(path, small_policy(), {"env": "some"})
     content = path.read_bytes()
-    random, said = np.random.default_rng(0), list[str]()
-    for place in random.integers(len(content), size=200).tolist():
-        flipped = bytes([content[place] ^ 1 << int(random.integers(8))])
-        path.write_bytes(content[:place] + flipped + content[place + 1 :])
-        try:
+    for place in range(len(content)):
+        path.write_bytes(flipped(content, place, place % 8))
+        with pytest.raises(ValueError, match=r"policy\.npz is no policy file"):
             load_policy(path)
-        except ValueError as error:
-            said.append(str(error))
-    assert len(said) > 100
-    assert all("is no policy file" in one for one in said)
+
+
+def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path: Path) -> None:
+    """What is in no member's checksum is found out by what the members are."""
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {"env": "some"})
+    content = unsealed(path.read_bytes())
+    path.write_bytes(content)
+    whole = plain(load_policy(path))
+    directory = content.index(b"PK\1\2")
+    bits = [(place, place % 8) for place in range(0, directory, 5)]
+    bits += [(place, bit) for place in range(directory, len(content)) for bit in (place % 8, 6)]
+    n_refused = 0
+    for place, bit in bits:
+        path.write_bytes(flipped(content, place, bit))
+        try:
+            assert plain(load_policy(path)) == whole, (place, bit)
+        except ValueError:
+            n_refused += 1
+    assert n_refused > len(bits) / 4
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+
+
+def plain(loaded: tuple[PolicyParameters, dict[str, Any]]) -> str:
+    policy, about = loaded
+    return repr([getattr(one, "tolist", lambda one=one: one)() for one in policy]) + repr(about)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda members: members.pop("obs_mean.npy"),
+        lambda members: members.pop("bias_0.npy"),
+        lambda members: members.update({"obs_meaN.npy": members.pop("obs_mean.npy")}),
+        lambda members: members.update({"weight_1.npy": members["weight_0.npy"]}),
+    ],
+)
+def test_what_is_missing_or_called_otherwise_is_noticed(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {})
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("n_layers", [0, 2, 10**15, -1, "1"])
+def test_a_number_of_layers_that_is_not_that_of_the_arrays(n_layers: Any, tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {})
+    with np.load(path) as file:
+        arrays = dict(file)
+    settings = {**json.loads(str(arrays["settings"])), "layers": n_layers}
+    np.savez(path, **{**arrays, "settings": np.array(json.dumps(settings))})
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)
 
 
 def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:

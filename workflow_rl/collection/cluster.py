@@ -12,12 +12,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import ModuleType
 from typing import Any
 
 NONE, LOCAL, AUTO = "none", "local", "auto"
 CONNECT_SECONDS = 5.0
 LEAVE_SECONDS = 10.0
+LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 200 * 2**20
 """Of a cluster started here: room for what is on its way between processes."""
 
@@ -29,6 +31,8 @@ _SETTINGS = {
 # When this process is killed, so is the head of a cluster that it has started. Without this Ray's
 # agents would try for a minute to tell it of their end.
 _LOCAL_SETTINGS = {"RAY_gcs_grpc_max_request_queued_max_bytes": "0"}
+_log = logging.getLogger(__name__)
+
 _WITNESS = "import sys; sys.stdin.read(); sys.exit(sys.argv[1])"
 
 
@@ -90,20 +94,29 @@ class Cluster:
         if not self.is_own:
             return
         options: dict[str, Any] = {}
+        reach: AbstractContextManager[None] = nullcontext()
         if address == LOCAL:
             _set(_LOCAL_SETTINGS)
             options = {
                 "num_cpus": max(n_workers, len(os.sched_getaffinity(0))),
                 "object_store_memory": OBJECT_STORE_BYTES,
                 "include_dashboard": False,
+                "_node_ip_address": LOOPBACK,
             }
+            reach = _loopback_accepted()
         _silence()
         try:
-            with _signal_handlers_kept():
+            with _signal_handlers_kept(), reach:
                 self.ray.init(address, log_to_driver=False, configure_logging=False, **options)
         except Exception as error:
             raise ClusterError(_reason(address, error)) from error
         self._witness = _witness(address)
+        if address == LOCAL and self.ray.util.get_node_ip_address() != LOOPBACK:
+            _log.warning(
+                "this version of Ray, %s, has the cluster answer other machines too: where they "
+                "are not trusted, use --cluster none",
+                self.ray.__version__,
+            )
 
     def leave(self) -> None:
         """Close the connection, and with it the cluster if it was started here. Takes a few
@@ -171,6 +184,19 @@ def _silence() -> None:
     with suppress(ImportError, AttributeError):
         module: Any = importlib.import_module("ray._private.worker")
         module.print_to_stdstream = lambda *args, **kwargs: None
+
+
+@contextmanager
+def _loopback_accepted() -> Iterator[None]:
+    """Ray listens on the loopback interface alone if that is the node's address; but it takes
+    another instead, unless it is told that there are no clusters of several machines here."""
+    constants = vars(sys.modules.get("ray._private.ray_constants", ModuleType("none")))
+    before = constants.get("ENABLE_RAY_CLUSTER")
+    constants["ENABLE_RAY_CLUSTER"] = False
+    try:
+        yield
+    finally:
+        constants["ENABLE_RAY_CLUSTER"] = before
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,10 @@ GRACE_SECONDS = 0.5
 LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
 
 _context = multiprocessing.get_context("forkserver")
+
+_process_state = threading.Lock()
+"""Held by whoever changes what the whole process has, such as its environment's variables: pools
+may be started in several threads at once."""
 
 
 class _WorkerProcess(PooledWorker):
@@ -174,10 +179,11 @@ class WorkerPool(Pool[_WorkerProcess]):
 
 def _allow_open_files(number: int) -> None:
     """Raises the soft limit of open files, if it is lower, as far as the hard one allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < number:
-        limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    with _process_state:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < number:
+            limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _limit_blocking(pipe: Connection, seconds: float) -> None:
@@ -199,14 +205,15 @@ def _main_module_hidden() -> Iterator[None]:
     torch, which costs each of them 200 MB and seconds.
     """
     main = sys.modules["__main__"]
-    hidden: dict[str, Any] = {
-        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in vars(main)
-    }
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__dict__.update(hidden)
+    with _process_state:
+        hidden: dict[str, Any] = {
+            name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in vars(main)
+        }
+        main.__spec__ = None
+        try:
+            yield
+        finally:
+            main.__dict__.update(hidden)
 
 
 def ensure_fork_server(preload: str) -> None:
@@ -215,7 +222,20 @@ def ensure_fork_server(preload: str) -> None:
     A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
     minute and 6 GB. One thread a worker: they are as many as the cores.
     """
-    multiprocessing.forkserver.set_forkserver_preload([preload])
+    with _process_state, _workers_variables():
+        multiprocessing.forkserver.set_forkserver_preload([preload])
+        multiprocessing.resource_tracker.ensure_running()  # It would unblock what is blocked now.
+        # Ctrl-C in a terminal reaches it too, and whatever it forks, before they can ignore it.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            multiprocessing.forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@contextmanager
+def _workers_variables() -> Iterator[None]:
+    """What is started in here inherits the variables of workers."""
     package_root = str(Path(__file__).resolve().parents[2])
     search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {
@@ -227,15 +247,11 @@ def ensure_fork_server(preload: str) -> None:
     }
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
-    multiprocessing.resource_tracker.ensure_running()  # It would unblock what is blocked now.
-    # Ctrl-C in a terminal reaches it too, and whatever it forks, before they can ignore it.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        multiprocessing.forkserver.ensure_running()
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value

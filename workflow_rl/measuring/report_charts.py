@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +85,7 @@ def curves_figure(
             customdata=curve.y,
             mode="lines",
             line={"color": colour, "width": 2},
-            name=curve.name,
+            name=_plain(curve.name),
             hovertemplate="%{customdata:.1f} after %{x:,.4~g} " + title,
         )
     figure.update_xaxes(title=title, rangemode="tozero")
@@ -146,10 +147,11 @@ def shares_figure(
 ) -> go.Figure:
     """Bars of 100%, one a row, made of parts that have colours in their order. across: upright."""
     height = 300 if across else 60 + 34 * len(rows)
+    names = [_plain(row) for row in rows]
     figure = _figure(height)
     for index, (part, values) in enumerate(shares.items()):
         percent = [100 * value for value in values]
-        x, y = (list(rows), percent) if across else (percent, list(rows))
+        x, y = (names, percent) if across else (percent, names)
         figure.add_bar(
             x=x,
             y=y,
@@ -176,7 +178,7 @@ def means_figure(
     figure = _figure(70 + 30 * len(names))
     figure.add_scatter(
         x=list(means),
-        y=list(names),
+        y=[_plain(name) for name in names],
         error_x={"array": [0 if math.isnan(one) else one for one in intervals], "thickness": 2},
         mode="markers",
         marker={"size": 9, "color": COLOURS[0]},
@@ -186,6 +188,11 @@ def means_figure(
     figure.update_xaxes(title=title)
     figure.update_yaxes(type="category", autorange="reversed", automargin=True)
     return figure
+
+
+def _plain(name: str) -> str:
+    """A name as Plotly shows it as it is: it knows tags, and `&quot;` is none of its entities."""
+    return html.escape(name, quote=False)
 
 
 def _figure(height: int) -> go.Figure:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.output_files import read_text
+from workflow_rl.training.drawing import as_drawn
 
 UPDATES_SHOWN = 2
 ZOOM = 100
@@ -171,7 +172,9 @@ def timeline_figure(
         n_workers = len(trace.rows.keys() - {LEARNER, COLLECTOR})
         shown_from, shown_to = of_trace[0]
         busy = trace.busy_share(shown_from, min(shown_to, trace.end))
-        axes_of_trace[0].set_title(trace.title, loc="left", fontsize=11, fontweight="bold")
+        axes_of_trace[0].set_title(
+            as_drawn(trace.title), loc="left", fontsize=11, fontweight="bold"
+        )
         axes_of_trace[0].set_title(
             f"{n_workers} workers, {busy:.0%} busy", loc="right", fontsize=11
         )
@@ -254,7 +257,7 @@ def _draw(axes: Axes, trace: RunTrace, start: float, end: float) -> set[Activity
     labelled = [row for row, height in enumerate(heights) if height > 1 or row % every == 2 % every]
     axes.set_yticks(
         [(edge_of_row[row] + edge_of_row[row + 1]) / 2 for row in labelled],
-        [names[row].replace("-", " ") for row in labelled],
+        [as_drawn(names[row].replace("-", " ")) for row in labelled],
         fontsize=8,
     )
     axes.tick_params(axis="y", length=0)

@@ -10,8 +10,9 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.collection.determinism import first_difference
+from workflow_rl.collection.env_batch import ObservationError
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
-from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.collection.gymnasium_env import CheckedEnv, GymnasiumEnvironment
 from workflow_rl.training.options import EPISODES, SECONDS, EnvArg
 
 SEEDS = (0, 1, 2)
@@ -47,8 +48,9 @@ def check_env(
     """Check an environment before training on it.
 
     ENV_ID is an id of Gymnasium's, module:ID, or module:function, which returns an environment.
-    Checked are its spaces, what Gymnasium's own checker checks, and whether the seed given to
-    reset determines the whole episode. Exits with 1 if something is wrong.
+    Checked are its spaces, what Gymnasium's own checker checks, whether its observations are of
+    their space, and whether the seed given to reset determines the whole episode. Exits with 1 if
+    something is wrong.
 
     Example: check-env CartPole-v1
     """  # fmt: skip
@@ -58,7 +60,7 @@ def check_env(
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint="ENV_ID") from None
     click.echo(f"spaces        ok: {spaces.obs_dim} numbers observed, {spaces.distribution}")
-    problems = [*_gymnasium_problems(environment), *_seed_problems(environment, steps, seconds)]
+    problems = [*_gymnasium_problems(environment), *_played_problems(environment, steps, seconds)]
     if env_id in guests:
         click.echo("It is a guest of this package: the trainers know its own options.")
     if problems:
@@ -91,10 +93,15 @@ def _plain(message: str) -> str:
     return message.replace("\x1b[33m", "").replace("\x1b[0m", "").removeprefix("WARN: ").strip()
 
 
-def _seed_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
+def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
     for seed in SEEDS:
         try:
-            difference = first_difference(environment.make_env, steps, seconds, seed)
+            difference = first_difference(
+                lambda: CheckedEnv(environment.make_env()), steps, seconds, seed
+            )
+        except ObservationError as error:
+            click.echo(f"space         fails: {error}")
+            return [str(error)]
         except Exception as error:
             difference = f"{type(error).__name__} while seed {seed} is played: {error}"
         if difference is not None:

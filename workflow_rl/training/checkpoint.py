@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.archive import read_archive
+from agents.archive import read_archive, sealed
 from agents.distributions import Actions, Distribution
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo import saved_distribution
@@ -24,7 +24,6 @@ from agents.ppo_config import mistyped
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.training.memory import Part, parts_of
-from workflow_rl.training.seal import is_intact, sealed
 
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
@@ -210,15 +209,14 @@ def _readable(path: Path) -> bytes:
     """The file, if torch can be left to read it: whole, and naming no more than tensors."""
     try:
         archive = read_archive(path)
-        if is_intact(archive):
-            with zipfile.ZipFile(io.BytesIO(archive)) as members:
-                _require_checkpoint(path, members.namelist())
-                (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
-                pickled = members.read(name)
-            codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
-            named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
-            if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
-                return archive
+        with zipfile.ZipFile(io.BytesIO(archive)) as members:
+            _require_checkpoint(path, members.namelist())
+            (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
+            pickled = members.read(name)
+        codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
+        named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
+        if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
+            return archive
     except CheckpointError:
         raise
     except (ValueError, zipfile.BadZipFile) as error:

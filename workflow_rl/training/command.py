@@ -326,6 +326,7 @@ def _say_what_is_next(run_path: Path, config: TrainConfig) -> None:
 def _report_several(
     run_path: Path, learners: Sequence[Learner], summaries: Sequence[dict[str, Any]], best: int
 ) -> None:
+    from workflow_rl.training.learning_curve import only_warned
     from workflow_rl.training.population_dir import read_population
     from workflow_rl.training.population_figure import draw_population
 
@@ -358,7 +359,8 @@ def _report_several(
         n_copies = sum(len(meeting.copies) for meeting in record.meetings)
         click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
     click.echo(f"run folder:      {run_path}, and in it one of each policy: policy-0, ...")
-    click.echo(f"picture:         {draw_population(run_path)}")
+    with only_warned(run_path / "learning_curve.png"):
+        click.echo(f"picture:         {draw_population(run_path)}")
     click.echo(f"best agent:      {run_path / 'best.pt'} (of policy {best})")
     _say_what_is_next(run_path, learners[best].config)
 

@@ -28,7 +28,7 @@ from workflow_rl.training import memory
 from workflow_rl.training.batches import make_schedule
 from workflow_rl.training.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.learning_curve import plot_learning_curve
+from workflow_rl.training.learning_curve import only_warned, plot_learning_curve
 from workflow_rl.training.run_dir import (
     DIVERGED_FILE,
     NotWrittenError,
@@ -163,6 +163,7 @@ class Learner:
         self.agent = make_agent(self.config)
         self.state = TrainingState()
         if beginning.resumed is not None:
+            assert beginning.init_from is None
             load_agent(self.agent, beginning.resumed, self.path / LATEST)
             load_memory(self.agent, beginning.resumed, self.path)
             self.state = beginning.resumed.training
@@ -364,7 +365,8 @@ class Learner:
         return summary
 
     def _plot(self) -> None:
-        with self.run.writing("learning_curve.png") as path:
+        name = "learning_curve.png"
+        with only_warned(self.path / name), self.run.writing(name) as path:
             plot_learning_curve(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:

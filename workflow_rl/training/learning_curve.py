@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -14,7 +16,8 @@ from matplotlib.figure import Figure
 from workflow_rl.collection.environment import attribute, guests
 from workflow_rl.output_files import replacing
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.run_dir import return_columns
+from workflow_rl.training.drawing import as_drawn
+from workflow_rl.training.run_dir import NotWrittenError, return_columns
 
 RECENT_EPISODES = 300
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
@@ -25,6 +28,23 @@ LINE_HEIGHT = 0.05
 
 Metrics: TypeAlias = Sequence[Mapping[str, float]]
 NONE: Mapping[str, float] = MappingProxyType({})
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def only_warned(picture: str | Path) -> Iterator[None]:
+    """A picture that cannot be drawn is a warning: what it shows is finished and saved.
+
+    Raises NotWrittenError all the same.
+    """
+    try:
+        yield
+    except NotWrittenError:
+        raise
+    except Exception as error:
+        first, *_ = *str(error).strip().splitlines(), ""
+        _log.warning("%s is not drawn: %s: %s", picture, type(error).__name__, first)
 
 
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
@@ -66,11 +86,11 @@ def learning_curve_figure(
     for axes, position in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
         for index, (name, (metrics, column)) in enumerate(lines.items()):
             x, colour = [row[position] for row in metrics], f"C{index}"
-            is_run = column == "return_mean"
+            is_run, label = column == "return_mean", as_drawn(name)
             if is_run:
                 axes.plot(x, [row[column] for row in metrics], color=colour, alpha=0.3, linewidth=1)
             smooth = running_mean(metrics, column=column)
-            axes.plot(x, smooth, color=colour, linewidth=2 if is_run else 1.2, label=name)
+            axes.plot(x, smooth, color=colour, linewidth=2 if is_run else 1.2, label=label)
     by_episodes.set(xlabel="episodes", ylabel="episode return")
     by_seconds.set(xlabel="wall time (seconds)")
     draw_known(by_episodes, by_seconds, known)
@@ -79,7 +99,7 @@ def learning_curve_figure(
         handles = by_episodes.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     if len(runs) == 1:
-        title = f"{next(iter(runs))}: {title[0].lower()}{title[1:]}"
+        title = f"{as_drawn(next(iter(runs)))}: {title[0].lower()}{title[1:]}"
     figure.suptitle(title)
     return figure
 
@@ -102,7 +122,7 @@ def draw_known(left: Axes, right: Axes, known: Mapping[str, float]) -> None:
         own = right.transAxes.inverted().transform(right.transData.transform((0, value)))[1]
         at = max(own, at + LINE_HEIGHT)
         right.annotate(
-            f"{whose}: {value:.4g}", (1, at), xycoords="axes fraction", xytext=(5, 0),
+            as_drawn(f"{whose}: {value:.4g}"), (1, at), xycoords="axes fraction", xytext=(5, 0),
             textcoords="offset points", va="center", fontsize=8, color="0.25",
         )  # fmt: skip
 

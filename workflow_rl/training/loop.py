@@ -147,7 +147,8 @@ def train_together(
     with (
         ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,
-        logging_redirect_tqdm(),
+        # It changes the process's handlers: what is logged must not break a bar, if there is one.
+        contextlib.nullcontext() if quiet else logging_redirect_tqdm(),
     ):
         for learner in learners:
             stack.enter_context(learner)

@@ -206,7 +206,8 @@ def load_player(
 
 
 class Agent:
-    """A trained agent that plays one episode after another. `load_agent` makes one.
+    """A trained agent that plays one episode after another: each thread has to load its own.
+    `load_agent` makes one.
 
     Args:
         policy: acts on flat observations.
@@ -229,7 +230,8 @@ class Agent:
         self.policy.reset(seed)
 
     def act(self, observation: Any) -> Any:
-        """An action of the environment's for one of its observations."""
+        """An action of the environment's for one of its observations. Raises ObservationError for
+        what is not of its space."""
         action, _ = self.policy.act(self._flatten(observation)[None])
         return self._unflatten(action[0])
 

@@ -29,6 +29,7 @@ from workflow_rl.output_files import replacing, write_text
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import SHARES
 from workflow_rl.training.learner import Beginning, Learner
+from workflow_rl.training.learning_curve import only_warned
 from workflow_rl.training.loop import stopped_by_signals, train_together
 from workflow_rl.training.population_dir import PopulationRecord, begin_population, policy_folder
 from workflow_rl.training.run_dir import RunDirError
@@ -336,11 +337,15 @@ def draw(study: optuna.Study, path: Path) -> list[Path]:
     pyplot.switch_backend("Agg")
     files = []
     for name in ("optimization_history", "param_importances", "slice", "intermediate_values"):
-        with contextlib.suppress(ValueError, RuntimeError), warnings.catch_warnings():
+        file = path / f"{name}.png"
+        with (
+            only_warned(file),
+            contextlib.suppress(ValueError, RuntimeError),
+            warnings.catch_warnings(),
+        ):
             # That these plots are experimental, and that their layout is tight.
             warnings.simplefilter("ignore")
             getattr(plots, f"plot_{name}")(study)
-            file = path / f"{name}.png"
             with replacing(file, "wb") as out:
                 pyplot.gcf().savefig(out, dpi=120, format="png", bbox_inches="tight")
             files.append(file)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from agents.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import PuzzleEnv, TargetEnv
+from workflow_rl.collection.env_batch import ObservationError
 from workflow_rl.collection.environment import (
     DEFAULT_ENV,
     InvalidEnvironmentError,
@@ -413,6 +414,8 @@ class Liar(gymnasium.Env[Any, Any]):
         (spaces.Box(0, 255, (1,), np.uint8), np.array([0.7])),
         (spaces.Box(0, 100, (1,), np.int64), np.array([300])),
         (spaces.Box(-1, 1, (4,)), np.zeros(5, np.float32)),
+        (spaces.Box(-np.inf, np.inf, (1,)), np.array([1e300])),
+        (spaces.Discrete(3), -1),
     ],
 )
 def test_observations_that_the_space_does_not_hold_are_refused(declared: Any, shown: Any) -> None:
@@ -421,9 +424,112 @@ def test_observations_that_the_space_does_not_hold_are_refused(declared: Any, sh
         environment.check()
 
 
+def test_observations_of_every_step_that_is_tried_have_to_be_of_the_space() -> None:
+    environment = GymnasiumEnvironment("tests.any_envs:LaterLyingEnv")
+    with pytest.raises(InvalidEnvironmentError, match=r"does not hold.* of step 3 holds 300"):
+        environment.check()
+
+
+PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
+
+
+@pytest.mark.parametrize(
+    ("space", "shown", "how"),
+    [
+        (spaces.Box(0, 100, (1,), np.int64), np.array([300]), "holds 300, which is no uint8"),
+        (spaces.Box(0, 100, (1,), np.int64), [300], "300"),
+        (spaces.Box(0, 100, (2,), np.int64), np.array([7, -1]), "holds -1, which is no uint8"),
+        (spaces.Box(-9, 9, (1,), np.int8), np.array([200]), "holds 200, which is no int8"),
+        (spaces.Box(0, 300, (1,), np.int32), np.array([2**40]), f"holds {2**40}, which is no"),
+        (spaces.Box(-1, 300, (1,), np.int64), np.array([2**63], np.uint64), f"holds {2**63}, "),
+        (spaces.Box(0, 255, (1,), np.uint8), np.array([0.7]), "holds 0.7, which is no uint8"),
+        (spaces.Box(0, 255, (1,), np.uint8), np.array([256.0]), "holds 256.0, which is no uint8"),
+        (spaces.Box(0, 255, (1,), np.uint8), np.array([np.nan]), "holds nan, which is no uint8"),
+        (spaces.Box(0, 1, (2,)), np.zeros(3), "has shape (3,), not (2,)"),
+        (spaces.Box(0, 1, (2,)), np.array(["1", "2"]), "is of <U1, not float32"),
+        (spaces.Discrete(3), -1, "holds -1, which is not in Discrete(3)"),
+        (spaces.Discrete(3), np.int64(3), "holds 3, which is not in Discrete(3)"),
+        (spaces.Discrete(3, start=-1), 2, "holds 2, which is not in Discrete(3, start=-1)"),
+        (spaces.Discrete(3), 1.5, "holds 1.5, which is not in Discrete(3)"),
+        (spaces.Discrete(3), np.nan, "holds nan, which is not in Discrete(3)"),
+        (spaces.Discrete(3), [0, 1], "cannot be used"),
+        (spaces.MultiBinary(2), np.array([-1, 0], np.int8), "holds -1, which is no uint8"),
+        (spaces.MultiBinary(2), np.array([0, 1, 0], np.int8), "has shape (3,), not (2,)"),
+        (spaces.MultiDiscrete([2, 3]), np.array([2, 0]), "holds 2, which is not in MultiDis"),
+        (spaces.MultiDiscrete([2, 3]), np.array([0, -1]), "holds -1, which is not in MultiDis"),
+        (spaces.MultiDiscrete([2, 3]), np.array([0.5, 1]), "holds 0.5, which is no int64"),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), (0, 3), "holds 3"),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), (0, 1, 2), "cannot be used"),
+        (spaces.Dict({"a": spaces.Discrete(2)}), {"b": 1}, "cannot be used: KeyError"),
+        (
+            spaces.Dict({"a": spaces.Box(0, 9, (1,), np.int8), "b": spaces.Box(0, 1, (1,))}),
+            {"a": np.array([0.5], np.float32), "b": np.array([0.5])},
+            "holds 0.5",
+        ),
+        # As many numbers as there should be, but not where they should be.
+        (PAIR, {"a": np.zeros(3), "b": np.zeros(2)}, "has shape (3,), not (2,)"),
+    ],
+    ids=str,
+)
+def test_what_would_become_another_observation_is_refused(
+    space: spaces.Space[Any], shown: Any, how: str
+) -> None:
+    for ask in (FlatEnv(Liar(space, shown)).reset, lambda: flattener(space)(shown)):
+        with pytest.raises(ObservationError) as refused:
+            ask()
+        assert how in str(refused.value)
+        assert str(refused.value).endswith(f"; its space is {space}")
+        assert "\n" not in str(refused.value)
+
+
+OF_INTEGERS = [
+    spaces.Box(0, 9, (2,), np.int64),
+    spaces.Box(-5, 9, (2,), np.int16),
+    spaces.Box(0, 255, (2, 1), np.uint8),
+    spaces.Discrete(4, start=-1),
+    spaces.MultiBinary(3),
+    spaces.MultiDiscrete([2, 3], start=[5, 1]),
+]
+
+
+@given(
+    st.sampled_from(OF_INTEGERS),
+    st.integers(-9, 9) | st.integers(-(2**40), 2**40),
+    st.booleans(),
+)
+def test_any_integer_is_kept_as_it_is_or_refused(
+    space: spaces.Space[Any], number: int, is_part: bool
+) -> None:
+    obs = np.asarray(space.sample()).astype(np.int64)
+    obs.flat[0] = number
+    shown = int(obs) if isinstance(space, spaces.Discrete) else obs
+    chosen = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
+    kept = np.iinfo(flat_space(space).dtype)
+    is_held = space.contains(shown) if chosen else kept.min <= number <= kept.max
+    env = FlatEnv(Liar(spaces.Tuple([space]), (shown,)) if is_part else Liar(space, shown))
+    if is_held:
+        expected = spaces.flatten(space, shown) if chosen else obs.ravel()
+        assert env.reset()[0].tolist() == expected.tolist()
+    else:
+        with pytest.raises(ObservationError, match=f"holds {number}, "):
+            env.reset()
+
+
+@pytest.mark.parametrize("space", [space for space, *_ in OBSERVATIONS], ids=str)
+def test_flat_observations_are_gymnasiums(space: spaces.Space[Any]) -> None:
+    space.seed(0)
+    for _ in range(20):
+        obs = space.sample()
+        expected = np.asarray(spaces.flatten(space, obs)).astype(flat_space(space).dtype)
+        assert flattener(space)(obs).tobytes() == expected.tobytes()
+
+
 def test_a_space_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="holds no numbers"):
-        flat_space(spaces.Box(-1, 1, (0,)))
+    for space in (spaces.Box(-1, 1, (0,)), spaces.Dict({}), spaces.Tuple([])):
+        with pytest.raises(InvalidEnvironmentError, match="holds no numbers"):
+            flat_space(space)
+    with pytest.raises(InvalidEnvironmentError, match=r"action space .* holds no numbers"):
+        distribution_over(spaces.Box(-1, 1, (0,)))
 
 
 def test_an_id_that_only_the_callers_script_registered_reaches_the_workers() -> None:

@@ -57,6 +57,21 @@ def cluster() -> Iterator[Cluster]:
     assert not survivors(started, 10)
 
 
+def test_no_other_machine_can_reach_a_local_cluster() -> None:
+    with RayWorkerPool(COUNTING, 2):  # Workers listen too.
+        of_ray = [child for child in descendants() if is_of_ray(child)]
+        heard_at = {
+            connection.laddr.ip
+            for process in (psutil.Process(), *of_ray)
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN or not connection.raddr
+        }
+    assert heard_at
+    assert heard_at <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    # A cluster that is joined later is reached by this machine's own address, as before.
+    assert ray._private.ray_constants.ENABLE_RAY_CLUSTER
+
+
 @pytest.mark.parametrize(
     ("n_workers", "waited", "free", "shares"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing.forkserver
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -11,6 +13,7 @@ import textwrap
 import threading
 import time
 from functools import partial
+from importlib.util import spec_from_loader
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +177,59 @@ def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatc
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
         assert len(pool.receive(0).result.obs) == 1
+
+
+def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):
+    ensure_running = multiprocessing.forkserver.ensure_running
+
+    def slowly() -> None:
+        ensure_running()
+        time.sleep(0.01)
+
+    monkeypatch.setattr(multiprocessing.forkserver, "ensure_running", slowly)
+    # In threads some are missing and some are set; that of `python -m` has a spec.
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec_from_loader("main", None))
+    before = dict(os.environ), dict(vars(sys.modules["__main__"]))
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            with WorkerPool(COUNTING, 2):
+                pass
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert (dict(os.environ), dict(vars(sys.modules["__main__"]))) == before
+
+
+def test_a_small_pool_takes_no_open_files_from_a_large_one(monkeypatch):
+    limits = [64, 10_000]
+
+    def slowly(number: int) -> tuple[int, ...]:
+        soft = limits[0]
+        time.sleep(0.05 if threading.current_thread().name == "small" else 0)
+        return soft, limits[1]
+
+    monkeypatch.setattr(resource, "getrlimit", slowly)
+    monkeypatch.setattr(resource, "setrlimit", lambda number, both: limits.__setitem__(0, both[0]))
+    small, large = (
+        threading.Thread(target=WorkerPool(COUNTING, n_workers)._prepare, name=name)
+        for name, n_workers in (("small", 2), ("large", 200))
+    )
+    small.start()
+    time.sleep(0.01)
+    large.start()
+    small.join()
+    large.join()
+    assert limits[0] == 64 + 8 * 200
 
 
 def run_script(code: str) -> subprocess.Popen[str]:

@@ -220,8 +220,14 @@ def test_no_path_of_the_machine_is_on_the_page(tmp_path: Path) -> None:
 
 
 def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
-    text = page_of(tmp_path, make_run(tmp_path / "<i>&'\"</b>"))
+    text = page_of(tmp_path, make_run(tmp_path / "<i>&'\""))
     assert "<i>" not in text.split("</script>")[1]
+    assert figures(text)[0].data[0].name == "&lt;i&gt;&amp;'\""
+
+
+def test_a_run_folder_of_any_bytes(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "n\udcff"))
+    assert r"<title>n\udcff" in text
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,16 @@ def test_two_updates_and_a_hundredth_of_them_are_shown(tmp_path):
     assert right - left == pytest.approx(2.2)  # Milliseconds.
 
 
+def test_names_in_a_trace_are_drawn_as_they_are(tmp_path):
+    path = tmp_path / "from_$5_to_$9.json"
+    with Trace(path, {}) as trace:
+        trace.extend("$1_node_$2", [at(0, Activity.STEPPING), at(9, Activity.IDLE)])
+    figure = timeline_figure([read_trace(path)])
+    figure.savefig(tmp_path / "timeline.png")
+    assert path.name in figure.axes[0].get_title("left").replace(r"\$", "$")
+    assert figure.axes[0].get_yticklabels()[0].get_text() == r"\$1_node_\$2"
+
+
 def test_all_panels_show_as_much_time_as_the_slowest_trace_needs(tmp_path):
     traces = [read_trace(a_trace(tmp_path / f"{n}.json", updates=n)) for n in (6, 1)]
     figure = timeline_figure(traces)

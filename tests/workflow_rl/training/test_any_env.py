@@ -316,13 +316,17 @@ def test_only_a_truncated_episode_has_rewards_to_come(
         ("observation", 3, "episodes", "sync"),
         ("reward", 2, "lagged", "async"),
         ("reward", 2, "lagged unrolls", "async"),
+        ("observation", 5, "episodes", "async"),  # The last one: no action follows.
+        ("observation", 5, "lagged unrolls", "async"),
     ],
 )
 def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     what: str, step: int, kind: str, mode: str, tmp_path: Path
 ) -> None:
     switch = tmp_path / "switch"
-    args = {"what": what, "bad_seed": episode_spec(3, 37).env_seed, "switch": str(switch)}
+    at = step if what == "observation" else step + 1
+    seed = episode_spec(3, 37).env_seed
+    args = {"what": what, "bad_seed": seed, "switch": str(switch), "at": at}
     config = config_of("tests.any_envs:SpoiltEnv", kind, mode, env_args=args)
     run(tmp_path / "good", config)
     switch.touch()
@@ -330,7 +334,8 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
         run(tmp_path / "bad", config)
     assert f"{what} is not finite at step {step} of episode 37:" in str(error.value)
     with np.load(tmp_path / "bad" / "diverged.npz") as batch:
-        assert not np.isfinite(batch[{"observation": "obs"}.get(what, what)]).all()
+        names = ("obs", "last_obs") if what == "observation" else ("reward",)
+        assert not all(np.isfinite(batch[name]).all() for name in names)
     saved = load_checkpoint(tmp_path / "bad" / "checkpoint.pt")
     assert 1 <= saved.training.updates < 5
     assert all(torch.isfinite(tensor).all() for tensor in saved.agent["network"].values())
@@ -566,6 +571,12 @@ def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_
     interface.train(config(total_steps=150), path, env=local_env(), resume=True)
     assert read_metrics(path)[-1]["env_steps"] >= 150
     assert not same_weights(path, trained)
+
+
+def test_a_resumed_run_begins_with_no_other_agent(trained: Path, tmp_path: Path) -> None:
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
+    with pytest.raises(ConfigError, match=r"init_from: .*does not go with resume.*own agent"):
+        interface.train(config, tmp_path / "run", resume=True, init_from=trained)
 
 
 def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:

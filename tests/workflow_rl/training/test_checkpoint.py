@@ -46,6 +46,16 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
     assert path.read_bytes() == before
 
 
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, Checkpoint({}, {"weight": torch.zeros(100)}, TrainingState()))
+    assert torch.equal(load_checkpoint(path).agent["weight"], torch.zeros(100))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(bytes(400), bytes(399) + b"\1"))
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_checkpoint(path)
+
+
 def test_training_begins_at_nothing():
     counts = dataclasses.asdict(TrainingState())
     assert {counts[name] for name in ("updates", "episodes", "env_steps", "wall_seconds")} == {0}

@@ -92,6 +92,13 @@ def test_an_environment_that_its_seed_does_not_determine(name: str, words: str) 
     assert "Traceback" not in result.output
 
 
+def test_an_environment_that_shows_what_its_space_does_not_hold() -> None:
+    result = invoke("check-env", "tests.any_envs:LaterLyingEnv", "--steps", "20")
+    assert result.exit_code == 1, result.output
+    assert "space         fails: the environment's observation of step 3 holds 300" in result.output
+    assert "runs will vary" not in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [

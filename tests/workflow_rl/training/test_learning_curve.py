@@ -2,8 +2,12 @@ import math
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.cbook import is_math_text
 
 from workflow_rl.training.config import TrainConfig
+from workflow_rl.training.drawing import as_drawn
 from workflow_rl.training.learning_curve import (
     known_returns,
     learning_curve_figure,
@@ -109,3 +113,24 @@ def test_what_is_known_is_that_of_the_red_agent_and_the_length():
     assert known(red_agent="mixed")["champion"] == pytest.approx((-12.41 - 15.07) / 3, abs=0.01)
     assert known(max_steps=40) == {}
     assert not known_returns(TrainConfig("async", env="CartPole-v1"))
+
+
+NAMES = ["from_$5_to_$9", "$", r"\$x$", "_hidden", "\udcff", "a\nb", "100%", r"\frac"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_any_name_is_drawn_under_it(name, tmp_path):
+    figure = learning_curve_figure({name: rows((9, -1.0)), "other": rows((9, -2.0))})
+    figure.savefig(tmp_path / "two.png")
+    first, other = (text.get_text() for text in figure.legends[0].get_texts())
+    assert first.strip().replace(r"\$", "$") == name.replace("\udcff", r"\udcff")
+    assert other == "other"
+    learning_curve_figure({name: rows((9, -1.0))}).savefig(tmp_path / "one.png")
+
+
+@given(st.text(st.sampled_from("$\\_{}^ab\udc80"), max_size=8))
+def test_no_name_is_a_formula_or_hidden(name):
+    drawn = as_drawn(name)
+    assert not is_math_text(drawn)
+    assert not drawn.startswith("_")
+    assert drawn.replace(r"\$", "$").strip() == name.replace("\udc80", r"\udc80").strip()

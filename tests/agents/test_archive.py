@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
+import zipfile
 
 import numpy as np
-import pytest
 import torch
 
-from workflow_rl.training.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
-from workflow_rl.training.seal import is_intact, sealed
+from agents.archive import is_intact, sealed
 
 PAGE = 4096
 
@@ -61,11 +53,17 @@ def test_no_bit_that_flips_and_no_page_that_is_lost_goes_unnoticed() -> None:
         assert zeroed == content or not is_intact(zeroed), start
 
 
-def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    save_checkpoint(path, Checkpoint({}, {"weight": torch.zeros(100)}, TrainingState()))
-    assert torch.equal(load_checkpoint(path).agent["weight"], torch.zeros(100))
-    content = path.read_bytes()
-    path.write_bytes(flipped(content, 8 * content.index(bytes(400)) + 3))
-    with pytest.raises(CheckpointError, match="damaged"):
-        load_checkpoint(path)
+def test_a_directory_that_hides_members_is_noticed() -> None:
+    """The comment of an entry that swallows those behind it: each that is left is as written."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as members:
+        for name in ("first", "second", "third"):
+            members.writestr(name, name)
+    content = file.getvalue()
+    bit = 8 * (content.index(b"PK\1\2") + 32) + 6  # 64 bytes more, of the two entries of 52.
+    hidden = flipped(flipped(content, bit), bit + 1)
+    with zipfile.ZipFile(io.BytesIO(hidden)) as members:
+        assert members.namelist() == ["first"], "or else this tests nothing"
+        assert members.testzip() is None
+    assert is_intact(content)
+    assert not is_intact(hidden)

@@ -14,7 +14,7 @@ from agents.dynamics import Dynamics, Fit
 from agents.mbpo_config import MBPOConfig
 from agents.networks import NETWORKS
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.ppo import DivergedError, saved_distribution
+from agents.ppo import DivergedError, saved_distribution, saved_number
 from agents.ppo_config import PPOConfig
 from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
 from agents.soft_actor_critic import SoftActorCritic, steps_of
@@ -220,7 +220,7 @@ class MBPOAgent:
         self.learner.load_state_dict(state["learner"])
         if "replay" in state:  # Earlier versions kept the steps there.
             self._remember_saved(state["replay"], state["imagined"])
-        self.imagined_steps = int(state["imagined_steps"])
+        self.imagined_steps = saved_number(state, "imagined_steps")
         # Earlier versions counted no fractions.
         self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
         if not abs(self._gradient_steps_left) <= 0.5:
@@ -230,7 +230,8 @@ class MBPOAgent:
         self.dynamics = self._make_model(bool(model["bits"]))
         if self.dynamics is not None and "dynamics" in state:
             self.dynamics.load_state_dict(model)
-        self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
+        self.policy_version = saved_number(state, "policy_version")
+        self.seed = saved_number(state, "seed")
 
     def remember(
         self, n_real: int, real: Iterable[Transitions], imagined: Sequence[Transitions]

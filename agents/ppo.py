@@ -48,6 +48,14 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     return Categorical(len(last_bias))
 
 
+def saved_number(state: Mapping[str, Any], name: str) -> int:
+    """A count or a seed of a `state_dict()`. Raises ValueError for what is none."""
+    number = state.get(name)
+    if type(number) is not int or not 0 <= number < 2**63:
+        raise ValueError(f"its {name} is {number!r:.50}")
+    return number
+
+
 class DivergedError(ArithmeticError):
     """Learning came to a loss or a gradient that is NaN or infinite."""
 
@@ -402,7 +410,8 @@ class PPOAgent:
             if not parameter.shape == kept["exp_avg"].shape == kept["exp_avg_sq"].shape:
                 raise ValueError("its optimizer is of another network")
             kept["step"].item()  # Raises if it is more than a number.
-        self.policy_version, self.seed = int(state["policy_version"]), int(state["seed"])
+        self.policy_version = saved_number(state, "policy_version")
+        self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from `state_dict()`: a warm start.

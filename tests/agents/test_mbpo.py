@@ -323,6 +323,13 @@ def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) 
         agent().load_state_dict(state)
 
 
+@pytest.mark.parametrize("name", ["policy_version", "seed", "imagined_steps"])
+@pytest.mark.parametrize("odd", [-1, 2.0, None, "3", 2**63])
+def test_counts_that_there_cannot_be(name: str, odd: Any) -> None:
+    with pytest.raises(ValueError, match=f"its {name} is"):
+        agent().load_state_dict({**agent().state_dict(), name: odd})
+
+
 @pytest.mark.parametrize("n_steps", [-1, 10**400, 2.0, math.inf])
 def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
     one = agent()

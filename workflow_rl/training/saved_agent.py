@@ -14,7 +14,7 @@ from agents.distributions import FloatArray
 from agents.networks import NETWORKS, ActorCritic
 from agents.numpy_policy import Actor, NumpyPolicy, PolicyParameters
 from agents.policy_file import load_policy as load_policy_file
-from agents.ppo import saved_distribution
+from agents.ppo import saved_distribution, saved_number
 from agents.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.collection.environment import (
     Environment,
@@ -46,7 +46,11 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyP
     network, moments = _network_of(checkpoint, path)
     mean, scale = _mean_and_scale(moments)
     parameters = network.policy_parameters()._replace(obs_mean=mean, obs_scale=scale)
-    return NumpyPolicy(parameters, int(checkpoint.agent["policy_version"]), greedy)
+    try:
+        policy_version = saved_number(checkpoint.agent, "policy_version")
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    return NumpyPolicy(parameters, policy_version, greedy)
 
 
 def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:

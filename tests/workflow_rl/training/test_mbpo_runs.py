@@ -8,11 +8,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from agents.mbpo import MBPOAgent
 from tests import tiny_runs
+from tests.any_envs import TargetEnv
+from workflow_rl import interface
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.measuring.timeline import read_trace
@@ -20,7 +23,13 @@ from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint, sa
 from workflow_rl.training.config import ConfigError, TrainConfig
 from workflow_rl.training.learner import make_agent
 from workflow_rl.training.loop import train
-from workflow_rl.training.run_dir import MBPO_METRICS, METRICS, read_metrics, return_columns
+from workflow_rl.training.run_dir import (
+    MBPO_METRICS,
+    METRICS,
+    read_config,
+    read_metrics,
+    return_columns,
+)
 from workflow_rl.training.saved_agent import load_policy
 from workflow_rl.training.train_population import train_population
 from workflow_rl.training.tune import tune
@@ -250,3 +259,34 @@ def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -
     assert models > 2
     assert activities.count(Activity.MODELLING) == models
     assert len(of_run.learning()) == len(read_metrics(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
+@pytest.mark.parametrize("ppo", [None, {"learning_rate": 0.01}])
+def test_from_python_on_the_environments_of_a_function(
+    algorithm: str, ppo: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    def make_env() -> TargetEnv:  # Which nobody can import.
+        return TargetEnv(length=8)
+
+    path = tmp_path / "run"
+    config = TrainConfig(
+        *("async", 1),
+        algorithm=algorithm,
+        ppo=ppo,  # type: ignore[arg-type]
+        mbpo={**(MBPO if algorithm == "mbpo" else FOR_EITHER), "warm_up_steps": 16},  # type: ignore[arg-type]
+        total_steps=48,
+        steps_per_update=24,
+    )
+    interface.train(config, path, env=make_env)
+
+    assert [row["gradient_steps"] for row in read_metrics(path)] == [0, 5, 5]
+    settings = read_config(path).ppo
+    assert settings.activation == "relu"
+    assert settings.learning_rate == (1e-3 if ppo is None else 0.01)
+    assert settings.reward_scale == 1
+    assert not settings.normalise_obs
+    assert interface.load_agent(path, env=make_env).act(np.zeros(2, np.float32)).shape == (2,)
+    longer = dataclasses.replace(config, total_steps=72)
+    interface.train(longer, path, env=make_env, resume=True)
+    assert [row["real_steps"] for row in read_metrics(path)] == [8, 32, 56, 80]

@@ -47,6 +47,16 @@ def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
     assert "\n" not in f"{playing.value}{resuming.value}"
 
 
+@pytest.mark.parametrize("odd", [-1, 1.0, True, "1", None, 2**63])
+def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
+    saved = checkpoint(policy_version=odd)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .*its policy_version is"):
+        policy_of(saved, PATH)
+    for name in ("policy_version", "seed"):
+        with pytest.raises(CheckpointError, match=rf"checkpoint\.pt .*its {name} is"):
+            load_agent(make_agent(CONFIG), checkpoint(**{name: odd}), PATH)
+
+
 @pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
 def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
     saved = checkpoint(return_scale=odd)

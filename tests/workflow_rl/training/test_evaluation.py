@@ -80,13 +80,13 @@ def test_survivors_have_no_score(numbers: Iterable[int], trained: Path) -> None:
 def test_the_command_says_so_and_writes_nothing(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def load_saved(*arguments: Any, **options: Any) -> Any:
+    def load_player(*arguments: Any, **options: Any) -> Any:
         return loaded(trained, env=env_of(SeedStream.EVALUATION, [2, 4]))
 
     from workflow_rl.training import saved_agent
 
-    loaded = saved_agent.load_saved
-    monkeypatch.setattr(saved_agent, "load_saved", load_saved)
+    loaded = saved_agent.load_player
+    monkeypatch.setattr(saved_agent, "load_player", load_player)
     arguments = [str(trained), "--episodes", "6", "--n-workers", "1", "--quiet"]
     result = CliRunner().invoke(evaluate, arguments)
     assert result.exit_code == 1

@@ -15,6 +15,12 @@ from typing import IO, Any
 
 import click
 
+NOT_OURS = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError),
+    *(ArithmeticError, RecursionError),
+)
+"""What a file that is missing, damaged or somebody else's makes of its reader."""
+
 
 @contextmanager
 def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:

@@ -4,6 +4,7 @@ each red agent, and replays."""
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.arguments import MIXTURES
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.evaluation import cell_spec, on_the_bits
+from workflow_rl.cage2.evaluation import cell_spec, load_policy
 from workflow_rl.cage2.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
 from workflow_rl.cage2.recording import compare_with_cyborg, load_blue, record_episode
 from workflow_rl.cage2.replay import replay_page
@@ -135,16 +136,14 @@ def _played(run: Run, most: int) -> list[Played]:
 
 
 def _play_checkpoint(path: Path, is_best: bool) -> Played:
-    from workflow_rl.training.checkpoint import load_checkpoint
-    from workflow_rl.training.saved_agent import policy_of, saved_environment
+    from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
 
-    checkpoint = load_checkpoint(path)
-    environment = saved_environment(checkpoint, path)
-    actor = on_the_bits(policy_of(checkpoint, path, greedy=True), environment, path)
-    if is_best:
-        return Played("best", path, _episodes(actor, EPISODES))
-    label = f"{checkpoint.training.episodes:,}"
-    return Played(label, path, _episodes(actor, EPISODES_ON_THE_WAY))
+    label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
+    actor = load_policy(path)
+    try:
+        return Played(label, path, _episodes(actor, EPISODES if is_best else EPISODES_ON_THE_WAY))
+    except RuntimeError as error:  # Where CybORG itself would fail.
+        raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
 def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
@@ -217,17 +216,18 @@ def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: P
         blue = load_blue(best.path)
         blue.name = run.name
         attackers = _attackers(run)
+        name_start = _file_name(run.name)
         # Of many runs, not of each red agent: a page takes a twentieth of a second.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
             for which, (red_agent, episode) in _notable(best, red_agents).items():
-                name = f"{run.name.replace('/', '-')}-{red_agent}-{which}.html"
+                name = f"{name_start}-{red_agent}-{which}.html"
                 one = record_episode(blue, red_agent, STEPS, SEED, episode)
                 further.mkdir(exist_ok=True)
                 compared = compare_with_cyborg(one, networks=False)
                 write_text(further / name, replay_page([one], [compared]))
-                link = quote(f"{further.name}/{name}")
+                link = quote(os.fsencode(f"{further.name}/{name}"))
                 whose = f"{red_agent}, " if len(red_agents) > 1 else ""
                 text = f"{number(one.episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
@@ -241,6 +241,12 @@ def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: P
     return Section(
         "Replays", about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
     )
+
+
+def _file_name(name: str) -> str:
+    """A run's name as a file's can begin with: with more behind it, that has 255 bytes at most."""
+    readable = name.replace("/", "-").encode(errors="backslashreplace")
+    return readable[-200:].decode(errors="ignore")
 
 
 def _attackers(run: Run) -> list[str]:

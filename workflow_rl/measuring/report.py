@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from workflow_rl.collection.environment import attribute, guests
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.measuring.pages import escaped, filled, folded, number, source, table, uncollected
 from workflow_rl.measuring.timeline import COLOURS, RunTrace, TraceError, read_trace, shares_of
-from workflow_rl.output_files import read_text, require_writable, sha256_of, write_text
+from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
 from workflow_rl.training.options import PATH
 
 _log = logging.getLogger(__name__)
@@ -90,23 +91,48 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """What `evaluate` left in the folder, if it is of the agent that is there now."""
     from workflow_rl.training.checkpoint import checkpoint_path
     from workflow_rl.training.evaluation import AGENT_DIGEST
-    from workflow_rl.training.run_dir import RunDirError
+    from workflow_rl.training.run_dir import RunDirError, require_numbers
 
     file = path / "evaluation.json"
     if not file.exists():
         return None
     try:
         evaluation = json.loads(read_text(file, 2**28))
-        for sample in evaluation.get("cells", [evaluation]):
-            if not {"mean", "interval_95", "returns"} <= sample.keys():
-                raise ValueError("it is not what evaluate writes")
+        cells = evaluation.get("cells")
+        for sample in [evaluation] if cells is None else cells:
+            _require_sample(sample)
+        for cell in cells or ():
+            require_numbers(cell["max_steps"])
+            if not isinstance(cell["red_agent"], str):
+                raise ValueError("a cell is of no red agent")
+        if evaluation.get("official_protocol"):
+            _require_mean(evaluation["total"], evaluation["total_interval_95"])
         scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
         if scored is None or scored != sha256_of(agent):
             _log.warning("%s does not say that it is of %s: it is left out", file, agent)
             return None
         return dict(evaluation)
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except KeyError as error:
+        raise RunDirError(f"{file} cannot be read: it has no {error}") from None
+    except NOT_OURS as error:
         raise RunDirError(f"{file} cannot be read: {error}") from None
+
+
+def _require_sample(sample: Mapping[str, Any]) -> None:
+    """Raises KeyError, TypeError, ValueError if it is not what evaluate writes."""
+    from workflow_rl.training.run_dir import require_numbers
+
+    _require_mean(sample["mean"], sample["interval_95"])
+    require_numbers(*sample["returns"])
+    if not sample["returns"]:
+        raise ValueError("it is of no episodes")
+
+
+def _require_mean(mean: Any, interval: Any) -> None:
+    """Of a single episode there is no interval."""
+    from workflow_rl.training.run_dir import require_numbers
+
+    require_numbers(mean, *(() if interval is None else (interval,)))
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,7 +340,7 @@ def scores(runs: Sequence[Run]) -> Section:
                 number(min(evaluation["returns"]), 2),
                 number(max(evaluation["returns"]), 2),
                 number(len(evaluation["returns"]), 0),
-                escaped(evaluation["actions"]),
+                escaped(evaluation.get("actions", "")),
             ]
         )
     heading = ("Run", "Mean return", "95%", "Lowest", "Highest", "Episodes", "Actions")
@@ -520,5 +546,5 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
         raise click.UsageError(str(error)) from None
     write_text(output, page)
     click.echo(f"report: {output}")
-    if f'href="{quote(further.name)}/' in page:
+    if f'href="{quote(os.fsencode(further.name))}/' in page:
         click.echo(f"with:   {further}")

@@ -64,7 +64,8 @@ class RunTrace(NamedTuple):
     @property
     def title(self) -> str:
         """What kind of run it is."""
-        mode = {"sync": "Synchronous", "async": "Asynchronous"}.get(self.about.get("mode", ""), "")
+        modes = {"sync": "Synchronous", "async": "Asynchronous"}
+        mode = modes.get(str(self.about.get("mode")), "")
         overlap = ", collecting while learning" if self.about.get("async_rl") else ""
         return f"{mode}{overlap} ({self.path.name})"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.output_files import read_text, replacing, write_text
+from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import Copy, ExchangeConfig, Settings
 from workflow_rl.training.run_dir import RunDirError, begin_folder
@@ -91,8 +91,8 @@ def read_population(path: Path) -> PopulationRecord:
         names = () if exchange is None else exchange["ranges"].keys()
         meetings = [_meeting(one, configs, names) for one in values["meetings"]]
         return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {error}") from None
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def _meeting(
@@ -113,7 +113,10 @@ def _meeting(
         if own.keys() != set(names):
             raise ValueError(f"a meeting has other settings than {', '.join(names)}")
         dataclasses.replace(config.ppo, **own)  # type: ignore[arg-type]  # Raises ValueError.
-    return Meeting(int(values["at"]), scores, copies, settings)
+    at = int(values["at"])
+    if not 0 <= at < 2**63:
+        raise ValueError(f"a meeting is at {at}")
+    return Meeting(at, scores, copies, settings)
 
 
 def unfinish_population(path: Path) -> None:

@@ -17,7 +17,7 @@ from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import SHARES, Settings
 from workflow_rl.training.learning_curve import learning_curve_figure, running_mean, scale_returns
 from workflow_rl.training.population_dir import PopulationRecord, policy_folder, read_population
-from workflow_rl.training.run_dir import read_metrics
+from workflow_rl.training.run_dir import RunDirError, read_metrics
 
 SMOOTHED_EPISODES = 100
 
@@ -39,15 +39,24 @@ def figure_of_folder(path: Path) -> Figure:
     metrics = [read_metrics(policy_folder(path, n)) for n in range(len(record.configs))]
     if record.exchange is None:
         return learning_curve_figure({f"policy {n}": rows for n, rows in enumerate(metrics)})
+    for n, rows in enumerate(metrics):
+        if (record.meetings and not rows) or any(_position(record) not in row for row in rows):
+            file = policy_folder(path, n) / "metrics.csv"
+            raise RunDirError(f"{file} is not of the population whose meetings are to be drawn")
     return population_figure(record, metrics)
+
+
+def _position(record: PopulationRecord) -> str:
+    """The column by which its members go on from meeting to meeting."""
+    config = TrainConfig.from_dict(record.configs[0])
+    return "env_steps" if config.total_episodes is None else "episodes"
 
 
 def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> Figure:
     """Returns and settings of a population's members. metrics: the rows of each."""
     assert record.exchange is not None
     names = sorted(record.exchange["ranges"])
-    config = TrainConfig.from_dict(record.configs[0])
-    position = "env_steps" if config.total_episodes is None else "episodes"
+    position = _position(record)
     figure = Figure(figsize=(11, 3.4 + 1.8 * len(names)), layout="constrained")
     axes = figure.subplots(
         1 + len(names), 1, sharex=True, squeeze=False, height_ratios=[2, *[1] * len(names)]

@@ -22,7 +22,14 @@ import numpy as np
 
 from agents.mbpo import MBPOAgent
 from agents.trajectory import Trajectory
-from workflow_rl.output_files import no_link, read_text, remove_unfinished, replacing, write_text
+from workflow_rl.output_files import (
+    NOT_OURS,
+    no_link,
+    read_text,
+    remove_unfinished,
+    replacing,
+    write_text,
+)
 from workflow_rl.training import memory
 from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.training.config import TrainConfig
@@ -378,17 +385,28 @@ def read_config(path: Path) -> TrainConfig:
         if not path.exists():
             raise RunDirError(f"{path} does not exist") from None
         raise RunDirError(f"{path} is not a run folder: it has no config.json") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunDirError(f"{path / 'config.json'} cannot be read: {error}") from None
+    except NOT_OURS as error:
+        # Which may say what the file has there, whatever its length.
+        raise RunDirError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
     """The summary of a run that has ended, finished or not. Raises RunDirError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
-        return {**summary, "wall_seconds": float(summary["wall_seconds"])}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        best, skipped = summary.get("best_score"), summary.get("skipped_episodes", [])
+        require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
+        return {**summary, "skipped_episodes": list(skipped)}
+    except NOT_OURS as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def require_numbers(*values: Any) -> None:
+    """Raises ValueError if one of these values of a JSON file is none that a float holds."""
+    for value in values:
+        is_one = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_one or (isinstance(value, int) and abs(value) > sys.float_info.max):
+            raise ValueError(f"{repr(value)[:50]} stands where a number should be")
 
 
 def is_finished(path: Path) -> bool:
@@ -400,7 +418,7 @@ def is_finished(path: Path) -> bool:
         return bool(summary.get("finished", True))
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
+    except NOT_OURS as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 
@@ -421,7 +439,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 def _number(name: str, text: Any) -> float:
     if not isinstance(text, str):  # What stands behind the last column.
         raise ValueError("a row has more columns than the heading")
-    number = int(text) if text.isdigit() else float(text)
+    number = int(text) if text.isdigit() and len(text) < 20 else float(text)
     # Where no episode ended there is no mean return.
     is_missing = name == "return_mean" and math.isnan(number)
     # Returns may be of any size that learning survives.

@@ -7,9 +7,12 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
+from agents.ppo import PPOAgent
+from agents.ppo_config import PPOConfig
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.test_recording import save_run
 from tests.workflow_rl.cage2.test_replay import data_of
@@ -21,6 +24,8 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scores import to_dict
 from workflow_rl.collection.environment import DEFAULT_ENV
 from workflow_rl.output_files import sha256_of
+from workflow_rl.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.training.config import TrainConfig
 
 EPISODES = 4
 
@@ -148,3 +153,20 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "best.pt is damaged" in result.output
     assert not (tmp_path / "report.html").exists()
+    config = TrainConfig("async", env="CartPole-v1", ppo=PPOConfig(hidden_sizes=(8,)))
+    agent = PPOAgent(config.ppo, *config.environment.spaces()[:2], seed=1)
+    other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
+    save_checkpoint(run / "best.pt", other)
+    result = run_report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "best.pt was trained on CartPole-v1, not on CAGE-2" in result.output
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "\udcff#%", "é" * 120])
+def test_replays_of_a_run_of_any_name(name: str, tmp_path: Path) -> None:
+    text = page_of(tmp_path, cage2_run(tmp_path / name, red_agent="B_lineAgent"))
+    links = re.findall(r'<a href="report_files/([^"]+)">', text)
+    assert len(links) == 3
+    assert {unquote(link) for link in links} == {
+        path.name for path in (tmp_path / "report_files").iterdir()
+    }

@@ -7,21 +7,27 @@ import csv
 import hashlib
 import json
 import math
+import os
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.html_pages import assert_valid
 from workflow_rl.cli import main
-from workflow_rl.measuring.report import groups_of, read_run
+from workflow_rl.measuring.report import groups_of, read_run, sections_of
 from workflow_rl.measuring.report_charts import LABELS_IN_HEIGHT
+from workflow_rl.measuring.timeline import TraceError, read_trace, timeline_figure
 from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.run_dir import METRICS, distinct_names
+from workflow_rl.training.learning_curve import learning_curve_figure
+from workflow_rl.training.run_dir import METRICS, RunDirError, distinct_names
 
 UPDATES = 20
 
@@ -251,6 +257,127 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, damage: Any, message: s
     assert result.exit_code == 2
     assert message in result.output
     assert output.read_text() == "before"
+
+
+EVALUATION = {"mean": 9.0, "interval_95": 1.5, "returns": [9.0, 8.0], "actions": "greedy"}
+CELL = {**EVALUATION, "max_steps": 30, "red_agent": "B_lineAgent"}
+CAGE2_EVALUATION = {
+    **{"official_protocol": True, "total": -20.0, "total_interval_95": 1.0},
+    "cells": [CELL],
+}
+SPAN = {"ph": "X", "name": "stepping", "tid": 0, "ts": 0.0, "dur": 2e6}
+NAMED = {"ph": "M", "name": "thread_name", "tid": 0, "args": {"name": "worker-0"}}
+TRACE = {"traceEvents": [NAMED, SPAN], "otherData": {"mode": "async"}}
+ODD_VALUES: list[Any] = [
+    *(None, True, -1, 0.5, math.inf, math.nan, "x", "\udcff", "", [], {}, [[]], [None]),
+    *(10**400, -(10**400), ["x"], {"a": 1}),
+]
+ODD_CONTENTS = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"3",
+    b'"x"',
+    b"{",
+    b"\xff\xfe",
+    b"[" * 99_999,
+    b"9" * 5000,
+]
+
+
+def fuzzed(draw: Any, value: Any) -> Any:
+    """A JSON value in which one part is another, or is missing."""
+    if isinstance(value, dict | list) and value and draw(st.integers(0, 4)):
+        key = draw(st.sampled_from(sorted(value) if isinstance(value, dict) else [0]))
+        if isinstance(value, dict) and not draw(st.integers(0, 5)):
+            return {name: one for name, one in value.items() if name != key}
+        changed = dict(value) if isinstance(value, dict) else list(value)
+        changed[key] = fuzzed(draw, value[key])
+        return changed
+    return draw(st.sampled_from(ODD_VALUES))
+
+
+def put(path: Path, content: Any) -> None:
+    """In the place of what is there; None: a folder, False: a pipe."""
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    elif content is False:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+
+
+def told_or_refused(run: Path, trace: Path) -> None:
+    """All that the commands `report` and `plot` make of the files, but the pictures' pixels."""
+    refused = ""
+    try:
+        runs, traces = [read_run(run)], [read_trace(trace)]
+        sections_of(runs, traces, run / "further")
+        timeline_figure(traces)
+        learning_curve_figure({"run": runs[0].metrics})
+    except (RunDirError, TraceError) as error:
+        refused = f"{error}\n"
+    assert refused.count("\n") == bool(refused)
+    assert refused.startswith(str(run.parent) if refused else "")
+    assert len(refused) < 600
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.booleans())
+def test_an_odd_file_is_one_line_or_left_out(data: Any, is_cage2: bool) -> None:
+    with TemporaryDirectory() as folder:
+        env = "workflow_rl/CAGE2-v0" if is_cage2 else "CartPole-v1"
+        run, trace = make_run(Path(folder) / "run", env=env), Path(folder) / "trace.json"
+        evaluation = CAGE2_EVALUATION if is_cage2 else EVALUATION
+        (run / "evaluation.json").write_text(json.dumps(evaluation))
+        trace.write_text(json.dumps(TRACE))
+        files = [trace, run / "summary.json", run / "evaluation.json"]
+        file = data.draw(st.sampled_from(files))
+        if data.draw(st.integers(0, 3)):
+            content = fuzzed(data.draw, json.loads(file.read_text()))
+            file.write_text(json.dumps(content))
+        else:
+            put(file, data.draw(st.sampled_from(ODD_CONTENTS)))
+        told_or_refused(run, trace)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([*METRICS]),
+    st.sampled_from(["9" * 400, "nan", "-inf", "1e400", "x", "", "-1", "1e308", "\u00b2", "\0"]),
+    st.integers(1, UPDATES),
+)
+def test_odd_metrics_are_one_line_or_left_out(column: str, cell: str, update: int) -> None:
+    with TemporaryDirectory() as folder:
+        run, trace = make_run(Path(folder) / "run"), Path(folder) / "trace.json"
+        trace.write_text(json.dumps(TRACE))
+        lines = [line.split(",") for line in (run / "metrics.csv").read_text().splitlines()]
+        lines[update][lines[0].index(column)] = cell
+        (run / "metrics.csv").write_text("\n".join(map(",".join, lines)))
+        told_or_refused(run, trace)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("summary.json", {"wall_seconds": 1.0, "best_score": "high"}),
+        ("summary.json", {"wall_seconds": 1.0, "skipped_episodes": None}),
+        ("summary.json", {"wall_seconds": 10**400}),
+        ("evaluation.json", {**EVALUATION, "returns": []}),
+        ("evaluation.json", {**EVALUATION, "returns": None}),
+        ("evaluation.json", {**EVALUATION, "mean": "9"}),
+        ("evaluation.json", {**CAGE2_EVALUATION, "total": 10**400}),
+        ("evaluation.json", {**CAGE2_EVALUATION, "cells": [{**CELL, "red_agent": []}]}),
+    ],
+)
+def test_what_says_something_odd_is_named(file: str, content: Any, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / file).write_text(json.dumps(content))
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert f"{file} cannot be read: " in result.output
 
 
 def test_a_trace_that_is_none_and_a_folder_in_the_way(tmp_path: Path) -> None:

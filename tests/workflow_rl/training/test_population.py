@@ -35,6 +35,7 @@ from workflow_rl.training.population_dir import (
     read_population,
     run_folders,
 )
+from workflow_rl.training.population_figure import figure_of_folder
 from workflow_rl.training.run_dir import NotWrittenError, RunDirError, read_config, read_metrics
 from workflow_rl.training.train_population import train_population
 
@@ -546,12 +547,30 @@ def test_meetings_of_others_are_refused(population, tmp_path):
     invalid = [{"learning_rate": -1.0, "discount": 0.9}] * N_POLICIES
     for wrong in (
         *({"scores": [0.0]}, {"copies": [[0, 9]]}),
+        *({"scores": [10**400] * N_POLICIES}, {"at": 10**400}, {"at": math.inf}, {"at": -1}),
         *({"settings": []}, {"settings": others}, {"settings": invalid}),
     ):
         meetings = [{**values["meetings"][0], **wrong}]
         (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
         with pytest.raises(RunDirError, match=POPULATION_FILE):
             read_population(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["no rows", "no such column"])
+def test_a_picture_of_meetings_that_members_have_not_come_to(damage, population, tmp_path):
+    path = shutil.copytree(population, tmp_path / "run")
+    file = path / "policy-1" / "metrics.csv"
+    heading, _, rows = file.read_text().partition("\n")
+    if damage == "no rows":
+        file.write_text(f"{heading}\n")
+    else:
+        record = json.loads((path / POPULATION_FILE).read_text())
+        for config in record["configs"]:
+            config |= {"total_episodes": None, "total_steps": 999}
+        (path / POPULATION_FILE).write_text(json.dumps(record))
+        file.write_text(f"{heading.replace('env_steps', 'other')}\n{rows}")
+    with pytest.raises(RunDirError, match=r"policy-1/metrics\.csv is not of the population"):
+        figure_of_folder(path)
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,12 @@ def read_text(path: Path, most: int) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def sha256_of(path: Path) -> str | None:
-    """A file's digest; None if it is no file, or cannot be read."""
+def sha256_of(path: Path, most: int) -> str | None:
+    """The digest of a file of at most so many bytes; None of another, or one that cannot be
+    read."""
     try:
-        if stat.S_ISREG(path.stat().st_mode):
+        about = path.stat()
+        if stat.S_ISREG(about.st_mode) and about.st_size <= most:
             with path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

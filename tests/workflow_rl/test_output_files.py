@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow_rl.output_files import remove_unfinished, replacing, write_text
+from workflow_rl.output_files import remove_unfinished, replacing, sha256_of, write_text
 
 
 def test_what_is_written_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_path, monkeypatch):
@@ -49,3 +49,14 @@ def test_an_error_while_writing_leaves_the_old_one_alone(tmp_path):
         fail_half_way()
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_digest_is_of_a_file_that_is_there_and_not_too_large(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256_of(path, 3) == known
+    assert sha256_of(path, 2) is None
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path, tmp_path / "pipe", tmp_path / "nowhere"):
+        assert sha256_of(other, 10**6) is None

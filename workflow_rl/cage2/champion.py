@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from agents.archive import MOST_BYTES
 from workflow_rl.cage2.evaluation import evaluate
 from workflow_rl.cage2.selection import Candidate, choose
 from workflow_rl.output_files import sha256_of, write_text
@@ -222,7 +223,7 @@ def card_of(
             "mean": best.score.mean,
             "standard_error": best.score.error,
         },
-        "agent_sha256": sha256_of(run_dir / AGENT_FILE),
+        "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
         "simulator": scores["simulator"],
         "evaluation_seed": scores["seed"],
         "total": scores["total"],

@@ -15,6 +15,7 @@ import click
 import numpy as np
 from tqdm import tqdm
 
+from agents.archive import MOST_BYTES
 from agents.numpy_policy import Actor, NumpyPolicy
 from agents.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.arguments import OBS_SIZE
@@ -314,7 +315,8 @@ def _chosen_actor(options: dict[str, Any]) -> tuple[Actor | str, str, str, str |
         if (agent := options["agent"]) is not None:
             return agent, agent, "".join(map(str.title, agent.split("-"))) + "Agent", None
         path = saved_path(options["run_or_checkpoint"], options["which"])
-        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
+        # Before it is loaded: a run that goes on may replace it.
+        digest = sha256_of(path, MOST_BYTES)
         return load_policy(path, greedy=not options["stochastic"]), str(path), "PPOAgent", digest
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None

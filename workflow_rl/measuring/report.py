@@ -15,6 +15,7 @@ from urllib.parse import quote
 import click
 import numpy as np
 
+from agents.archive import MOST_BYTES
 from workflow_rl.collection.environment import attribute, guests
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.measuring.pages import escaped, filled, folded, number, source, table, uncollected
@@ -108,7 +109,7 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
         if evaluation.get("official_protocol"):
             _require_mean(evaluation["total"], evaluation["total_interval_95"])
         scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
-        if scored is None or scored != sha256_of(agent):
+        if scored is None or scored != sha256_of(agent, MOST_BYTES):
             _log.warning("%s does not say that it is of %s: it is left out", file, agent)
             return None
         return dict(evaluation)

@@ -17,6 +17,7 @@ import numpy as np
 from prettytable import PrettyTable, TableStyle
 from tqdm import tqdm
 
+from agents.archive import MOST_BYTES
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.environment import (
@@ -303,7 +304,8 @@ def evaluate(**options: Any) -> None:
         require_writable_folder(options["video"], "--video")
     try:
         path = saved_path(source, options["which"])
-        digest = sha256_of(path)  # Before it is loaded: a run that goes on may replace it.
+        # Before it is loaded: a run that goes on may replace it.
+        digest = sha256_of(path, MOST_BYTES)
         actor, environment = load_player(
             path, greedy=not options["stochastic"], trust=options["trust"]
         )

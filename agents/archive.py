@@ -43,6 +43,8 @@ def read_archive(path: Path) -> bytes:
 
     Raises OSError, and ValueError if it is no such archive.
     """
+    if not path.is_file():
+        raise ValueError("it is no file")
     with path.open("rb") as file:
         start = file.read(4)
         if start != b"PK\3\4" or os.fstat(file.fileno()).st_size > MOST_BYTES:

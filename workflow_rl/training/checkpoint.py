@@ -28,6 +28,7 @@ from workflow_rl.training.memory import Part, parts_of
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
 _NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
+_NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
 RECENT_EPISODES = 300
 
 
@@ -213,9 +214,11 @@ def _readable(path: Path) -> bytes:
             _require_checkpoint(path, members.namelist())
             (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
             pickled = members.read(name)
-        codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
-        named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
-        if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
+        if all(
+            code.name != "STACK_GLOBAL" and _NAMES.fullmatch(str(value))
+            for code, value, _ in pickletools.genops(pickled)
+            if code.name in _NAMING
+        ):
             return archive
     except CheckpointError:
         raise

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import URL
 from tqdm import tqdm
 
 from agents.ppo import DivergedError
@@ -42,6 +43,9 @@ FINAL_SEEDS = 3
 FIRST_FINAL_SEED = 1_000_000
 """No trial has those from here on: a score that a trial was chosen for owes something to luck."""
 FINALS = "returns of finalists"
+
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""A journal of SQLite's begins with it, and ends with it if the journal names another file."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -103,10 +107,11 @@ class Search:
     def study(self) -> optuna.Study:
         """The one kept in the folder, or a new one, whose first trial has the config's settings."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        url = f"sqlite:///{(self.path / STUDY_FILE).resolve()}"
+        file = (self.path / STUDY_FILE).absolute()
+        _require_own_database(file)
         try:
             study = optuna.create_study(
-                storage=url, study_name="tune", direction="maximize", load_if_exists=True
+                storage=_url_of(file), study_name="tune", direction="maximize", load_if_exists=True
             )
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
@@ -287,6 +292,34 @@ class Search:
             if trial.duration is not None
         ]
         return max(seconds, default=0.0) / self.n_policies
+
+
+def _url_of(database: Path) -> str:
+    """As SQLAlchemy names a file, whatever the names of its folders: Optuna fills in braces."""
+    url = URL.create("sqlite", database=str(database)).render_as_string()
+    return url.replace("{", "{{").replace("}", "}}")
+
+
+def _require_own_database(database: Path) -> None:
+    """Raises RunDirError for a database from which SQLite would change a file elsewhere."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        file = Path(f"{database}{end}")
+        if file.is_symlink():
+            raise RunDirError(f"{file} is a link: put the file itself there")
+    journal = Path(f"{database}-journal")
+    # SQLite plays back the journal of a crash, which can name a file that SQLite then removes. Only
+    # writing to several databases at once leaves such a name, and Optuna never does that.
+    if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
+        raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
+
+
+def _last_bytes(path: Path, number: int) -> bytes:
+    """Raises RunDirError if it is no file."""
+    if not path.is_file():
+        raise RunDirError(f"{path} is no file")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - number))
+        return file.read()
 
 
 def ranked(study: optuna.Study) -> list[FrozenTrial]:

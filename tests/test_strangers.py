@@ -553,6 +553,7 @@ class TestOwn:
         resume = ["train-async", "--resume", "mine", "--total-steps", "96", *RESUME]
         typed = ["--env", f"{self.ENV}:make", "--env-arg", "length=4"]
         assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 2
+        assert not Path("made").exists()
 
     def test_a_resumed_run_whose_environment_is_typed(
         self, monkeypatch: pytest.MonkeyPatch

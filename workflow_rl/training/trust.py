@@ -1,9 +1,9 @@
 """Which environments that a file names may be made: a file from a stranger is data.
 
-The whole promise is in docs/explanations/security.md. The user's own choices are remembered in a
-folder of the user's, outside of all runs, one small file for each environment that the user named.
-A stranger's file can name such an environment too, but it gets what the user trained on: the same
-module from the same place, called with the same arguments.
+The whole promise is in docs/explanations/security.md. The environments that the user named are
+remembered in a folder outside of all runs, one small file each. A stranger's file can name such an
+environment too. It then gets what the user trained on: the same module from the same place, called
+with the same arguments.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def trusted_config(
 
 
 def remember(environment: Environment) -> None:
-    """Have the environment made without a question from now on, where a file of the user's names
-    it. The user has named it, or trusts whoever did."""
+    """Remember an environment that the user has named or trusts: from now on, a file that names
+    the same environment asks nothing."""
     if not isinstance(environment, GymnasiumEnvironment) or environment.named_by_file:
         return
     factory, environment = environment.factory, dataclasses.replace(environment, factory=None)

@@ -26,7 +26,7 @@ from tqdm import tqdm
 from agents.ppo import DivergedError
 from workflow_rl.collection.cluster import connected
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.output_files import replacing, write_text
+from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import SHARES
 from workflow_rl.training.learner import Beginning, Learner
@@ -117,6 +117,14 @@ class Search:
         except Exception as error:
             # SQLAlchemy's own, of many kinds.
             raise RunDirError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
+        try:
+            self.finals(study)
+            for trial in ranked(study):
+                self.settings(trial)
+        except (*NOT_OURS, RuntimeError) as error:
+            raise RunDirError(
+                f"{file} holds what no search of this package leaves: {error!r:.200}"
+            ) from None
         # Otherwise a study that goes on would propose again what it began with.
         study.sampler = optuna.samplers.TPESampler(seed=self.config.seed + len(trials))
         study.pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=REPORTS // 4)
@@ -248,7 +256,8 @@ class Search:
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Returns of the policies that finalists have trained again, by the trial's number."""
-        return {int(number): one for number, one in study.user_attrs.get(FINALS, {}).items()}
+        kept = study.user_attrs.get(FINALS, {}).items()
+        return {int(number): [float(one) for one in returns] for number, returns in kept}
 
     def compared(self, study: optuna.Study) -> dict[int, list[float]]:
         """Of the finals those of the present finalists, with the seeds that all of them have had:

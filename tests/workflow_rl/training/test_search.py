@@ -92,6 +92,20 @@ def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):
     assert not journal.exists()
 
 
+@pytest.mark.parametrize("finals", [{"x": [1.0]}, {"0": ["x"]}, [1.0], {"0": None}])
+def test_a_study_with_odd_finals_is_one_line(finals, tmp_path):
+    search_in(tmp_path).study().set_user_attr(search.FINALS, finals)
+    with pytest.raises(RunDirError, match="no search of this package"):
+        search_in(tmp_path).study()
+
+
+def test_a_study_of_other_settings_is_one_line(tmp_path):
+    study = search_in(tmp_path).study()
+    study.tell(study.ask(), 1.0)
+    with pytest.raises(RunDirError, match="no search of this package"):
+        search_in(tmp_path).study()
+
+
 def test_folders_of_any_name_hold_their_study(tmp_path):
     path = tmp_path / "what?{is}%41this"
     search_in(path).study()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -43,6 +44,8 @@ def read_archive(path: Path) -> bytes:
 
     Raises OSError, and ValueError if it is no such archive.
     """
+    if not stat.S_ISREG(path.stat().st_mode):  # A pipe could keep its reader waiting for ever.
+        raise ValueError("it is no file")
     with path.open("rb") as file:
         start = file.read(4)
         if start != b"PK\3\4" or os.fstat(file.fileno()).st_size > MOST_BYTES:

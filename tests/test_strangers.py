@@ -13,9 +13,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -24,10 +26,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_bad_input import cases, save
-from workflow_rl import TrainConfig, evaluate, load_agent
+from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cli import MODULES, main
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training.checkpoint import CheckpointError
+from workflow_rl.training.config import ConfigError
 from workflow_rl.training.run_dir import read_config
+from workflow_rl.training.trust import remember, trusted, trusted_config
 from workflow_rl.training.tune import RANGES, TUNE_FILE
 
 CANARY = "canary_of_a_stranger"
@@ -416,6 +421,9 @@ class TestOwn:
         assert result.exit_code == 0, result.output
         Path("made").unlink()
 
+    def another(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(Path("state-of-another").absolute()))
+
     EVALUATE = ("evaluate", "mine", "--episodes", "1", "--quiet")
 
     def test_the_users_own_runs_open_without_a_word(self) -> None:
@@ -426,7 +434,7 @@ class TestOwn:
 
     def test_another_user_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trained()
-        monkeypatch.setenv("XDG_STATE_HOME", "state-of-another")
+        self.another(monkeypatch)
         assert CliRunner().invoke(main, [*self.EVALUATE]).exit_code == 2
         assert not Path("made").exists()
         assert CliRunner().invoke(main, [*self.EVALUATE, "--trust"]).exit_code == 0
@@ -457,11 +465,101 @@ class TestOwn:
         assert result.exit_code == 2
         assert "--trust" in result.output
 
+    def test_a_link_to_the_users_module_is_another_place(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What lies beside a link would be imported with the module."""
+        self.trained()
+        stranger = tmp_path / "stranger"
+        stranger.mkdir()
+        shutil.copytree("mine", stranger / "mine")
+        (stranger / f"{self.ENV}.py").symlink_to(tmp_path / f"{self.ENV}.py")
+        sys.modules.pop(self.ENV)
+        monkeypatch.chdir(stranger)
+        result = CliRunner().invoke(main, [*self.EVALUATE])
+        assert result.exit_code == 2, result.output
+        assert "--trust" in result.output
+
+    def test_a_trusted_module_imports_nothing_of_the_current_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where the module is installed, and the stranger's folder has one that it needs."""
+        Path(f"{self.ENV}.py").write_text("import canary_beside\n" + self.SOURCE)
+        Path("canary_beside.py").write_text("")
+        self.trained()
+        stranger = tmp_path / "stranger"
+        stranger.mkdir()
+        shutil.copytree("mine", stranger / "mine")
+        (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
+        for module in (self.ENV, "canary_beside"):
+            sys.modules.pop(module)
+        monkeypatch.chdir(stranger)
+        result = CliRunner().invoke(main, [*self.EVALUATE])
+        sys.modules.pop("canary_beside", None)
+        assert result.exit_code == 0, result.output
+
+    def test_a_relative_name_of_a_file_is_of_one_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An argument may name a file, which in a stranger's folder is the stranger's."""
+        environment = GymnasiumEnvironment(f"{self.ENV}:make", {"path": "./levels.txt"})
+        whole = GymnasiumEnvironment(f"{self.ENV}:make", {"path": "/levels.txt"})
+        remember(environment)
+        remember(whole)
+        of_file = [dataclasses.replace(one, named_by_file=True) for one in (environment, whole)]
+        assert [trusted(one) for one in of_file] == [environment, whole]
+        (tmp_path / "stranger").mkdir()
+        monkeypatch.chdir(tmp_path / "stranger")
+        assert trusted(of_file[1]) == whole
+        with pytest.raises(ValueError, match="--trust"):
+            trusted(of_file[0])
+
+    def test_a_relative_folder_of_state_is_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A stranger's folder may hold one of the same name."""
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("XDG_STATE_HOME", "state")
+        remember(GymnasiumEnvironment(f"{self.ENV}:make"))
+        assert not Path("state").exists()
+        assert list((tmp_path / "home").rglob("*.json"))
+
+    def test_modules_that_another_finder_finds_are_remembered(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As pip leaves one for packages that are installed where they are developed."""
+        source = tmp_path / "source"
+        source.mkdir()
+        (source / "developed_environment.py").write_text(self.SOURCE)
+
+        class Finder:
+            @staticmethod
+            def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+                return PathFinder.find_spec(name, [str(source)])
+
+        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+        environment = GymnasiumEnvironment("developed_environment:make")
+        remember(environment)
+        assert trusted(dataclasses.replace(environment, named_by_file=True)) == environment
+
+    def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.trained("--env-arg", "length=4")
+        content = torch.load("mine/checkpoint.pt", weights_only=True)
+        content["config"]["env_args"] = {"length": 4.0}
+        save(Path("mine/checkpoint.pt"), content)
+        self.another(monkeypatch)
+        resume = ["train-async", "--resume", "mine", "--total-steps", "96", *RESUME]
+        typed = ["--env", f"{self.ENV}:make", "--env-arg", "length=4"]
+        assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 2
+        assert not Path("made").exists()
+
     def test_a_resumed_run_whose_environment_is_typed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.trained("--env-arg", "length=4")
-        monkeypatch.setenv("XDG_STATE_HOME", "state-of-another")
+        self.another(monkeypatch)
         resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
         assert CliRunner().invoke(main, resume).exit_code == 2
         assert CliRunner().invoke(main, [*resume, "--env", f"{self.ENV}:make"]).exit_code == 2
@@ -472,11 +570,21 @@ class TestOwn:
     def test_from_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trained()
         assert evaluate("mine", episodes=1).returns
-        monkeypatch.setenv("XDG_STATE_HOME", "state-of-another")
+        self.another(monkeypatch)
         for opened in (load_agent, lambda path: evaluate(path, episodes=1)):
             with pytest.raises(CheckpointError, match="trust=True"):
                 opened("mine")  # type: ignore[operator]
         load_agent("mine", trust=True)
+
+    def test_a_config_from_a_file_is_trained_from_python(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.trained()
+        self.another(monkeypatch)
+        config = read_config(Path("mine"))
+        with pytest.raises(ConfigError, match="trust=True"):
+            train(config, "again")
+        train(config, "again", trust=True)
 
     def test_a_config_from_a_file_makes_nothing(self) -> None:
         """Not even of sac, whose settings depend on the spaces."""
@@ -495,7 +603,73 @@ def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
     result = CliRunner().invoke(main, resume)
     assert result.exit_code == 2
     assert "--cluster 127.0.0.1:9" in result.output
+    # Nor by who names only the environment.
+    for more in (["--env", "CartPole-v1"], ["--trust"]):
+        result = CliRunner().invoke(main, [*resume, *more])
+        assert "only a file names the cluster" in result.output
+    with pytest.raises(ConfigError, match="only a file names the cluster"):
+        train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     assert CliRunner().invoke(main, [*resume, "--cluster", "none"]).exit_code == 0
+
+
+def test_an_address_that_the_user_gives_in_python_is_joined(folder: Path) -> None:
+    config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="127.0.0.1:9")
+    assert trusted_config(config) == config
+
+
+LINKED = {
+    "sac memory": ("sac", "train-async", "run/memory"),
+    "sac kept": ("sac", "train-async", "run/kept"),
+    "policy": ("ppo", "several", "population/policy-0"),
+}
+
+
+@pytest.mark.parametrize("case", LINKED)
+def test_folders_that_are_links_are_not_written_into(case: str, made: Path, folder: Path) -> None:
+    kind, command, link = LINKED[case]
+    arguments = [one for one in laid_out(made, kind, command) if one != "--dry-run"]
+    own = folder / "own"
+    if Path(link).exists():
+        Path(link).rename(own)
+    own.mkdir(exist_ok=True)
+    (own / "real-000000900-000000999.npy").write_text("the user's")
+    before = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
+    Path(link).symlink_to(own)
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2, result.output
+    assert f"{link} is a link" in result.output
+    assert {path: path.read_bytes() for path in own.rglob("*") if path.is_file()} == before
+
+
+def test_no_text_of_a_file_commands_the_terminal(made: Path, folder: Path) -> None:
+    command = "\x1b]0;title\x07\x1b[2J"
+    for name in ("train-async", "tune", "verify"):
+        arguments = laid_out(made, "ppo", name)
+        poison(folder, lambda config: config.update(preset=command))
+        record = Path("run/machine.json")
+        if record.exists():
+            values = json.loads(record.read_text())
+            machines = [dict.fromkeys(one, command) for one in values["machines"]]
+            weights = [command for _ in values["weights"]]
+            record.write_text(json.dumps({**values, "machines": machines, "weights": weights}))
+        result = CliRunner().invoke(main, arguments, color=True)
+        assert "title" in result.output
+        assert "\x1b" not in result.output
+
+
+@pytest.mark.parametrize("command", ["report", "evaluate policy", "plot", "export policy"])
+def test_arguments_within_arguments_are_one_line_of_error(
+    command: str, made: Path, folder: Path
+) -> None:
+    """However deep: Python's own copies of them fail at some hundreds."""
+    deep: Any = 1
+    for _ in range(450):
+        deep = [deep]
+    arguments = laid_out(made, "ppo", command)
+    poison(folder, _calling("CartPole-v1", {"deep": deep}))
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "levels" in result.output
 
 
 def test_links_in_a_run_folder_lead_to_no_other_file(made: Path, folder: Path) -> None:

@@ -43,6 +43,7 @@ def train(
     resume: bool = False,
     init_from: PathLike | None = None,
     quiet: bool = True,
+    trust: bool = False,
 ) -> Path:
     """Train an agent, from any thread, and return the run's folder.
 
@@ -59,6 +60,8 @@ def train(
         resume: go on with the run in run_dir, past its end if the config's is later.
         init_from: a run or checkpoint whose agent it begins with; not with resume.
         quiet: show no progress bar.
+        trust: import and call the environment, and join the cluster, that only a file names, if
+            the config is from a file.
 
     Raises:
         ConfigError: a setting makes no sense here.
@@ -74,7 +77,8 @@ def train(
         raise ConfigError(
             "init_from", f"{init_from} does not go with resume: a run goes on with its own agent"
         )
-    config = trusted_config(config) if env is None else config.with_env(env)
+    config = config if env is None else config.with_env(env)
+    config = trusted_config(config, trust, names_cluster=trust)
     config = dataclasses.replace(config, device=usable_device(config.device))
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     resumed = None

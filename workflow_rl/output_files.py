@@ -46,6 +46,14 @@ def no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
+def require_no_links(*folders: Path) -> None:
+    """Raises ValueError if one of these folders is a link: what is written in it would be written
+    elsewhere, in a folder from somebody else perhaps among the user's own files."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise ValueError(f"{folder} is a link: put the folder itself there")
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace `path` in one step. What no UTF-8 can hold, as of a folder's name, is escaped."""
     with replacing(path, encoding="utf-8", errors="backslashreplace") as file:

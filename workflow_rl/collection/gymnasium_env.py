@@ -9,9 +9,10 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +36,8 @@ from workflow_rl.collection.environment import InvalidEnvironmentError, Spaces
 ENV = "env"
 CHECK_STEPS = 200
 CHECK_SECONDS = 1.0
+MOST_LEVELS = 32
+"""Of arguments within arguments: Python cannot copy those that have hundreds."""
 
 SETTINGS: dict[str, Any] = {
     "total_steps": 100_000,
@@ -81,6 +84,8 @@ class GymnasiumEnvironment:
         names = [self.env_id, *self.args]
         if not all(isinstance(name, str) for name in names):
             raise InvalidEnvironmentError(ENV, f"{names!r:.200} are no names")
+        if _is_deeper(self.args, MOST_LEVELS):
+            raise InvalidEnvironmentError(ENV, f"its arguments have more than {MOST_LEVELS} levels")
 
     @property
     def imports_a_module(self) -> bool:
@@ -184,16 +189,44 @@ class GymnasiumEnvironment:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
 
 
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inner)
+
+
 def _factory_named(env_id: str) -> Callable[..., Env] | None:
     """The function of the name "module:function"; None if it is an id of Gymnasium's."""
     module_name, colon, name = env_id.partition(":")
     if not colon:
         return None
-    if os.getcwd() not in sys.path:
-        # A command that pip installed does not look where it was called.
-        sys.path.insert(0, os.getcwd())
+    here = os.getcwd()
+    if place_of(module_name, [here, *sys.path]) != place_of(module_name, sys.path):
+        # A command that pip installed does not look where it was called. Only a module of the
+        # current folder needs that: an installed one would import its own modules from here.
+        sys.path.insert(0, here)
     factory: Callable[..., Env] | None = getattr(importlib.import_module(module_name), name, None)
     return factory
+
+
+def place_of(module: str, path: Sequence[str]) -> str | None:
+    """The file or folder that a module's outermost package would be imported from, or None.
+
+    Imports nothing, and follows no link: what the place holds besides would be imported too.
+    path: the folders to look in, as `sys.path`.
+    """
+    package = module.partition(".")[0]
+    if package in sys.builtin_module_names:
+        return "built-in"
+    spec = PathFinder.find_spec(package, path)
+    if spec is None:  # pip leaves finders of packages that are installed where they are developed.
+        others = [one for one in sys.meta_path if one is not PathFinder]
+        specs = (one.find_spec(package, None) for one in others if hasattr(one, "find_spec"))
+        spec = next(filter(None, specs), None)
+    if spec is None:
+        return None
+    return os.path.abspath(spec.origin or next(iter(spec.submodule_search_locations or ("",))))
 
 
 def _where_it_may_be(env_id: str) -> str:

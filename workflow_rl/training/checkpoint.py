@@ -28,6 +28,7 @@ from workflow_rl.training.memory import Part, parts_of
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
 _NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
+_NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
 RECENT_EPISODES = 300
 
 
@@ -206,17 +207,30 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def _readable(path: Path) -> bytes:
-    """The file, if torch can be left to read it: whole, and naming no more than tensors."""
+    """The file, if torch can be left to read it: whole, and naming no more than tensors.
+
+    Its members are packed anew: of an archive that was made to mislead, torch's reader may find
+    other members than Python's.
+    """
     try:
         archive = read_archive(path)
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
-            _require_checkpoint(path, members.namelist())
-            (name,) = (one for one in members.namelist() if one.endswith("/data.pkl"))
+            names = members.namelist()
+            _require_checkpoint(path, names)
+            if len({one.lower() for one in names}) < len(names):
+                raise ValueError("two of its members have one name")
+            (name,) = (one for one in names if one.endswith("/data.pkl"))
             pickled = members.read(name)
-        codes = [(code.name, value) for code, value, _ in pickletools.genops(pickled)]
-        named = [str(value) for code, value in codes if code in ("GLOBAL", "INST")]
-        if "STACK_GLOBAL" not in dict(codes) and all(map(_NAMES.fullmatch, named)):
-            return archive
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as again:
+                for one in names:
+                    again.writestr(one, members.read(one))
+        if all(
+            code.name != "STACK_GLOBAL" and _NAMES.fullmatch(str(value))
+            for code, value, _ in pickletools.genops(pickled)
+            if code.name in _NAMING
+        ):
+            return packed.getvalue()
     except CheckpointError:
         raise
     except (ValueError, zipfile.BadZipFile) as error:

@@ -24,7 +24,7 @@ from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.training.config import ConfigError, Mode, TrainConfig
 from workflow_rl.training.exchange import ExchangeConfig
 from workflow_rl.training.hints import hints
-from workflow_rl.training.options import given_options, spelling
+from workflow_rl.training.options import given_options, printable, spelling
 from workflow_rl.training.presets import PRESETS
 from workflow_rl.training.run_plan import (
     ExchangeOf,
@@ -258,7 +258,7 @@ def best_of(summaries: Sequence[dict[str, Any]]) -> int:
 
 def _show(configs: Sequence[TrainConfig], exchange: ExchangeConfig | None) -> None:
     for name, value in configs[0].to_dict().items():
-        click.echo(f"{name}: {value}")
+        click.echo(f"{name}: {printable(value)}")
     if len(configs) > 1:
         click.echo(f"n_policies: {len(configs)}")
     if exchange is not None:

@@ -65,12 +65,18 @@ def one_line() -> Iterator[None]:
     except click.UsageError as error:
         message = error.format_message() + _choice_meant(error)
         words = " ".join(message.split())
-        clear = "".join(
-            one if one.isprintable() else one.encode("unicode_escape").decode() for one in words
-        )
+        clear = printable(words)
         if clear == error.format_message():
             raise
         raise click.UsageError(clear, error.ctx) from None
+
+
+def printable(value: Any) -> str:
+    """A value from a file as text, without what would command a terminal."""
+    text = str(value)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _parameters(error: click.UsageError) -> list[click.Parameter]:

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
+from workflow_rl.output_files import (
+    NOT_OURS,
+    read_text,
+    replacing,
+    require_no_links,
+    write_text,
+)
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import Copy, ExchangeConfig, Settings
 from workflow_rl.training.run_dir import RunDirError, begin_folder
@@ -90,6 +96,7 @@ def read_population(path: Path) -> PopulationRecord:
             exchange = ExchangeConfig(**exchange).to_dict()
         names = () if exchange is None else exchange["ranges"].keys()
         meetings = [_meeting(one, configs, names) for one in values["meetings"]]
+        require_no_links(*(policy_folder(path, number) for number in range(len(configs))))
         return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
     except NOT_OURS as error:
         raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None

@@ -28,6 +28,7 @@ from workflow_rl.output_files import (
     read_text,
     remove_unfinished,
     replacing,
+    require_no_links,
     write_text,
 )
 from workflow_rl.training import memory
@@ -100,6 +101,7 @@ NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
 """Bytes; a larger file is not one of ours."""
 
+KEPT_FOLDER = "kept"
 RUN_FILE = "run_id"
 """By which a folder and its checkpoints know each other; locked while a process trains there."""
 DIVERGED_FILE = "diverged.npz"
@@ -153,6 +155,10 @@ class RunDir:
 
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
         self.path = path
+        try:
+            require_no_links(path / memory.FOLDER, path / KEPT_FOLDER)
+        except ValueError as error:
+            raise RunDirError(str(error)) from None
         if resumed is not None:
             read_metrics(path)  # A folder without any is not a run's.
         try:
@@ -365,7 +371,7 @@ def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
 
 def kept_name(update: int) -> str:
     """The file of the checkpoint that is kept after this update."""
-    return f"kept/{update:06}.pt"
+    return f"{KEPT_FOLDER}/{update:06}.pt"
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -298,11 +299,16 @@ def _own_config(checkpoint: Checkpoint, run_path: Path, options: dict[str, Any])
             f"--resume {run_path}: its config is not one of this version of the package"
         ) from None
     typed = "env" in given_options() and options["env"] == config.env
-    typed = typed and dict(options["env_arg"]) == config.env_args
+    typed = typed and _text(options["env_arg"]) == _text(config.env_args)
     try:
         return trusted_config(config, options["trust"] or typed, "cluster" in given_options())
     except ConfigError as error:
         raise click.UsageError(f"--resume {run_path}: {error.message}") from None
+
+
+def _text(env_args: Any) -> str:
+    """Arguments as JSON: in Python 1, 1.0 and True are equal."""
+    return json.dumps(dict(env_args), sort_keys=True)
 
 
 def _changes(

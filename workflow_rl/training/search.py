@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import URL
 from tqdm import tqdm
 
 from agents.ppo import DivergedError
 from workflow_rl.collection.cluster import connected
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.output_files import replacing, write_text
+from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.training.config import TrainConfig
 from workflow_rl.training.exchange import SHARES
 from workflow_rl.training.learner import Beginning, Learner
@@ -42,6 +43,9 @@ FINAL_SEEDS = 3
 FIRST_FINAL_SEED = 1_000_000
 """No trial has those from here on: a score that a trial was chosen for owes something to luck."""
 FINALS = "returns of finalists"
+
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""A journal of SQLite's begins with it, and ends with it if the journal names another file."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -103,15 +107,24 @@ class Search:
     def study(self) -> optuna.Study:
         """The one kept in the folder, or a new one, whose first trial has the config's settings."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        url = f"sqlite:///{(self.path / STUDY_FILE).resolve()}"
+        file = (self.path / STUDY_FILE).absolute()
+        _require_own_database(file)
         try:
             study = optuna.create_study(
-                storage=url, study_name="tune", direction="maximize", load_if_exists=True
+                storage=_url_of(file), study_name="tune", direction="maximize", load_if_exists=True
             )
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
             # SQLAlchemy's own, of many kinds.
             raise RunDirError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
+        try:
+            self.finals(study)
+            for trial in ranked(study):
+                self.settings(trial)
+        except (*NOT_OURS, RuntimeError) as error:
+            raise RunDirError(
+                f"{file} holds what no search of this package leaves: {error!r:.200}"
+            ) from None
         # Otherwise a study that goes on would propose again what it began with.
         study.sampler = optuna.samplers.TPESampler(seed=self.config.seed + len(trials))
         study.pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=REPORTS // 4)
@@ -243,7 +256,8 @@ class Search:
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Returns of the policies that finalists have trained again, by the trial's number."""
-        return {int(number): one for number, one in study.user_attrs.get(FINALS, {}).items()}
+        kept = study.user_attrs.get(FINALS, {}).items()
+        return {int(number): [float(one) for one in returns] for number, returns in kept}
 
     def compared(self, study: optuna.Study) -> dict[int, list[float]]:
         """Of the finals those of the present finalists, with the seeds that all of them have had:
@@ -287,6 +301,34 @@ class Search:
             if trial.duration is not None
         ]
         return max(seconds, default=0.0) / self.n_policies
+
+
+def _url_of(database: Path) -> str:
+    """As SQLAlchemy names a file, whatever the names of its folders: Optuna fills in braces."""
+    url = URL.create("sqlite", database=str(database)).render_as_string()
+    return url.replace("{", "{{").replace("}", "}}")
+
+
+def _require_own_database(database: Path) -> None:
+    """Raises RunDirError for a database from which SQLite would change a file elsewhere."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        file = Path(f"{database}{end}")
+        if file.is_symlink():
+            raise RunDirError(f"{file} is a link: put the file itself there")
+    journal = Path(f"{database}-journal")
+    # SQLite plays back the journal of a crash, which can name a file that SQLite then removes. Only
+    # writing to several databases at once leaves such a name, and Optuna never does that.
+    if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
+        raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
+
+
+def _last_bytes(path: Path, number: int) -> bytes:
+    """Raises RunDirError if it is no file."""
+    if not path.is_file():
+        raise RunDirError(f"{path} is no file")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - number))
+        return file.read()
 
 
 def ranked(study: optuna.Study) -> list[FrozenTrial]:

@@ -1,9 +1,9 @@
 """Which environments that a file names may be made: a file from a stranger is data.
 
-The whole promise is in docs/explanations/security.md. The user's own choices are remembered in a
-folder of the user's, outside of all runs, one small file for each environment that the user named.
-A stranger's file can name such an environment too, but it gets what the user trained on: the same
-module from the same place, called with the same arguments.
+The whole promise is in docs/explanations/security.md. The environments that the user named are
+remembered in a folder outside of all runs, one small file each. A stranger's file can name such an
+environment too. It then gets what the user trained on: the same module from the same place, called
+with the same arguments.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
-from workflow_rl.collection.gymnasium_env import ENV, GymnasiumEnvironment
+from workflow_rl.collection.gymnasium_env import ENV, GymnasiumEnvironment, place_of
 from workflow_rl.output_files import write_text
 from workflow_rl.training.config import ConfigError, TrainConfig
 
@@ -73,8 +73,8 @@ def trusted_config(
 
     Args:
         config: from `TrainConfig.from_dict`.
-        trust: whether the user trusts whoever made the file.
-        names_cluster: whether the user says which cluster is joined, whatever the file says.
+        trust: whether the environment may be made, whoever named it.
+        names_cluster: whether the cluster may be joined, whoever named it.
 
     Raises:
         ConfigError: only the file names the environment, or the address of a cluster.
@@ -83,7 +83,7 @@ def trusted_config(
         trusted(config.environment, trust)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
-    if not (trust or names_cluster) and is_address(config.cluster):
+    if config.named_by_file and not names_cluster and is_address(config.cluster):
         raise ConfigError(
             "cluster",
             f"only a file names the cluster {config.cluster}: give --cluster {config.cluster} to "
@@ -93,8 +93,8 @@ def trusted_config(
 
 
 def remember(environment: Environment) -> None:
-    """Have the environment made without a question from now on, where a file of the user's names
-    it. The user has named it, or trusts whoever did."""
+    """Remember an environment that the user has named or trusts: from now on, a file that names
+    the same environment asks nothing."""
     if not isinstance(environment, GymnasiumEnvironment) or environment.named_by_file:
         return
     factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
@@ -123,43 +123,39 @@ def _function_of(env_id: str) -> object:
 
 
 def _file_of(named: str) -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # It would be another folder wherever the user is.
+        state = Path.home() / ".local" / "state"
     digest = hashlib.sha256(named.encode()).hexdigest()
-    return Path(state) / "workflow_rl" / "trusted" / f"{digest}.json"
+    return state / "workflow_rl" / "trusted" / f"{digest}.json"
 
 
 def _named(environment: GymnasiumEnvironment) -> str:
-    """The id, the arguments, and the place that the module would be imported from, as JSON.
-
-    Raises ValueError if there is no such module.
-    """
-    place = _place_of(environment.env_id) if environment.imports_a_module else ""
-    named = {"env": environment.env_id, "env_args": dict(environment.args), "place": place}
+    """The id, the arguments, and where what they name is found, as JSON. Raises ValueError."""
+    named = {"env": environment.env_id, "env_args": dict(environment.args)}
+    if environment.imports_a_module:
+        module = environment.env_id.partition(":")[0]
+        # The current folder comes first, as in `gymnasium_env`.
+        if (place := place_of(module, [os.getcwd(), *sys.path])) is None:
+            raise ValueError(f"there is no module {module}")
+        named["place"] = place
+    texts = [text for text in _texts_in(named["env_args"]) if not _WORD.fullmatch(text)]
+    if not all(map(os.path.isabs, texts)):
+        named["folder"] = os.getcwd()  # In which an argument may name a file.
     return json.dumps(named, sort_keys=True)
-
-
-def _place_of(env_id: str) -> str:
-    """The file or folder of the package that the id's module is in. Imports nothing.
-
-    Raises ValueError.
-    """
-    package = env_id.partition(":")[0].partition(".")[0]
-    if package in sys.builtin_module_names:
-        return "built-in"
-    # The current folder comes first, as in `gymnasium_env`.
-    found = PathFinder.find_spec(package, [os.getcwd(), *sys.path])
-    if found is None:
-        raise ValueError(f"there is no module {package}")
-    place = found.origin or next(iter(found.submodule_search_locations or ()))
-    return os.path.realpath(place)
 
 
 def _is_plain(value: Any) -> bool:
     """Whether a value can name neither a file, nor a module, nor an address."""
+    return all(map(_WORD.fullmatch, _texts_in(value)))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of an argument, which is made of JSON's kinds of values."""
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    if isinstance(value, dict):
-        return all(map(_is_plain, [*value, *value.values()]))
-    if isinstance(value, str):
-        return _WORD.fullmatch(value) is not None
-    return value is None or isinstance(value, bool | int | float)
+        for one in value:
+            yield from _texts_in(one)
+    elif isinstance(value, dict):
+        yield from _texts_in([*value, *value.values()])
+    elif isinstance(value, str):
+        yield value

@@ -25,6 +25,7 @@ from workflow_rl.training.options import (
     GroupedCommand,
     Range,
     given_options,
+    printable,
     spelled,
     spelling,
     training_options_and,
@@ -213,7 +214,7 @@ def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float
 
 def _show(search: Search) -> None:
     for name, value in search.config.to_dict().items():
-        click.echo(f"{name}: {value}")
+        click.echo(f"{name}: {printable(value)}")
     for name, (low, high) in search.ranges.items():
         click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
 

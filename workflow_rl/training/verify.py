@@ -12,7 +12,7 @@ import click
 
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.training.config import ConfigError, TrainConfig
-from workflow_rl.training.options import PATH, TRUST
+from workflow_rl.training.options import PATH, TRUST, printable
 from workflow_rl.training.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.training.trust import trusted_config
 
@@ -72,11 +72,13 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
         raise click.UsageError(f"{run} cannot be verified: {error}") from None
     for update, (recorded, here) in enumerate(zip(record.weights, weights, strict=True)):
         when = f"after update {update}" if update else "at the beginning"
-        same = "identical" if recorded == here else f"{here[:12]} here, {recorded[:12]} recorded"
+        there = printable(recorded[:12])
+        same = "identical" if recorded == here else f"{here[:12]} here, {there} recorded"
         click.echo(f"weights {when}: {same}")
-    there, here_now = record.machines[0], machine()
-    for name in differing(there, here_now):
-        click.echo(f"{name}: {here_now.get(name)} here, {there.get(name)} there")
+    began_on, here_now = record.machines[0], machine()
+    for name in differing(began_on, here_now):
+        there = printable(began_on.get(name))
+        click.echo(f"{name}: {here_now.get(name)} here, {there} there")
     if weights != record.weights:
         click.echo(f"This machine does not reproduce {run}.")
         raise SystemExit(1)

@@ -1,11 +1,13 @@
 import dataclasses
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
+from agents.archive import read_archive
 from workflow_rl.training.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -133,3 +135,30 @@ def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
     with pytest.raises(CheckpointError):
         load_checkpoint(tmp_path / "bomb.pt")
     assert not (tmp_path / "exploded").exists()
+
+
+def rewritten(path: Path, extra: dict[str, bytes]) -> None:
+    """The archive with further members, those whose names end alike first."""
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in [*extra.items(), *members.items()]:
+            file.writestr(name, content)
+
+
+def test_torch_reads_no_other_pickle_than_was_looked_at(tmp_path):
+    """Its reader takes names that differ in case for the same."""
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    with zipfile.ZipFile(path) as file:
+        (name,) = (one for one in file.namelist() if one.endswith("data.pkl"))
+    other = pickle.dumps({"format": 99}, protocol=2)
+    rewritten(path, {name.replace("data.pkl", "DATA.PKL"): other})
+    with pytest.raises(CheckpointError, match="two of its members have one name"):
+        load_checkpoint(path)
+
+
+def test_a_pipe_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match="no file"):
+        read_archive(tmp_path / "agent.npz")

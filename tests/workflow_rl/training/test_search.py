@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sqlite3
+import struct
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +52,65 @@ def replay(monkeypatch: pytest.MonkeyPatch, results: dict[str, list[float]]) -> 
 
     monkeypatch.setattr(Search, "_train", train)
     return played
+
+
+@pytest.mark.parametrize("name", ["study.db", "study.db-journal", "study.db-wal"])
+def test_a_study_that_is_a_link_is_not_opened(name, tmp_path):
+    """SQLite would write into what the link leads to."""
+    own = tmp_path / "own.db"
+    own.touch()
+    search_in(tmp_path / "tuned")
+    (tmp_path / "tuned" / name).symlink_to(own)
+    with pytest.raises(RunDirError, match=f"{name} is a link"):
+        search_in(tmp_path / "tuned").study()
+    assert own.read_bytes() == b""
+
+
+def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):
+    """SQLite would remove the file once it has played the journal back."""
+    own = tmp_path / "own.txt"
+    own.write_text("the user's")
+    search_in(tmp_path).study()
+    database, journal = tmp_path / "study.db", tmp_path / "study.db-journal"
+    connection = sqlite3.connect(database, isolation_level=None)
+    for command in ("PRAGMA cache_size=1", "BEGIN EXCLUSIVE", "CREATE TABLE filling (text)"):
+        connection.execute(command)
+    connection.executemany("INSERT INTO filling VALUES (?)", [("x" * 3000,)] * 200)
+    crashed, played = database.read_bytes(), journal.read_bytes()
+    connection.close()
+    named = str(own).encode()
+    page = struct.pack(">I", 2**30 // 4096 + 1)
+    ends = page + named + struct.pack(">II", len(named), sum(named)) + played[:8]
+    database.write_bytes(crashed)
+    journal.write_bytes(played + ends)
+    with pytest.raises(RunDirError, match="names another file"):
+        search_in(tmp_path).study()
+    assert own.exists()
+    # One of a crash alone is played back.
+    journal.write_bytes(played)
+    assert search_in(tmp_path).study()
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize("finals", [{"x": [1.0]}, {"0": ["x"]}, [1.0], {"0": None}])
+def test_a_study_with_odd_finals_is_one_line(finals, tmp_path):
+    search_in(tmp_path).study().set_user_attr(search.FINALS, finals)
+    with pytest.raises(RunDirError, match="no search of this package"):
+        search_in(tmp_path).study()
+
+
+def test_a_study_of_other_settings_is_one_line(tmp_path):
+    study = search_in(tmp_path).study()
+    study.tell(study.ask(), 1.0)
+    with pytest.raises(RunDirError, match="no search of this package"):
+        search_in(tmp_path).study()
+
+
+def test_folders_of_any_name_hold_their_study(tmp_path):
+    path = tmp_path / "what?{is}%41this"
+    search_in(path).study()
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert (path / "study.db").exists()
 
 
 def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
@@ -121,6 +123,22 @@ def require_any(rollout: Rollout) -> Rollout:
             f"episode {min(rollout.skipped)}"
         )
     return rollout
+
+
+def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
+    """The first number of the environment's that is NaN or infinite, and where; None without any."""
+    for trajectory in trajectories:
+        rows = {"reward": trajectory.reward[:, None]}
+        if trajectory.obs.dtype.kind == "f":
+            rows["observation"] = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
+        for name, numbers in rows.items():
+            if not np.isfinite(numbers).all():
+                row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
+                return (
+                    f"the environment's {name} is not finite at step "
+                    f"{trajectory.steps_before + row} of episode {trajectory.episode}"
+                )
+    return None
 
 
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:

@@ -30,11 +30,13 @@ from workflow_rl.training.run_dir import read_metrics, read_summary
 EDGE = "ArithmeticError: the coin stands on its edge"
 
 
+def seeds_of(stream: SeedStream, numbers: Iterable[int]) -> frozenset[int]:
+    return frozenset(episode_spec(0, n, (), stream).env_seed for n in numbers)
+
+
 def env_of(stream: SeedStream, numbers: Iterable[int] = ()) -> functools.partial[SeedEnv]:
     """Episodes of these numbers raise, of a run or an evaluation with seed 0."""
-    return functools.partial(
-        SeedEnv, frozenset(episode_spec(0, n, (), stream).env_seed for n in numbers)
-    )
+    return functools.partial(SeedEnv, seeds_of(stream, numbers))
 
 
 def return_of(stream: SeedStream, number: int) -> float:
@@ -77,6 +79,12 @@ def test_survivors_have_no_score(numbers: Iterable[int], trained: Path) -> None:
     assert len(interface.evaluate(trained, 20, env=SeedEnv, n_workers=1).returns) == 20
 
 
+def test_rewards_that_are_no_numbers_have_no_score(trained: Path) -> None:
+    env = functools.partial(SeedEnv, unknown=seeds_of(SeedStream.EVALUATION, [3]))
+    with pytest.raises(TooManyFailuresError, match="reward is not finite at step 0 of episode 3"):
+        interface.evaluate(trained, 5, env=env, n_workers=1)
+
+
 def test_the_command_says_so_and_writes_nothing(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +114,15 @@ def test_an_evaluation_in_training_without_all_its_episodes_chooses_nothing(
     assert all(math.isnan(row["eval_return_mean"]) for row in read_metrics(path))
     assert read_summary(path)["best_score"] is None
     assert "1 of the 3 episodes of its evaluation raise exceptions (1)" in caplog.text
+
+
+def test_an_evaluation_in_training_with_rewards_that_are_no_numbers_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = functools.partial(SeedEnv, unknown=seeds_of(SeedStream.VALIDATION, [1]))
+    path = run(tmp_path / "run", env, eval_every=1, eval_episodes=3)
+    assert read_summary(path)["best_score"] is None
+    assert "no score after update 1: the environment's reward is not finite" in caplog.text
 
 
 @pytest.mark.parametrize("n_broken", [1, 3])

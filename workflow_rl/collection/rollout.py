@@ -115,13 +115,21 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     return busy_seconds / worker_seconds
 
 
-def require_any(rollout: Rollout) -> Rollout:
-    """The same. Raises UnplayableError if all of its episodes had to be left out."""
-    if not rollout.trajectories and rollout.skipped:
-        raise UnplayableError(
+class NothingPlayableError(UnplayableError):
+    """All episodes of a collection had to be left out. The workers are ready for others."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        self.rollout = rollout
+        super().__init__(
             f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
             f"episode {min(rollout.skipped)}"
         )
+
+
+def require_any(rollout: Rollout) -> Rollout:
+    """The same. Raises NothingPlayableError if all of its episodes had to be left out."""
+    if not rollout.trajectories and rollout.skipped:
+        raise NothingPlayableError(rollout)
     return rollout
 
 

@@ -106,14 +106,17 @@ def test_the_command_says_so_and_writes_nothing(
     assert not (trained / "evaluation.json").exists()
 
 
+@pytest.mark.parametrize("numbers", [[1], [0, 1, 2]])
 def test_an_evaluation_in_training_without_all_its_episodes_chooses_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    numbers: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    env = env_of(SeedStream.VALIDATION, [1])
+    env = env_of(SeedStream.VALIDATION, numbers)
     path = run(tmp_path / "run", env, eval_every=1, eval_episodes=3)
     assert all(math.isnan(row["eval_return_mean"]) for row in read_metrics(path))
     assert read_summary(path)["best_score"] is None
-    assert "1 of the 3 episodes of its evaluation raise exceptions (1)" in caplog.text
+    named = ", ".join(map(str, numbers))
+    text = f"{len(numbers)} of the 3 episodes of its evaluation raise exceptions ({named})"
+    assert text in caplog.text
 
 
 def test_an_evaluation_in_training_with_rewards_that_are_no_numbers_says_so(

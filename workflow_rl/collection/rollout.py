@@ -134,7 +134,7 @@ def require_any(rollout: Rollout) -> Rollout:
 
 
 def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
-    """The first number of the environment's that is NaN or infinite, and where; None without any."""
+    """Which number of the environment's is NaN or infinite, and where; None if none is."""
     for trajectory in trajectories:
         rows = {"reward": trajectory.reward[:, None]}
         if trajectory.obs.dtype.kind == "f":

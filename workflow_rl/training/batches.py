@@ -8,8 +8,6 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
-import numpy as np
-
 from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec

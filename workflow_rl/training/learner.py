@@ -368,7 +368,8 @@ class Learner:
         """
         if reason is None:
             self.save()
-            if not (self.path / "best.pt").exists():
+            # Without a score the last is the best: of a run that was extended, another than before.
+            if not math.isfinite(self.state.best_score) or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
         summary = summarise(self.config, self.state, reason)

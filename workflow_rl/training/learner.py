@@ -20,6 +20,7 @@ from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
+from workflow_rl.collection.environment import guests
 from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.rollout import (
     Collector,
@@ -368,8 +369,10 @@ class Learner:
         """
         if reason is None:
             self.save()
-            # Without a score the last is the best: of a run that was extended, another than before.
-            if not math.isfinite(self.state.best_score) or not (self.path / "best.pt").exists():
+            # Without a score the last is the best: of a run that was extended, another than before,
+            # unless a guest has chosen that one, and compares it with the last.
+            is_known = math.isfinite(self.state.best_score) or self.config.env in guests
+            if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
         summary = summarise(self.config, self.state, reason)

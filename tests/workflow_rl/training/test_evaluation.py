@@ -48,14 +48,14 @@ def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
-def run(path: Path, env: Any = SeedEnv, **changes: Any) -> Path:
+def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) -> Path:
     config = TrainConfig(
         *("async", 2, 1),
         **{"env": "seeds", "total_episodes": 8, "episodes_per_update": 4, **changes},
         ppo={"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1},
         device="cpu",
     )
-    return interface.train(config, path, env=env)
+    return interface.train(config, path, env=env, resume=resume)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +148,12 @@ def test_training_episodes_choose_the_best_unless_too_many_raise(
             scores[update] = np.mean(returns[n_ended - 100 : n_ended])
     best = load_checkpoint(path / "best.pt").training
     assert best.updates == max(scores, key=lambda update: scores[update])
+
+
+def test_without_a_score_the_best_is_the_last_of_an_extended_run_too(tmp_path: Path) -> None:
+    for total in (8, 12):
+        run(tmp_path / "run", resume=total == 12, total_episodes=total)
+        assert load_checkpoint(tmp_path / "run" / "best.pt").training.episodes == total
 
 
 def test_what_chooses_the_best_is_not_what_scores_it(tmp_path: Path) -> None:

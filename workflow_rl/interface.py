@@ -114,6 +114,7 @@ def evaluate(
     Raises:
         CheckpointError: there is no agent in `run` that can be used.
         InvalidEnvironmentError: its environment cannot be made.
+        ValueError: fewer episodes than 1, or a negative seed.
         TooManyFailuresError: workers failed too often, or an episode cannot be played or scored: a
             score is of all the episodes.
     """

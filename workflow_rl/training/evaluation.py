@@ -96,10 +96,14 @@ def evaluate_policy(
 
     worker_timeout: seconds, of which an episode must not take more.
 
-    An episode depends on the seed and its number alone. Raises TooManyFailuresError:
+    An episode depends on the seed and its number alone. Raises ValueError for fewer episodes than 1
+    or a negative seed, and TooManyFailuresError:
     UnplayableError if any episode cannot be played, for the others would be the survivors, or has
     numbers that are not finite.
     """
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ValueError(f"{name} is {value}: give {least} or more")
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
         for number in range(episodes)

@@ -79,6 +79,12 @@ def test_survivors_have_no_score(numbers: Iterable[int], trained: Path) -> None:
     assert len(interface.evaluate(trained, 20, env=SeedEnv, n_workers=1).returns) == 20
 
 
+@pytest.mark.parametrize(("name", "value"), [("episodes", 0), ("episodes", -3), ("seed", -1)])
+def test_an_evaluation_that_there_cannot_be(name: str, value: int, trained: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value}: give [01] or more$"):
+        interface.evaluate(trained, **{name: value}, env=SeedEnv)
+
+
 def test_rewards_that_are_no_numbers_have_no_score(trained: Path) -> None:
     env = functools.partial(SeedEnv, unknown=seeds_of(SeedStream.EVALUATION, [3]))
     with pytest.raises(TooManyFailuresError, match="reward is not finite at step 0 of episode 3"):

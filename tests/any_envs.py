@@ -289,20 +289,23 @@ class SlowEnv(gymnasium.Env[Any, Any]):
 
 
 class SeedEnv(gymnasium.Env[Any, Any]):
-    """One step, whose reward is the seed, from 0 to 1. Episodes of the `broken` seeds raise."""
+    """One step, whose reward is the seed, from 0 to 1. Episodes of the `broken` seeds raise, and
+    the reward of the `unknown` seeds is NaN."""
 
-    def __init__(self, broken: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, broken: frozenset[int] = frozenset(), unknown: frozenset[int] = frozenset()
+    ) -> None:
         self.observation_space = spaces.Box(0, 1, (1,), np.float32)
         self.action_space = spaces.Discrete(2)
-        self._broken = broken
+        self._broken, self._unknown = broken, unknown
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         if seed in self._broken:
-            raise ArithmeticError("the coin stands on its edge")
-        self._reward = (seed or 0) / 2**32
+            raise ArithmeticError("the coin stands on its edge\nnobody knows why")
+        self._reward = math.nan if seed in self._unknown else (seed or 0) / 2**32
         return np.zeros(1, np.float32), {}
 
     def step(self, action: Any) -> Result:

@@ -118,8 +118,9 @@ def evaluate(
     Raises:
         CheckpointError: there is no agent in `run` that can be used.
         InvalidEnvironmentError: its environment cannot be made.
-        TooManyFailuresError: workers failed too often, or an episode cannot be played: a score is
-            of all the episodes.
+        ValueError: fewer episodes than 1, or a negative seed.
+        TooManyFailuresError: workers failed too often, or an episode cannot be played or scored: a
+            score is of all the episodes.
     """
     policy, environment = load_player(Path(run), None, greedy, env, trust)
     environment.spaces()  # Raises what is wrong with it in one line.

@@ -374,6 +374,9 @@ def _part(space: spaces.Space[Any], dtype: Any) -> Flatten:
     return _Numbers(space, dtype)
 
 
+_UNKNOWN = object()
+
+
 class _Numbers:
     """Flattens the numbers of a Box, or bits. dtype: float32 where they, or others beside them,
     are no integers."""
@@ -386,7 +389,9 @@ class _Numbers:
         self._dtype: Any = np.dtype(dtype)
         self._is_whole = space.dtype.kind != "f"
         is_asked = self._is_whole and self._dtype.kind == "f"
-        self._harmless: Any = None if is_asked else self._dtype
+        self._named = space.dtype if is_asked else self._dtype
+        # Of a list nobody knows before it is looked at.
+        self._harmless: Any = _UNKNOWN if is_asked else self._dtype
 
     def __call__(self, obs: Any) -> NDArray[Any]:
         flat = np.asarray(obs, self._dtype).ravel()
@@ -399,7 +404,7 @@ class _Numbers:
 
     def _require_kept(self, seen: NDArray[Any], flat: NDArray[Any]) -> None:
         if seen.dtype.kind not in "biuf":
-            raise _UnfitError(f"is of {seen.dtype}, not {self._dtype}")
+            raise _UnfitError(f"is of {seen.dtype}, not {self._named}")
         if self._is_whole and seen.dtype.kind == "f":  # Whole numbers may come as floats.
             changed = (seen != flat) | (seen != np.rint(seen))
         elif self._dtype.kind == "f" or np.can_cast(seen.dtype, self._dtype):
@@ -408,7 +413,7 @@ class _Numbers:
         else:
             changed = seen != flat
         if np.count_nonzero(changed):  # In half the time of `any`.
-            raise _UnfitError(f"holds {seen[changed][0]}, which is no {self._dtype}")
+            raise _UnfitError(f"holds {seen[changed][0]}, which is no {self._named}")
 
 
 def _one_hot(space: spaces.Discrete, dtype: Any) -> Flatten:

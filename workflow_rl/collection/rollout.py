@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from agents.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec
@@ -113,14 +115,38 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     return busy_seconds / worker_seconds
 
 
-def require_any(rollout: Rollout) -> Rollout:
-    """The same. Raises UnplayableError if all of its episodes had to be left out."""
-    if not rollout.trajectories and rollout.skipped:
-        raise UnplayableError(
+class NothingPlayableError(UnplayableError):
+    """All episodes of a collection had to be left out. The workers are ready for others."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        self.rollout = rollout
+        super().__init__(
             f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
             f"episode {min(rollout.skipped)}"
         )
+
+
+def require_any(rollout: Rollout) -> Rollout:
+    """The same. Raises NothingPlayableError if all of its episodes had to be left out."""
+    if not rollout.trajectories and rollout.skipped:
+        raise NothingPlayableError(rollout)
     return rollout
+
+
+def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
+    """Which number of the environment's is NaN or infinite, and where; None if none is."""
+    for trajectory in trajectories:
+        rows = {"reward": trajectory.reward[:, None]}
+        if trajectory.obs.dtype.kind == "f":
+            rows["observation"] = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
+        for name, numbers in rows.items():
+            if not np.isfinite(numbers).all():
+                row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
+                return (
+                    f"the environment's {name} is not finite at step "
+                    f"{trajectory.steps_before + row} of episode {trajectory.episode}"
+                )
+    return None
 
 
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:

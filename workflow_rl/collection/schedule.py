@@ -11,7 +11,13 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from agents.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.collection.episode import EpisodeSpec
-from workflow_rl.collection.rollout import Collector, Following, Rollout, joined
+from workflow_rl.collection.rollout import (
+    Collector,
+    Following,
+    NothingPlayableError,
+    Rollout,
+    joined,
+)
 from workflow_rl.collection.workers import POLL_SECONDS, Workers
 
 JOIN_SECONDS = 1.0
@@ -71,7 +77,7 @@ class Schedule(Protocol):
         """Let the workers have what the next call of `next_rollout` would give them."""
 
     def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these, beside the training."""
+        """Play these, beside the training. Those that raise are left out, if need be all."""
 
     def begun(self) -> list[BegunBatch]:
         """Those that the learner has not had yet, oldest first, where a resumed run needs them."""
@@ -170,7 +176,13 @@ def _evaluated(
     policy: NumpyPolicy,
     specs: Sequence[EpisodeSpec],
 ) -> Rollout:
-    return _result_of(thread.submit(lambda _: collector.collect(policy, specs)))
+    def play(following: Following) -> Rollout:
+        try:
+            return collector.collect(policy, specs)
+        except NothingPlayableError as error:
+            return error.rollout
+
+    return _result_of(thread.submit(play))
 
 
 class ExactLag:

@@ -70,7 +70,8 @@ class TooManyFailuresError(RuntimeError):
 
 
 class UnplayableError(TooManyFailuresError):
-    """The same, because episodes raise exceptions however often they are played."""
+    """The same, because episodes raise exceptions however often they are played; or they can be
+    played, but not scored."""
 
 
 def _describe(exitcode: int | None) -> str:

@@ -8,8 +8,6 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
-import numpy as np
-
 from agents.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
@@ -20,6 +18,7 @@ from workflow_rl.collection.rollout import (
     NotFiniteError,
     Rollout,
     in_order,
+    what_is_not_finite,
 )
 from workflow_rl.collection.schedule import (
     Batches,
@@ -136,19 +135,9 @@ def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
 
 def _finite(rollout: Rollout) -> Rollout:
     """The same. Raises NotFiniteError, naming the first episode and step."""
-    for trajectory in rollout.trajectories:
-        rows = {"reward": trajectory.reward[:, None]}
-        if trajectory.obs.dtype.kind == "f":
-            rows["observation"] = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
-        for name, numbers in rows.items():
-            if not np.isfinite(numbers).all():
-                row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
-                raise NotFiniteError(
-                    f"the environment's {name} is not finite at step "
-                    f"{trajectory.steps_before + row} of episode {trajectory.episode}: nothing "
-                    "was learned from it",
-                    rollout.trajectories,
-                )
+    problem = what_is_not_finite(rollout.trajectories)
+    if problem is not None:
+        raise NotFiniteError(f"{problem}: nothing was learned from it", rollout.trajectories)
     return rollout
 
 

@@ -29,6 +29,7 @@ from workflow_rl.collection.environment import (
 )
 from workflow_rl.collection.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import Fault, TooManyFailuresError, UnplayableError
 from workflow_rl.output_files import (
@@ -96,9 +97,14 @@ def evaluate_policy(
 
     worker_timeout: seconds, of which an episode must not take more.
 
-    An episode depends on the seed and its number alone. Raises TooManyFailuresError:
-    UnplayableError if any episode cannot be played, for the others would be the survivors.
+    An episode depends on the seed and its number alone. Raises ValueError for fewer episodes than 1
+    or a negative seed, and TooManyFailuresError:
+    UnplayableError if any episode cannot be played, for the others would be the survivors, or has
+    numbers that are not finite.
     """
+    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ValueError(f"{name} is {value}: give {least} or more")
     specs = [
         episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
         for number in range(episodes)
@@ -131,7 +137,7 @@ def play_with_progress(
     """The trajectories of these episodes, in their order, every one of them.
 
     name_of: what an error calls an episode. Raises TooManyFailuresError: UnplayableError if any
-    episode cannot be played.
+    episode cannot be played, or has numbers that are not finite.
     """
     # In blocks, for the bar to move: large ones, since at the end of each some workers wait.
     collector = AsyncParallelEnv(pool)
@@ -146,6 +152,8 @@ def play_with_progress(
         if rollout.skipped:
             left_out = [fault for fault in pool.faults if fault.spec.number in rollout.skipped]
             raise UnplayableError(_no_score(left_out, first + len(block), name_of))
+        if (problem := what_is_not_finite(rollout.trajectories)) is not None:
+            raise UnplayableError(f"there is no score: {problem}")
         trajectories += rollout.trajectories
         progress_bar.update(len(block))
     return trajectories
@@ -156,9 +164,10 @@ def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeS
     what = {fault.spec: fault.what for fault in faults}
     specs = sorted(what, key=lambda spec: spec.number)
     names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
-    # An EpisodeError, and before it its cause.
+    # An EpisodeError, and before it its cause: what is indented says where that was raised.
     raised, _, _ = what[specs[0]].rpartition("\n\nThe above exception was the direct cause")
-    exception = raised.splitlines()[-1]
+    _, _, last = raised.rpartition("Traceback (most recent call last):\n")
+    exception = next(line for line in last.splitlines() if not line.startswith(" "))
     return (
         f"there is no score: {len(specs)} of the {n_tried} episodes tried raise exceptions: "
         f"{names}. The first of them raises {exception}"

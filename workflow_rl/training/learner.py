@@ -20,8 +20,15 @@ from agents.mbpo import MBPOAgent, MBPOMetrics
 from agents.numpy_policy import NumpyPolicy
 from agents.ppo import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo_config import PPOConfig
+from workflow_rl.collection.environment import guests
 from workflow_rl.collection.episode import SeedStream, episode_spec
-from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, utilisation
+from workflow_rl.collection.rollout import (
+    Collector,
+    NotFiniteError,
+    Rollout,
+    utilisation,
+    what_is_not_finite,
+)
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.training import memory
@@ -299,20 +306,25 @@ class Learner:
         """Mean return of the greedy policy over the same episodes at every call. None of them is
         one of a final evaluation, which would otherwise score what was chosen on it.
 
-        seed: of the episodes; None: the run's. NaN, with a warning, if any raises an exception.
+        seed: of the episodes; None: the run's. NaN, with a warning, if any raises an exception or
+        has numbers that are not finite.
         """
         policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version, greedy=True)
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]
         rollout = self.schedule.evaluate(policy, specs)
-        if not rollout.skipped:
+        problem = what_is_not_finite(rollout.trajectories)
+        if rollout.skipped:
+            problem = (
+                f"{len(rollout.skipped)} of the {len(specs)} episodes of its evaluation raise "
+                f"exceptions ({', '.join(map(str, sorted(rollout.skipped)))}), and the others are "
+                "those that it survives"
+            )
+        if problem is None:
             return float(np.mean(rollout.returns))
         _log.warning(
-            "%s has no score after update %d: %d of the %d episodes of its evaluation raise "
-            "exceptions (%s), and the others are those that it survives",
-            *(self.path.name, self.state.updates, len(rollout.skipped), len(specs)),
-            ", ".join(map(str, sorted(rollout.skipped))),
+            "%s has no score after update %d: %s", self.path.name, self.state.updates, problem
         )
         return math.nan
 
@@ -357,7 +369,10 @@ class Learner:
         """
         if reason is None:
             self.save()
-            if not (self.path / "best.pt").exists():
+            # Without a score the last is the best: of a run that was extended, another than before,
+            # unless a guest has chosen that one, and compares it with the last.
+            is_known = math.isfinite(self.state.best_score) or self.config.env in guests
+            if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
         summary = summarise(self.config, self.state, reason)

@@ -447,6 +447,11 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
         (spaces.Box(0, 255, (1,), np.uint8), np.array([np.nan]), "holds nan, which is no uint8"),
         (spaces.Box(0, 1, (2,)), np.zeros(3), "has shape (3,), not (2,)"),
         (spaces.Box(0, 1, (2,)), np.array(["1", "2"]), "is of <U1, not float32"),
+        (
+            spaces.Tuple((spaces.Box(0, 1, (1,)), spaces.Box(0, 9, (1,), np.int8))),
+            ([0.5], [0.5]),
+            "holds 0.5, which is no int8",
+        ),
         (spaces.Discrete(3), -1, "holds -1, which is not in Discrete(3)"),
         (spaces.Discrete(3), np.int64(3), "holds 3, which is not in Discrete(3)"),
         (spaces.Discrete(3, start=-1), 2, "holds 2, which is not in Discrete(3, start=-1)"),

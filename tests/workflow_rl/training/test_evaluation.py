@@ -30,11 +30,13 @@ from workflow_rl.training.run_dir import read_metrics, read_summary
 EDGE = "ArithmeticError: the coin stands on its edge"
 
 
+def seeds_of(stream: SeedStream, numbers: Iterable[int]) -> frozenset[int]:
+    return frozenset(episode_spec(0, n, (), stream).env_seed for n in numbers)
+
+
 def env_of(stream: SeedStream, numbers: Iterable[int] = ()) -> functools.partial[SeedEnv]:
     """Episodes of these numbers raise, of a run or an evaluation with seed 0."""
-    return functools.partial(
-        SeedEnv, frozenset(episode_spec(0, n, (), stream).env_seed for n in numbers)
-    )
+    return functools.partial(SeedEnv, seeds_of(stream, numbers))
 
 
 def return_of(stream: SeedStream, number: int) -> float:
@@ -46,14 +48,14 @@ def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
-def run(path: Path, env: Any = SeedEnv, **changes: Any) -> Path:
+def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) -> Path:
     config = TrainConfig(
         *("async", 2, 1),
         **{"env": "seeds", "total_episodes": 8, "episodes_per_update": 4, **changes},
         ppo={"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1},
         device="cpu",
     )
-    return interface.train(config, path, env=env)
+    return interface.train(config, path, env=env, resume=resume)
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,18 @@ def test_survivors_have_no_score(numbers: Iterable[int], trained: Path) -> None:
     assert len(interface.evaluate(trained, 20, env=SeedEnv, n_workers=1).returns) == 20
 
 
+@pytest.mark.parametrize(("name", "value"), [("episodes", 0), ("episodes", -3), ("seed", -1)])
+def test_an_evaluation_that_there_cannot_be(name: str, value: int, trained: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value}: give [01] or more$"):
+        interface.evaluate(trained, **{name: value}, env=SeedEnv)
+
+
+def test_rewards_that_are_no_numbers_have_no_score(trained: Path) -> None:
+    env = functools.partial(SeedEnv, unknown=seeds_of(SeedStream.EVALUATION, [3]))
+    with pytest.raises(TooManyFailuresError, match="reward is not finite at step 0 of episode 3"):
+        interface.evaluate(trained, 5, env=env, n_workers=1)
+
+
 def test_the_command_says_so_and_writes_nothing(
     trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,14 +112,26 @@ def test_the_command_says_so_and_writes_nothing(
     assert not (trained / "evaluation.json").exists()
 
 
+@pytest.mark.parametrize("numbers", [[1], [0, 1, 2]])
 def test_an_evaluation_in_training_without_all_its_episodes_chooses_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    numbers: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    env = env_of(SeedStream.VALIDATION, [1])
+    env = env_of(SeedStream.VALIDATION, numbers)
     path = run(tmp_path / "run", env, eval_every=1, eval_episodes=3)
     assert all(math.isnan(row["eval_return_mean"]) for row in read_metrics(path))
     assert read_summary(path)["best_score"] is None
-    assert "1 of the 3 episodes of its evaluation raise exceptions (1)" in caplog.text
+    named = ", ".join(map(str, numbers))
+    text = f"{len(numbers)} of the 3 episodes of its evaluation raise exceptions ({named})"
+    assert text in caplog.text
+
+
+def test_an_evaluation_in_training_with_rewards_that_are_no_numbers_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = functools.partial(SeedEnv, unknown=seeds_of(SeedStream.VALIDATION, [1]))
+    path = run(tmp_path / "run", env, eval_every=1, eval_episodes=3)
+    assert read_summary(path)["best_score"] is None
+    assert "no score after update 1: the environment's reward is not finite" in caplog.text
 
 
 @pytest.mark.parametrize("n_broken", [1, 3])
@@ -128,6 +154,12 @@ def test_training_episodes_choose_the_best_unless_too_many_raise(
             scores[update] = np.mean(returns[n_ended - 100 : n_ended])
     best = load_checkpoint(path / "best.pt").training
     assert best.updates == max(scores, key=lambda update: scores[update])
+
+
+def test_without_a_score_the_best_is_the_last_of_an_extended_run_too(tmp_path: Path) -> None:
+    for total in (8, 12):
+        run(tmp_path / "run", resume=total == 12, total_episodes=total)
+        assert load_checkpoint(tmp_path / "run" / "best.pt").training.episodes == total
 
 
 def test_what_chooses_the_best_is_not_what_scores_it(tmp_path: Path) -> None:

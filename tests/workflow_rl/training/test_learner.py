@@ -10,6 +10,7 @@ import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.training import learner, loop
+from workflow_rl.training.checkpoint import load_checkpoint
 from workflow_rl.training.learning_curve import plot_learning_curve
 from workflow_rl.training.run_dir import NotWrittenError, is_finished
 
@@ -47,6 +48,18 @@ def test_a_quiet_run_leaves_the_handlers_of_logging_alone(
     monkeypatch.setattr(logging.getLogger(), "handlers", [mine])
     _train(tmp_path / "run", lambda *_: seen.append(list(logging.getLogger().handlers)))
     assert seen == [[mine]]
+
+
+def test_without_a_score_an_extended_run_leaves_a_guest_the_best_of_before(tmp_path: Path) -> None:
+    """Which the guest compares with the last."""
+    resumed = None
+    for total in (6, 12):
+        with on_counting_envs() as patch:
+            patch.setattr(learner, "plot_learning_curve", lambda *_: None)
+            config = config_of(total_episodes=total, n_workers=1)
+            loop.train(config, tmp_path, resumed, quiet=True)
+        best, resumed = (load_checkpoint(tmp_path / name) for name in ("best.pt", "checkpoint.pt"))
+        assert best.training.episodes == 6
 
 
 def _raising(error: Exception) -> Any:

@@ -20,7 +20,7 @@ from agents.trajectory import Trajectory, stack_obs
 from tests.any_envs import TargetEnv
 from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.episode import episode_spec
-from workflow_rl.collection.gymnasium_env import FlatEnv
+from workflow_rl.collection.flat_env import FlatEnv
 from workflow_rl.collection.play import play_episodes
 
 CONFIG = PPOConfig(

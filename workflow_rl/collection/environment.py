@@ -16,6 +16,9 @@ from agents.distributions import Bounds, Distribution
 from agents.numpy_policy import Actor
 from workflow_rl.collection.env_batch import EnvBatch
 
+ENV = "env"
+"""The argument that is to blame where no single argument of an environment is."""
+
 
 class InvalidEnvironmentError(ValueError):
     """An environment that cannot be made or used as asked. `argument` says which is to blame."""

@@ -12,7 +12,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from workflow_rl.collection.determinism import first_difference
 from workflow_rl.collection.env_batch import ObservationError
 from workflow_rl.collection.environment import InvalidEnvironmentError, guests
-from workflow_rl.collection.gymnasium_env import CheckedEnv, GymnasiumEnvironment
+from workflow_rl.collection.flat_env import CheckedEnv
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training.options import EPISODES, SECONDS, EnvArg
 
 SEEDS = (0, 1, 2)

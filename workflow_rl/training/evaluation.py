@@ -181,7 +181,8 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     from gymnasium.wrappers import RecordVideo
 
     from workflow_rl.collection.env_batch import SerialEnvs
-    from workflow_rl.collection.gymnasium_env import FlatEnv, GymnasiumEnvironment
+    from workflow_rl.collection.flat_env import FlatEnv
+    from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
     from workflow_rl.collection.play import play_episode
 
     assert isinstance(environment, GymnasiumEnvironment)

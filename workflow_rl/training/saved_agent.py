@@ -22,7 +22,8 @@ from workflow_rl.collection.environment import (
     guests,
     make_environment,
 )
-from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, flattener, unflattener
+from workflow_rl.collection.flat_env import flattener, unflattener
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.training.checkpoint import (
     Checkpoint,
     CheckpointError,

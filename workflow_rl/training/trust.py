@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.collection.cluster import is_address
-from workflow_rl.collection.environment import Environment, InvalidEnvironmentError
-from workflow_rl.collection.gymnasium_env import ENV, GymnasiumEnvironment, place_of
+from workflow_rl.collection.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, place_of
 from workflow_rl.output_files import write_text
 from workflow_rl.training.config import ConfigError, TrainConfig
 

@@ -27,14 +27,14 @@ from workflow_rl.collection.environment import (
     make_environment,
 )
 from workflow_rl.collection.episode import episode_spec
-from workflow_rl.collection.gymnasium_env import (
+from workflow_rl.collection.flat_env import (
     FlatEnv,
-    GymnasiumEnvironment,
     distribution_over,
     flat_space,
     flattener,
     unflattener,
 )
+from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.slots import first_slots, player_in
 

@@ -80,7 +80,7 @@ NOTICED_BY = {
     "workflow_rl/training/loop.py": "population loop",
     "workflow_rl/training/memory.py": "memory",
     "workflow_rl/training/population.py": "population",
-    "workflow_rl/training/population_dir.py": "population",
+    "workflow_rl/training/population_dir.py": "population_dir population",
     "workflow_rl/training/run_dir.py": "run_dir verify loop",
     "workflow_rl/training/run_plan.py": "command population",
     "workflow_rl/training/run_record.py": "verify",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
-from agents.archive import is_intact, sealed
+import agents.archive
+from agents.archive import is_intact, read_archive, sealed
 
 PAGE = 4096
 
@@ -67,3 +70,15 @@ def test_a_directory_that_hides_members_is_noticed() -> None:
         assert members.testzip() is None
     assert is_intact(content)
     assert not is_intact(hidden)
+
+
+def test_files_larger_than_the_limit_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "archive.pt"
+    path.write_bytes(archive())
+    monkeypatch.setattr(agents.archive, "MOST_BYTES", len(archive()))
+    assert read_archive(path) == archive()
+    monkeypatch.setattr(agents.archive, "MOST_BYTES", len(archive()) - 1)
+    with pytest.raises(ValueError, match="4 GB"):
+        read_archive(path)

@@ -267,11 +267,13 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 20)
     policy, obs = random_policy(), random_obs(300)
     expected = random_policy().act_batch(obs, streams(300))
-    acted = [policy.act_batch(part, streams(300)[n : n + 7]) for n, part in _parts_of(obs, 7)]
+    acted = []
+    for n, part in _parts_of(obs, 7):
+        acted.append(policy.act_batch(part, streams(300)[n : n + 7]))
+        assert len(policy._memory._row_of) <= 20
+        assert all(len(column) <= 2 * 20 for column in policy._memory._columns)
     for column, whole in enumerate(expected):
         assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
-    assert len(policy._memory._row_of) <= 20
-    assert all(len(column) <= 2 * 20 for column in policy._memory._columns)
 
 
 def _parts_of(obs: np.ndarray, size: int) -> list[tuple[int, np.ndarray]]:

@@ -129,6 +129,16 @@ def test_the_critics_gradient_is_autograds(distribution: Distribution, steps: St
     np.testing.assert_allclose(gradient, StackedMLP(pair, "relu").flat, atol=1e-6)
 
 
+def test_the_policy_loss_is_of_the_policy_before_the_step() -> None:
+    one, steps = learner(), bandit(9)
+    outputs = torch.from_numpy(one.actor(steps.obs)[0]).double()
+    temperature = one.temperature
+    metrics = one.learn(steps, random())
+    loss = policy_loss_in_torch(one, steps.obs, outputs, temperature)
+    assert metrics.policy_loss == pytest.approx(loss.item(), abs=1e-5)
+    assert metrics.temperature == temperature
+
+
 def test_target_by_hand() -> None:
     one = learner()
     for networks, biases in ((one.targets, [[1.0, 2.0], [3.0, 0.0]]), (one.actor, [[0.0, 0.0]])):

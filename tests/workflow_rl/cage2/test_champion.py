@@ -220,13 +220,21 @@ def test_a_run_leaves_the_best_of_its_candidates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--red-agent", "SleepAgent"], ["--eval-every", "1", "--eval-episodes", "1"]]
+    "options",
+    [
+        ["--red-agent", "SleepAgent"],
+        ["--eval-every", "1", "--eval-episodes", "1"],
+        ["--max-steps", "100", *["--opening", "Sleep"] * 30],
+    ],
+    ids=["no attacker", "evaluations chose", "no step of the cells of 30 steps"],
 )
 def test_where_there_is_nothing_to_choose_by_nothing_is_chosen(
     options: list[str], tmp_path: Path
 ) -> None:
-    arguments = ["--simulator", "compiled", "--total-episodes", "4", "--n-envs", "4", "--quiet"]
-    arguments += ["--max-steps", "3", "--n-workers", "1", "--run-dir", str(tmp_path / "run")]
+    arguments = ["--simulator", "compiled", "--total-episodes", "8", "--n-envs", "4", "--quiet"]
+    arguments += ["--episodes-per-update", "4", "--keep-every", "1", "--n-workers", "1"]
+    arguments += ["--max-steps", "3", "--run-dir", str(tmp_path / "run")]
     result = CliRunner().invoke(train_async, [*arguments, *options])
     assert result.exit_code == 0, result.output
+    assert list((tmp_path / "run" / "kept").iterdir()), "there are candidates"
     assert "candidates" not in result.output

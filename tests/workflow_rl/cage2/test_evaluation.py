@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import math
 import re
@@ -206,12 +207,16 @@ def test_the_table_shows_the_leaderboards_figures_in_their_cells():
     ]
     evaluation = Evaluation("random", SimulatorVersion("s", "1", "c"), 0, 1.0, cells)
     assert evaluation.is_official
-    rows = [[str(field).strip() for field in row] for row in score_table(evaluation).rows]
+    table = score_table(evaluation)
+    rows = [[str(field).strip() for field in row] for row in table.rows]
     meander_50 = next(row for row in rows if row[:2] == ["50", "RedMeanderAgent"])
     assert meander_50[2:5] == ["-1.50", "± 0.98", "0.71"]
     assert meander_50[5:] == ["-8.85", "-8.69", "-10.33", "-10.13", "-12.04", "-171.00"]
     assert rows[-1][:5] == ["", "total", "-13.50", "± 2.94", ""]
     assert rows[-1][5:] == ["-85.80", "-54.57", "-56.90", "-57.05", "-95.47", "-2015.61"]
+    # A line below the cells of each number of steps.
+    blocks = itertools.groupby(str(table).splitlines(), lambda line: line.startswith("│"))
+    assert [len(list(lines)) for is_row, lines in blocks if is_row][1:] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize("score", [*TOP_SCORES, *SCRIPTED_SCORES.values()], ids=lambda s: s.name)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from agents.numpy_policy import NumpyPolicy, PolicyParameters
 from scripts.search_over_belief import SEED, states
-from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
+from workflow_rl.cage2 import rollouts
+from workflow_rl.cage2.compiled.blue_belief import BELIEF, N_HYPOTHESES, N_SHOWN
+from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import CELLS, Believed, choices_of, imagined_rewards
+from workflow_rl.cage2.rollouts import (
+    CELLS,
+    Believed,
+    choices_of,
+    imagined_rewards,
+)
+from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.cage2.selection import ATTACKERS
 from workflow_rl.cage2.views import BeliefView
 from workflow_rl.collection.episode import SeedStream, episode_spec
@@ -57,6 +66,26 @@ def test_choices_are_the_likeliest(policy: PolicyParameters) -> None:
     shown = np.zeros((2, N_SHOWN), np.uint8)
     shown[1, 3] = 1
     assert choices_of(policy, shown).tolist() == [7, 9]
+
+
+def test_an_imagined_episode_begins_with_what_blue_sees_of_each_host(
+    policy: PolicyParameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four bits a host, the last two: base four, the first host's last."""
+    seen: list[int] = []
+
+    def imagine_steps(*arguments: Any) -> None:
+        seen.extend(arguments[3]["compromise"].tolist())
+        arguments[6][:], arguments[7][:] = 0, 0
+
+    monkeypatch.setattr(rollouts, "imagine_steps", imagine_steps)
+    hosts = OBS.reshape(len(HOSTS), 4).copy()
+    hosts[0], hosts[2], hosts[12] = (1, 1, 0, 1), (0, 0, 1, 0), (0, 0, 1, 1)
+    belief, random = np.zeros((), BELIEF), np.random.default_rng(0)
+    belief["n_hypotheses"] = belief["probability"][0] = 1
+    where = Believed(belief, np.zeros(N_HYPOTHESES, HYPOTHESIS), hosts.reshape(-1), 0)
+    imagined_rewards(policy, "by-host", where, np.array([SLEEP]), 1, 2, random)
+    assert seen == [2 + 1 * 4**2 + 3 * 4**12] * 2
 
 
 @compiles

@@ -112,6 +112,14 @@ def test_the_command_says_so_and_writes_nothing(
     assert not (trained / "evaluation.json").exists()
 
 
+@pytest.mark.parametrize("content", ["[]", "5", "{", '{"env": ["CartPole-v1"]}'])
+def test_a_run_of_an_odd_config_is_refused_in_a_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(content)
+    result = CliRunner().invoke(evaluate, [str(tmp_path), "--episodes", "2"])
+    assert result.exit_code == 2, result.output
+    assert result.output.splitlines()[-1].startswith("Error: ")
+
+
 @pytest.mark.parametrize("numbers", [[1], [0, 1, 2]])
 def test_an_evaluation_in_training_without_all_its_episodes_chooses_nothing(
     numbers: list[int], tmp_path: Path, caplog: pytest.LogCaptureFixture

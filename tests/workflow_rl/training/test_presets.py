@@ -380,6 +380,7 @@ def test_complete_episodes_are_learned_once_through_every_stop(
                 run(tmp_path, config)
     numbers = [t.episode for t in learned_in(updates)]
     assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
+    assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
     training = load_checkpoint(tmp_path / "checkpoint.pt").training
     if when_full == "wait":
         assert training.dropped_steps == 0

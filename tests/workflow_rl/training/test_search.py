@@ -25,7 +25,7 @@ from workflow_rl.training.tune import TUNE_FILE, tune
 optuna = pytest.importorskip("optuna")
 
 from workflow_rl.training import search  # noqa: E402 (it needs Optuna)
-from workflow_rl.training.search import REPORTS, Search, score_of  # noqa: E402
+from workflow_rl.training.search import REPORTS, Search, described, score_of  # noqa: E402
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999), "epochs": (1, 5)}
 COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
@@ -322,6 +322,23 @@ def test_the_score_is_the_mean_over_the_policies():
     crashing = Stub([6.0])
     crashing.state.skipped_episodes = [1, 2, 3, 4]
     assert score_of([Stub([1.0, 3.0]), crashing]) == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "result"),
+    [
+        ({"state": COMPLETE, "value": -3.456}, "-3.46"),
+        (
+            {"state": PRUNED, "intermediate_values": {1: -9.0, REPORTS // 2: -8.0}},
+            "given up at 50%",
+        ),
+        ({"state": PRUNED}, "diverged"),
+    ],
+)
+def test_a_trial_in_a_line(values, result):
+    trial = optuna.trial.create_trial(**values)
+    line = described(trial, {"learning_rate": 0.00123456})
+    assert line.split() == ["trial", "-1", *result.split(), "learning-rate", "0.00123"]
 
 
 def test_a_damaged_study_is_one_clear_line(tmp_path):

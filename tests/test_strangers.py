@@ -687,3 +687,12 @@ def test_links_in_a_run_folder_lead_to_no_other_file(made: Path, folder: Path) -
     ):
         CliRunner().invoke(main, arguments)
         assert Path("own").read_text() == "the user's", arguments
+
+
+def test_an_endless_id_of_a_run_is_one_line_of_error(made: Path, folder: Path) -> None:
+    """A small archive can hold a file that is said to be of any size."""
+    resume = [one for one in laid_out(made, "ppo", "train-async") if one != "--dry-run"]
+    os.truncate("run/run_id", 2**42)
+    result = CliRunner().invoke(main, resume)
+    assert result.exit_code == 2, result.exception
+    assert "is of another run" in result.output

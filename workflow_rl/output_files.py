@@ -87,7 +87,7 @@ def require_writable(path: Path, option: str) -> None:
         raise click.BadParameter(f"{path} is a folder: give a file", param_hint=option)
     temporary = _temporary(path)
     try:
-        temporary.touch()
+        open(temporary, "a", opener=no_link).close()
         temporary.unlink()
     except OSError as error:
         raise click.BadParameter(

@@ -1,9 +1,16 @@
 import os
 from pathlib import Path
 
+import click
 import pytest
 
-from workflow_rl.output_files import remove_unfinished, replacing, sha256_of, write_text
+from workflow_rl.output_files import (
+    remove_unfinished,
+    replacing,
+    require_writable,
+    sha256_of,
+    write_text,
+)
 
 
 def test_what_is_written_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_path, monkeypatch):
@@ -60,3 +67,12 @@ def test_a_digest_is_of_a_file_that_is_there_and_not_too_large(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for other in (tmp_path, tmp_path / "pipe", tmp_path / "nowhere"):
         assert sha256_of(other, 10**6) is None
+
+
+def test_whether_a_file_can_be_written_is_tried_through_no_link(tmp_path):
+    """Another folder would get an empty file."""
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / ".page.html.writing").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(click.BadParameter, match="cannot be written"):
+        require_writable(tmp_path / "given" / "page.html", "--output")
+    assert not (tmp_path / "elsewhere").exists()

@@ -16,12 +16,13 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
-from workflow_rl.output_files import read_text
+from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.training.drawing import as_drawn
 
 UPDATES_SHOWN = 2
 ZOOM = 100
 MOST_BYTES = 2**28  # --trace stops long before.
+MOST_ROWS = 5000  # In memory a row takes thousands of times what it takes in the file.
 LATEST = 1e9  # Seconds.
 COLUMNS = 1600  # Of pixels, in a bar.
 BUSY = (Activity.STEPPING, Activity.ACTING, Activity.PLAYING, Activity.RESETTING)
@@ -111,10 +112,12 @@ def read_trace(path: Path) -> RunTrace:
         about = dict(trace.get("otherData", {}))
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except NOT_OURS:
         raise TraceError(f"{path} is not a trace: give a file that --trace wrote") from None
     if not rows:
         raise TraceError(f"{path} is a trace in which nothing happens")
+    if len(rows) > MOST_ROWS:
+        raise TraceError(f"{path} has {len(rows)} rows: at most {MOST_ROWS} can be drawn")
     return RunTrace(path, about, rows)
 
 

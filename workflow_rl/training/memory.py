@@ -190,9 +190,11 @@ def _rows(folder: Path, part: Part) -> NDArray[Any]:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception:  # Whatever somebody else's file makes of its reader.
         rows = None
-    if not isinstance(rows, np.memmap) or (rows.dtype.names, rows.shape) != (
-        Transitions._fields,
-        (part.end - part.first,),
+    shape = (part.end - part.first,)
+    if (
+        not isinstance(rows, np.memmap)
+        or (rows.dtype.names, rows.shape) != (Transitions._fields, shape)
+        or not rows.nbytes
     ):
         raise ValueError(f"{path} holds no steps")
     return rows

@@ -98,7 +98,7 @@ def return_columns(config: TrainConfig) -> dict[str, str]:
 
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
-MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
+MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100
 """Bytes; a larger file is not one of ours."""
 
 KEPT_FOLDER = "kept"
@@ -235,7 +235,7 @@ class RunDir:
 
     def _identified(self, resumed: Checkpoint | None) -> str:
         """The run's id, by which its folder and its checkpoints know each other."""
-        run_id = self._lock.read().strip()
+        run_id = self._lock.read(MOST_OF_ID).strip()
         if resumed is not None:
             if resumed.run_id and run_id and resumed.run_id != run_id:
                 raise RunDirError(

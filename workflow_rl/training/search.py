@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import sqlite3
 import sys
 import time
 import warnings
@@ -320,6 +321,20 @@ def _require_own_database(database: Path) -> None:
     # writing to several databases at once leaves such a name, and Optuna never does that.
     if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
         raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
+    if database.exists() and _runs_statements(database):
+        raise RunDirError(f"{database} has views or triggers: it is not one of Optuna's")
+
+
+def _runs_statements(database: Path) -> bool:
+    """Whether reading or writing its tables runs what its author wrote, perhaps without an end."""
+    if not database.is_file():
+        raise RunDirError(f"{database} is no file")
+    schema = "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return connection.execute(schema).fetchone() is not None
+    except sqlite3.Error as error:
+        raise RunDirError(f"{database} cannot be used: {error}") from None
 
 
 def _last_bytes(path: Path, number: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,11 @@ def test_command_draws_a_png(tmp_path):
         ("{", "is not a trace"),
         ("[]", "is not a trace"),
         ('{"traceEvents": [{"ph": "X"}]}', "is not a trace"),
+        (
+            f'{{"traceEvents": [{{"ph": "X", "tid": 1, "name": "acting", "ts": {10**400}, '
+            '"dur": 1}]}',
+            "is not a trace",
+        ),
         ('{"traceEvents": []}', "nothing happens"),
     ],
 )
@@ -179,3 +185,14 @@ def test_mistakes(arguments, part):
 def test_drawing_does_not_wait_for_torch():
     script = "import sys, workflow_rl.measuring.plotting; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_trace_of_more_rows_than_workers_can_be_is_not_drawn(tmp_path):
+    """A small file of many rows would fill the memory."""
+    path = tmp_path / "rows.json"
+    rows = range(6000)
+    names = [{"ph": "M", "name": "thread_name", "tid": n, "args": {"name": str(n)}} for n in rows]
+    spans = [{"ph": "X", "name": "acting", "tid": n, "ts": 0, "dur": 1} for n in rows]
+    path.write_text(json.dumps({"traceEvents": names + spans}))
+    with pytest.raises(TraceError, match="6000 rows"):
+        read_trace(path)

@@ -459,3 +459,12 @@ def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:
     agent = make_agent(TrainConfig("async"))
     load_memory(agent, Checkpoint({}, agent.state_dict(), TrainingState()), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_steps_of_no_bytes_are_none(tmp_path):
+    rows = np.zeros(5, [(name, "f4", (0,)) for name in Transitions._fields])
+    path = tmp_path / memory.Part(memory.REAL, 0, 5, "").name
+    np.save(path, rows)
+    part = memory.Part(memory.REAL, 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(ValueError, match="holds no steps"):
+        memory.read(tmp_path, [part], an_agent())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -64,6 +65,23 @@ def test_a_study_that_is_a_link_is_not_opened(name, tmp_path):
     with pytest.raises(RunDirError, match=f"{name} is a link"):
         search_in(tmp_path / "tuned").study()
     assert own.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER endless AFTER INSERT ON trials BEGIN SELECT 1; END",
+        "CREATE VIEW endless AS SELECT 1",
+    ],
+)
+def test_a_study_that_brings_statements_is_not_opened(statement, tmp_path):
+    """SQLite would run them, perhaps without an end."""
+    search = search_in(tmp_path / "tuned")
+    search.study()
+    with contextlib.closing(sqlite3.connect(tmp_path / "tuned" / "study.db")) as connection:
+        connection.execute(statement)
+    with pytest.raises(RunDirError, match="views or triggers"):
+        search.study()
 
 
 def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):

@@ -87,7 +87,7 @@ class Evaluation:
 def evaluate_policy(
     actor: Actor,
     environment: Environment,
-    episodes: int,
+    episodes: int = 100,
     seed: int = 0,
     n_workers: int | None = None,
     quiet: bool = True,

@@ -567,6 +567,27 @@ class TestOwn:
         typed = ["--env", f"{self.ENV}:make", "--env-arg", "length=4"]
         assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 0
 
+    def test_a_module_that_is_not_here_is_named_with_its_remedy(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.trained()
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.delitem(sys.modules, self.ENV)
+        monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])
+        assert result.exit_code == 2
+        assert f"no module {self.ENV} is found from here" in result.output
+
+    def test_a_function_of_a_script_is_asked_for(self) -> None:
+        self.trained()
+        content = torch.load("mine/checkpoint.pt", weights_only=True)
+        content["config"]["env"] = "__main__:make"
+        save(Path("mine/checkpoint.pt"), content)
+        result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+        assert result.exit_code == 2
+        assert "give the function as env" in result.output
+
     def test_from_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trained()
         assert evaluate("mine", episodes=1).returns
@@ -606,8 +627,8 @@ def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
     # Nor by who names only the environment.
     for more in (["--env", "CartPole-v1"], ["--trust"]):
         result = CliRunner().invoke(main, [*resume, *more])
-        assert "only a file names the cluster" in result.output
-    with pytest.raises(ConfigError, match="only a file names the cluster"):
+        assert "only the file names the cluster" in result.output
+    with pytest.raises(ConfigError, match="only the file names the cluster"):
         train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     assert CliRunner().invoke(main, [*resume, "--cluster", "none"]).exit_code == 0
 

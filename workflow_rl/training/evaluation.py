@@ -294,7 +294,7 @@ def evaluate(**options: Any) -> None:
     """Score an agent on the environment it was trained on.
 
     RUN_OR_CHECKPOINT is a training run's folder, or a checkpoint or policy file. For CAGE-2 this
-    command has further options: see its help without RUN.
+    command has other options: see its help without RUN.
 
     Example: evaluate runs/20261120-120000-async-CartPole-v1 --episodes 1000
     """

@@ -25,6 +25,7 @@ from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment, place_of
 from workflow_rl.output_files import write_text
 from workflow_rl.training.config import ConfigError, TrainConfig
 
+TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _WORD = re.compile(r"[\w-]*")
 
 
@@ -50,18 +51,13 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     if _is_remembered(own):
         return own
     if own.imports_a_module:
-        raise InvalidEnvironmentError(
-            ENV,
-            f"only a file names the environment {own.env_id}, whose module would be imported: "
-            "give --trust (in Python trust=True) if you trust whoever made the file",
-        )
+        raise InvalidEnvironmentError(ENV, _how_to_go_on(own.env_id))
     for name, value in own.args.items():
         if not _is_plain(value):
             raise InvalidEnvironmentError(
                 ENV,
-                f"only a file gives the environment {own.env_id} its argument {name}={value!r:.100}"
-                ", which may name a file or a module: give --trust (in Python trust=True) if you "
-                "trust whoever made the file",
+                f"only the file gives the environment {own.env_id} its argument "
+                f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
             )
     return own
 
@@ -86,7 +82,7 @@ def trusted_config(
     if config.named_by_file and not names_cluster and is_address(config.cluster):
         raise ConfigError(
             "cluster",
-            f"only a file names the cluster {config.cluster}: give --cluster {config.cluster} to "
+            f"only the file names the cluster {config.cluster}: give --cluster {config.cluster} to "
             "join it, or --cluster none",
         )
     return dataclasses.replace(config, named_by_file=False)
@@ -107,6 +103,20 @@ def remember(environment: Environment) -> None:
         file = _file_of(named)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_text(file, named + "\n")
+
+
+def _how_to_go_on(env_id: str) -> str:
+    """With a file that names an environment of a module, which the user has not named here."""
+    module = env_id.partition(":")[0]
+    if module == "__main__":
+        return f"it was trained on a function of a script, {env_id}: give the function as env"
+    place = place_of(module, [os.getcwd(), *sys.path])
+    if place is None:
+        return (
+            f"its environment is {env_id}, and no module {module} is found from here: go to the "
+            "folder of the module, or ask whoever made the file for it"
+        )
+    return f"only the file names the environment {env_id}, which would run {place}: {TRUST_IT}"
 
 
 def _is_remembered(environment: GymnasiumEnvironment) -> bool:

@@ -165,3 +165,21 @@ def test_what_an_environment_is_asked_before_a_run() -> None:
     assert GymnasiumEnvironment("CartPole-v1").check() is None
     noisy = GymnasiumEnvironment("noisy", {}, NoisyStepEnv)
     assert "is another when it is played again" in str(noisy.check())
+
+
+class NoNumbers(gymnasium.Env[Any, Any]):
+    """Every reward and observation is NaN, whatever the seed."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.full(1, np.nan, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.full(1, np.nan, np.float32), float("nan"), False, False, {}
+
+
+def test_what_is_no_number_is_the_same_when_it_comes_again() -> None:
+    assert first_difference(NoNumbers, 5) is None

@@ -603,7 +603,7 @@ def test_no_policy_of_a_run_has_anything_called(tmp_path):
     save_checkpoint(policy_folder(path, 1) / "checkpoint.pt", checkpoint)
     result = CliRunner().invoke(train_async, ["--resume", str(path)])
     assert result.exit_code == 2
-    assert "only a file names the environment os:mkdir" in result.output
+    assert "only the file names the environment os:mkdir" in result.output
     assert not called.exists()
 
 

@@ -229,6 +229,9 @@ def evaluate(**options: Any) -> None:
     agent that comes with the package. An episode's score is the sum of its rewards; a cell of the
     table is the mean of one red agent's episodes of one length.
 
+    These are the options for CAGE-2. For a run of another environment, `evaluate RUN --help` lists
+    other options, such as --trust.
+
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
     logging.basicConfig(format="%(levelname)s: %(message)s")

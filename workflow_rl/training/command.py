@@ -148,7 +148,8 @@ def run_command(
         if isinstance(error, NotFiniteError):
             click.echo(f"The batch is in {_batch_in(run_path)}", err=True)
         again = _resuming(configs, runs.exchange, run_path)
-        click.echo(f"A checkpoint is saved; go on with: {again}", err=True)
+        first = "correct the environment, then " if isinstance(error, NotFiniteError) else ""
+        click.echo(f"A checkpoint is saved; {first}go on with: {again}", err=True)
         raise SystemExit(1) from None
     except NotWrittenError as error:
         click.echo(f"Error: {error}", err=True)

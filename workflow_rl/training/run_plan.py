@@ -323,13 +323,14 @@ def _changes(
     for name, value in _given_on_command_line(config, options).items():
         before = _settings_of(config).get(name)
         goes_on = is_over and name in ("total_episodes", "total_steps")
-        if name in config.free_on_resume or (goes_on and before is not None and value > before):
-            changes[name] = value
-        elif goes_on and before is not None and value < before:
+        done = state.env_steps if name == "total_steps" else state.episodes
+        if goes_on and before is not None and value != before and value <= done:
             raise click.UsageError(
                 f"{spelling(name)} is {value}, but the run in {run_path} is finished, after "
-                f"{before}: to go on, give more than that"
+                f"{done}: to go on, give more than that"
             )
+        if name in config.free_on_resume or (goes_on and before is not None and value > before):
+            changes[name] = value
         elif value != before:
             raise click.UsageError(
                 f"{spelling(name)} is {value}, but the run in {run_path} has {before}: "

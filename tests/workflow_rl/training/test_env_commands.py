@@ -223,7 +223,7 @@ def test_a_number_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:
     first, batch, second = result.output.strip().splitlines()[-3:]
     assert batch == f"The batch is in {tmp_path / 'run' / 'diverged.npz'}"
     assert first.startswith("Error: the environment's reward is not finite at step 2 of episode 0")
-    assert second.startswith("A checkpoint is saved; go on with: ")
+    assert second.startswith("A checkpoint is saved; correct the environment, then go on with: ")
     assert second.endswith(f" train-async --resume {run}")
     assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates == 0
 
@@ -232,7 +232,11 @@ def test_resuming_a_finished_run(finished: Path, tmp_path: Path) -> None:
     resume = ["train-async", "--resume", str(finished)]
     refused(invoke(*resume), "finished", "--total-steps")
     refused(invoke(*resume, "--total-steps", "60"), "finished", "--total-steps")
-    refused(invoke(*resume, "--total-steps", "50"), "--total-steps is 50", "60")
+    done = load_checkpoint(finished / "checkpoint.pt").training.env_steps
+    assert done > 60  # A rollout is of complete episodes.
+    for steps in (50, 61, done):
+        again = invoke(*resume, "--total-steps", str(steps))
+        refused(again, f"--total-steps is {steps}", f"after {done}")
     refused(invoke(*resume, "--total-episodes", "500"), "--total-episodes is 500", "None")
     refused(invoke(*resume, "--env", "Pendulum-v1"), "--env is Pendulum-v1", "CartPole-v1")
     refused(invoke(*resume, "--env-arg", "g=5"), "--env-arg is {'g': 5}", "has {}")

@@ -20,7 +20,7 @@ lint: setup
 
 bench: setup
 	.venv/bin/python scripts/benchmark_simulator.py
-	.venv/bin/python -m workflow_rl.cli benchmark
+	.venv/bin/python -m workflow_rl benchmark
 
 parity:
 	bash scripts/check_parity.sh

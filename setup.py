@@ -36,7 +36,8 @@ class EditableBeside(editable_wheel):
     """Has `agents` found as well."""
 
     def run(self) -> None:
-        self.distribution.packages += ["agents"]
+        here = ["agents", *(f"agents.{name}" for name in ("mbpo", "policies", "ppo", "sac"))]
+        self.distribution.packages += here
         super().run()
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.distributions import Actions
+from agents.policies.distributions import Actions
 from agents.vtrace import vtrace
 
 FloatArray = NDArray[np.float64]

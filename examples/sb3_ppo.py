@@ -11,7 +11,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
-from workflow_rl.cage2.stable_baselines3_env import CompiledVecEnv
+from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
 
 STEPS = int(os.environ.get("STEPS", 300_000))
 SEED = int(os.environ.get("SEED", 0))

@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 # Before NumPy, which reads what it pins: see `workflow_rl.portable`.
-from workflow_rl.measuring.compare_modes import Run, train_all  # noqa: E402
-from workflow_rl.training.config import TrainConfig  # noqa: E402
-from workflow_rl.training.learning_curve import running_mean  # noqa: E402
-from workflow_rl.training.machine import machine  # noqa: E402
+from workflow_rl.reporting.compare_modes import Run, train_all  # noqa: E402
+from workflow_rl.runs.config import TrainConfig  # noqa: E402
+from workflow_rl.runs.learning_curve import running_mean  # noqa: E402
+from workflow_rl.runs.machine import machine  # noqa: E402
 
 
 class Task(NamedTuple):

@@ -19,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything loads NumPy.
 
-from agents.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
-from workflow_rl.collection.env_batch import EnvBatch
-from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.play import play_episodes
-from workflow_rl.training.batches import episode_specs
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.learner import make_agent
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.episode import SeedStream
+from workflow_rl.runs.batches import episode_specs
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.learner import make_agent
 
 
 def played(config: TrainConfig, episodes: int, envs: EnvBatch) -> list[Trajectory]:

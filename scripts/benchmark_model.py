@@ -19,17 +19,17 @@ from prettytable import PrettyTable, TableStyle
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agents.mbpo import MBPOAgent
-from agents.model_error import Reliability, errors_ahead, reliability
-from agents.numpy_policy import NumpyPolicy
-from agents.replay import transitions_of
+from agents.mbpo.agent import MBPOAgent
+from agents.mbpo.model_error import Reliability, errors_ahead, reliability
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.sac.replay import transitions_of
 from agents.trajectory import Trajectory
-from workflow_rl.collection.episode import SeedStream, episode_spec
 from workflow_rl.collection.play import play_episodes
-from workflow_rl.training.checkpoint import CheckpointError, load_checkpoint
-from workflow_rl.training.learner import load_agent, make_agent
-from workflow_rl.training.run_dir import read_config
-from workflow_rl.training.trust import trusted_config
+from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.learner import load_agent, make_agent
+from workflow_rl.runs.trust import trusted_config
 
 
 def draw(bins: Reliability, path: Path) -> None:

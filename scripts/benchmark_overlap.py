@@ -20,16 +20,16 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from agents.numpy_policy import NumpyPolicy
-from agents.ppo_config import PPOConfig
-from workflow_rl.collection.episode import SeedStream
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.ppo.config import PPOConfig
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.training.batches import episode_specs
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.learner import make_agent
-from workflow_rl.training.loop import train
+from workflow_rl.environments.episode import SeedStream
+from workflow_rl.runs.batches import episode_specs
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.loop import train
 
 STEP_SECONDS = 0.002
 

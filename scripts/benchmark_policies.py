@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.learner import Beginning, Learner
-from workflow_rl.training.loop import train_together
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.loop import train_together
 
 
 def steps_per_second(simulator: str, n_policies: int, episodes: int, seed: int) -> float:

@@ -26,18 +26,18 @@ import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything load
 import gymnasium
 import numpy as np
 
-from agents.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.cluster import LOCAL, NONE, Cluster
-from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.episode import SeedStream
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.ray_pool import RayWorkerPool
 from workflow_rl.collection.worker import Reply
-from workflow_rl.training.batches import episode_specs
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.learner import make_agent
-from workflow_rl.training.loop import make_collector, make_pool
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import SeedStream
+from workflow_rl.runs.batches import episode_specs
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.loop import make_collector, make_pool
 
 STEP_SECONDS = 0.02
 EPISODE_STEPS = 50

@@ -26,7 +26,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 from tqdm import tqdm
 
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
-from workflow_rl.cage2.stable_baselines3_env import CompiledVecEnv
+from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
 
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"
 MAX_STEPS = 100

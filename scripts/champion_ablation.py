@@ -26,11 +26,11 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.cage2.champion import RECIPE, TOTAL_EPISODES, as_arguments
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
+from workflow_rl.cage2.agent.champion import RECIPE, TOTAL_EPISODES, as_arguments
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.training.saved_agent import load_saved
+from workflow_rl.runs.saved_agent import load_saved
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -68,7 +68,7 @@ def train(options: Options, episodes: int, seed: int, folder: Path) -> None:
         **{"n-workers": 1, "learner-threads": 1},
     }
     arguments = [*as_arguments(given), "--quiet"]
-    command = [sys.executable, "-m", "workflow_rl.cli", "train-async", *arguments]
+    command = [sys.executable, "-m", "workflow_rl", "train-async", *arguments]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 

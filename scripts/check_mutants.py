@@ -3,7 +3,7 @@
 A mutant that survives is a line that no test holds, or one that does the same written otherwise:
 the report has each of them as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
 
-    python scripts/check_mutants.py --sample 20 agents/losses.py workflow_rl/collection/work.py
+    python scripts/check_mutants.py --sample 20 agents/ppo/losses.py workflow_rl/collection/work.py
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTICED_BY = {
-    "agents/archive.py": "archive policy_file",
-    "agents/distributions.py": "distributions numpy_policy ppo_continuous ppo",
-    "agents/dynamics.py": "dynamics mbpo",
-    "agents/losses.py": "losses ppo",
-    "agents/mbpo.py": "mbpo",
-    "agents/mbpo_config.py": "mbpo_config mbpo",
-    "agents/model_error.py": "model_error",
-    "agents/networks.py": "networks numpy_policy ppo",
-    "agents/numpy_policy.py": "numpy_policy policy_file",
-    "agents/policy_file.py": "policy_file",
-    "agents/ppo.py": "ppo ppo_policy_lag ppo_continuous",
-    "agents/ppo_config.py": "ppo_config ppo",
-    "agents/replay.py": "replay mbpo",
-    "agents/running_statistics.py": "running_statistics ppo",
-    "agents/soft_actor_critic.py": "soft_actor_critic mbpo",
-    "agents/stacked_mlp.py": "stacked_mlp",
-    "agents/torch_distributions.py": "distributions networks ppo_continuous",
+    "agents/policies/archive.py": "archive policy_file",
+    "agents/policies/distributions.py": "distributions numpy_policy ppo_continuous ppo",
+    "agents/mbpo/dynamics.py": "dynamics mbpo",
+    "agents/ppo/losses.py": "losses ppo",
+    "agents/mbpo/agent.py": "mbpo",
+    "agents/mbpo/config.py": "mbpo_config mbpo",
+    "agents/mbpo/model_error.py": "model_error",
+    "agents/policies/networks.py": "networks numpy_policy ppo",
+    "agents/policies/numpy_policy.py": "numpy_policy policy_file",
+    "agents/policies/policy_file.py": "policy_file",
+    "agents/ppo/agent.py": "ppo ppo_policy_lag ppo_continuous",
+    "agents/ppo/config.py": "ppo_config ppo",
+    "agents/sac/replay.py": "replay mbpo",
+    "agents/policies/running_statistics.py": "running_statistics ppo",
+    "agents/sac/soft_actor_critic.py": "soft_actor_critic mbpo",
+    "agents/policies/stacked_mlp.py": "stacked_mlp",
+    "agents/policies/torch_distributions.py": "distributions networks ppo_continuous",
     "agents/trajectory.py": "trajectory losses vtrace ppo",
     "agents/vtrace.py": "vtrace ppo_policy_lag",
-    "workflow_rl/cage2/champion.py": "champion",
-    "workflow_rl/cage2/evaluation.py": "evaluation",
-    "workflow_rl/cage2/evaluation_env.py": "evaluation recording",
-    "workflow_rl/cage2/rollouts.py": "rollouts ../../scripts/improve_by_search",
-    "workflow_rl/cage2/scores.py": "evaluation report",
-    "workflow_rl/cage2/selection.py": "selection champion",
-    "workflow_rl/collection/env_batch.py": "play parallel_envs",
-    "workflow_rl/collection/episode.py": "episode ../training/evaluation",
-    "workflow_rl/collection/flat_env.py": "gymnasium_env",
-    "workflow_rl/collection/gymnasium_env.py": "gymnasium_env",
+    "workflow_rl/cage2/agent/champion.py": "champion",
+    "workflow_rl/cage2/scoring/evaluation.py": "evaluation",
+    "workflow_rl/cage2/scoring/evaluation_env.py": "evaluation recording",
+    "workflow_rl/cage2/agent/rollouts.py": "rollouts ../../scripts/improve_by_search",
+    "workflow_rl/cage2/scoring/scores.py": "evaluation report",
+    "workflow_rl/cage2/scoring/selection.py": "selection champion",
+    "workflow_rl/environments/env_batch.py": "play parallel_envs",
+    "workflow_rl/environments/episode.py": "episode ../training/evaluation",
+    "workflow_rl/environments/flat_env.py": "gymnasium_env",
+    "workflow_rl/environments/gymnasium_env.py": "gymnasium_env",
     "workflow_rl/collection/parallel_env.py": "parallel_envs",
     "workflow_rl/collection/parallel_env_async.py": "parallel_envs",
     "workflow_rl/collection/play.py": "play slots parallel_envs",
@@ -69,26 +69,26 @@ NOTICED_BY = {
     "workflow_rl/collection/worker.py": "worker_pool parallel_envs",
     "workflow_rl/collection/worker_pool.py": "worker_pool parallel_envs",
     "workflow_rl/collection/workers.py": "worker_pool parallel_envs",
-    "workflow_rl/interface.py": "training/evaluation training/any_env",
-    "workflow_rl/measuring/report.py": "report",
-    "workflow_rl/training/batches.py": "presets overlap loop any_env",
-    "workflow_rl/training/best_agent.py": "best_agent",
-    "workflow_rl/training/checkpoint.py": "checkpoint saved_agent overlap",
-    "workflow_rl/training/config.py": "config presets",
-    "workflow_rl/training/evaluation.py": "evaluation any_env",
-    "workflow_rl/training/exchange.py": "exchange",
-    "workflow_rl/training/learner.py": "learner evaluation loop population any_env",
-    "workflow_rl/training/loop.py": "population loop",
-    "workflow_rl/training/memory.py": "memory",
-    "workflow_rl/training/population.py": "population",
-    "workflow_rl/training/population_dir.py": "population_dir population",
-    "workflow_rl/training/run_dir.py": "run_dir verify loop",
-    "workflow_rl/training/run_plan.py": "command population",
-    "workflow_rl/training/run_record.py": "verify",
-    "workflow_rl/training/saved_agent.py": "saved_agent any_env",
-    "workflow_rl/training/search.py": "search",
-    "workflow_rl/training/trust.py": "any_env ../../strangers",
-    "workflow_rl/training/verify.py": "verify",
+    "workflow_rl/api.py": "training/evaluation training/any_env",
+    "workflow_rl/reporting/report.py": "report",
+    "workflow_rl/runs/batches.py": "presets overlap loop any_env",
+    "workflow_rl/runs/best_agent.py": "best_agent",
+    "workflow_rl/runs/checkpoint.py": "checkpoint saved_agent overlap",
+    "workflow_rl/runs/config.py": "config presets",
+    "workflow_rl/runs/evaluation.py": "evaluation any_env",
+    "workflow_rl/runs/exchange.py": "exchange",
+    "workflow_rl/runs/learner.py": "learner evaluation loop population any_env",
+    "workflow_rl/runs/loop.py": "population loop",
+    "workflow_rl/runs/memory.py": "memory",
+    "workflow_rl/runs/population.py": "population",
+    "workflow_rl/runs/population_dir.py": "population_dir population",
+    "workflow_rl/runs/folder.py": "run_dir verify loop",
+    "workflow_rl/commands/run_plan.py": "command population",
+    "workflow_rl/runs/run_record.py": "verify",
+    "workflow_rl/runs/saved_agent.py": "saved_agent any_env",
+    "workflow_rl/runs/search.py": "search",
+    "workflow_rl/runs/trust.py": "any_env ../../strangers",
+    "workflow_rl/commands/verify.py": "verify",
 }
 """By module, the tests that have to notice, the quickest first, as its room's tests name them."""
 # Types are written with | and never run.
@@ -174,7 +174,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
         copy_checkout(Path(folder))
         os.chdir(folder)
         # The tests' workers would all do so at once, and be late.
-        compile_simulator = "from workflow_rl.cage2.environment import Cage2 as C"
+        compile_simulator = "from workflow_rl.cage2.env.environment import Cage2 as C"
         compile_simulator += "; C(simulator='compiled').check()"
         subprocess.run([sys.executable, "-c", compile_simulator], check=True)
         for command in sorted({command_of(module) for module in named}):

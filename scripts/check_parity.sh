@@ -8,10 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 set_up requirements.txt
 
-.venv/bin/python -m workflow_rl.cli parity --blue decoys-only --max-steps 1000 --episodes 100
+.venv/bin/python -m workflow_rl parity --blue decoys-only --max-steps 1000 --episodes 100
 run_dir=$(mktemp -d)
 trap 'rm -rf "$run_dir"' EXIT
-.venv/bin/python -m workflow_rl.cli train-async --simulator compiled --red-agent mixed \
+.venv/bin/python -m workflow_rl train-async --simulator compiled --red-agent mixed \
   --total-episodes 10000 --run-dir "$run_dir" --quiet
-.venv/bin/python -m workflow_rl.cli parity --checkpoint "$run_dir" \
+.venv/bin/python -m workflow_rl parity --checkpoint "$run_dir" \
   --episodes 2000 --network-episodes 200 --seed 4000000 "$@"

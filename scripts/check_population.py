@@ -24,9 +24,9 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from workflow_rl.training.machine import machine  # noqa: E402
-from workflow_rl.training.population_figure import figure_of_folder  # noqa: E402
-from workflow_rl.training.train_population import train_population  # noqa: E402
+from workflow_rl.commands.train_population import train_population  # noqa: E402
+from workflow_rl.runs.machine import machine  # noqa: E402
+from workflow_rl.runs.population_figure import figure_of_folder  # noqa: E402
 
 RANGES = {"learning-rate": "1e-6:1e-1", "entropy-coef": "1e-4:1", "discount": "0.5:0.999"}
 ALONE = ["--replace-fraction", "0", "--mutation-rate", "0"]

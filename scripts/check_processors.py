@@ -24,8 +24,8 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workflow_rl.portable import NATIVE, PINS
-from workflow_rl.training.checkpoint import load_checkpoint
-from workflow_rl.training.run_record import weights_digest
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.run_record import weights_digest
 
 ROOT = Path(__file__).resolve().parent.parent
 QEMU = "qemu-x86_64"
@@ -46,7 +46,7 @@ import multiprocessing, sys
 del sys.argv[0]
 sys.executable = sys.argv[0]
 multiprocessing.set_executable(sys.executable)
-from workflow_rl.cli import main
+from workflow_rl.commands.main import main
 main()
 """
 
@@ -56,13 +56,17 @@ class Failed(click.ClickException):
 
 
 def train(run_dir: Path, options: Sequence[str], variables: Mapping[str, str], *start: str) -> str:
-    """The digest of the weights after a whole run. start: what starts Python's `workflow_rl.cli`.
+    """The digest of the weights after a whole run. start: what starts Python's `workflow_rl`.
 
     Raises Failed.
     """
     # Importing `portable` has pinned this process, and what it starts would inherit that.
     inherited = {name: value for name, value in os.environ.items() if name not in PINS}
-    command = [*(start or (sys.executable, "-m", "workflow_rl.cli")), "train-async", "--quiet"]
+    command = [
+        *(start or (sys.executable, "-m", "workflow_rl")),
+        "train-async",
+        "--quiet",
+    ]
     done = subprocess.run(
         [*command, "--run-dir", str(run_dir), *options],
         cwd=ROOT,
@@ -78,7 +82,7 @@ def train(run_dir: Path, options: Sequence[str], variables: Mapping[str, str], *
 
 
 def emulator(folder: Path, cpu: str) -> tuple[str, ...]:
-    """What starts `workflow_rl.cli` on an emulated processor, and all of its processes."""
+    """What starts `workflow_rl` on an emulated processor, and all of its processes."""
     python = folder / cpu
     python.write_text(
         f'#!/bin/sh\nexec {QEMU} -cpu {cpu} {shlex.quote(sys.executable)} "$@" 2>>"{python}.log"\n'
@@ -120,7 +124,7 @@ def natively(folder: Path, options: list[str], size: str) -> list[str]:
     expected = train(folder / "as it is", options, {})
     click.echo(f"{'as it is':<28}{expected[:16]}  {size}")
     one_core = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
-    starts = {"one core": (*one_core, sys.executable, "-m", "workflow_rl.cli")}
+    starts = {"one core": (*one_core, sys.executable, "-m", "workflow_rl")}
     found = []
     for name in (*CAPPED, *starts):
         digest = train(folder / name, options, CAPPED.get(name, {}), *starts.get(name, ()))

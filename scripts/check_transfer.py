@@ -25,11 +25,11 @@ from prettytable import PrettyTable, TableStyle
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.cage2.evaluation import evaluate_actor, load_policy
-from workflow_rl.cage2.options import require_simulator
-from workflow_rl.cage2.scores import CellScore, Evaluation, to_dict
+from workflow_rl.cage2.env.options import require_simulator
+from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.scores import CellScore, Evaluation, to_dict
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path
+from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 
 ERROR_RATE = 0.05
 
@@ -37,7 +37,7 @@ ERROR_RATE = 0.05
 def train(run_dir: Path, episodes: int) -> None:
     """An agent trained on the compiled simulator alone, against all red agents."""
     options = ["--simulator", "compiled", "--red-agent", "mixed", "--quiet"]
-    command = [sys.executable, "-m", "workflow_rl.cli", "train-async", *options]
+    command = [sys.executable, "-m", "workflow_rl", "train-async", *options]
     root = Path(__file__).resolve().parent.parent
     subprocess.run(
         [*command, "--total-episodes", str(episodes), "--run-dir", str(run_dir)],

@@ -159,7 +159,7 @@ def train_ours(env: str, steps: int, seed: int) -> dict[str, Any]:
 def call(*arguments: str | Path) -> None:
     """The command workflow-rl."""
     subprocess.run(
-        [sys.executable, "-m", "workflow_rl.cli", *map(str, arguments), "--quiet"],
+        [sys.executable, "-m", "workflow_rl", *map(str, arguments), "--quiet"],
         cwd=Path(__file__).resolve().parent.parent,
         check=True,
         stdout=subprocess.DEVNULL,

@@ -32,11 +32,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.cage2.action_sets import make_action_set
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import (
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
     choices_of,
@@ -44,13 +42,15 @@ from workflow_rl.cage2.rollouts import (
     load_searchable,
     that_matter,
 )
+from workflow_rl.cage2.agent.views import BeliefView, Bits
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.selection import ATTACKERS, scores_of_episodes
-from workflow_rl.cage2.views import BeliefView, Bits
-from workflow_rl.collection.episode import SeedStream, episode_spec
+from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
+from workflow_rl.commands.export import write_policy
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.output_files import require_writable
-from workflow_rl.training.checkpoint import CheckpointError
-from workflow_rl.training.export import write_policy
+from workflow_rl.runs.checkpoint import CheckpointError
 
 N_STEPS = len(CELLS)
 N_PLACES = 12

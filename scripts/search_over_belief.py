@@ -28,11 +28,9 @@ import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything load
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.numpy_policy import PolicyParameters
-from workflow_rl.cage2.action_sets import make_action_set
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import (
+from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
     choices_of,
@@ -40,11 +38,13 @@ from workflow_rl.cage2.rollouts import (
     load_searchable,
     that_matter,
 )
+from workflow_rl.cage2.agent.views import BeliefView
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.selection import ATTACKERS
-from workflow_rl.cage2.views import BeliefView
-from workflow_rl.collection.episode import SeedStream, episode_spec
-from workflow_rl.training.checkpoint import CheckpointError
+from workflow_rl.cage2.scoring.selection import ATTACKERS
+from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import CheckpointError
 
 N_STEPS = len(CELLS)
 JUDGES = 8

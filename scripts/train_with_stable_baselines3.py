@@ -24,8 +24,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecMonitor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from workflow_rl.cage2.simulators import SIMULATORS
-from workflow_rl.cage2.stable_baselines3_env import CompiledVecEnv
+from workflow_rl.cage2.cyborg.simulators import SIMULATORS
+from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
 
 # The module before the colon registers the environment, in processes that SB3 starts as well.
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import workers_of
 from tests.tiny_runs import same_weights
-from workflow_rl.training.run_dir import read_metrics
+from workflow_rl.runs.folder import read_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVS = ("CartPole-v1", "LunarLander-v3", "Hopper-v5")
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def start(mode: str, path: Path, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "workflow_rl.cli", f"train-{mode}", *options]
+    command = [sys.executable, "-m", "workflow_rl", f"train-{mode}", *options]
     return subprocess.Popen([*command, "--run-dir", str(path), "--quiet"], cwd=ROOT)
 
 

@@ -26,11 +26,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agents.archive import sealed
-from agents.policy_file import load_policy
-from workflow_rl.cli import MODULES, main
-from workflow_rl.training.config import LARGEST
-from workflow_rl.training.options import UsablePath
+from agents.policies.archive import sealed
+from agents.policies.policy_file import load_policy
+from workflow_rl.commands.main import MODULES, main
+from workflow_rl.commands.options import UsablePath
+from workflow_rl.runs.config import LARGEST
 
 SECONDS, MEGABYTES = 20.0, 400
 TINY = [

@@ -34,7 +34,13 @@ def test_the_same_weights_wherever_workers_are(mode: str, tmp_path: Path) -> Non
         for name, options in RUNS.items():
             for where in ("none", "local", nodes.address):
                 run_dir = tmp_path / f"{name}-{where.partition(':')[0]}"
-                command = [sys.executable, "-m", "workflow_rl.cli", *MODES[mode], *options]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "workflow_rl.commands.main",
+                    *MODES[mode],
+                    *options,
+                ]
                 workers = ["--n-workers", "2" if where == "none" else "3", "--cluster", where]
                 subprocess.run(
                     [*command, *workers, "--quiet", "--run-dir", str(run_dir)],

@@ -42,7 +42,14 @@ Sample = tuple[float, int, int, int]
 def test_a_long_run_keeps_what_it_has(mode: str, simulator: str, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [
-            *(sys.executable, "-m", "workflow_rl.cli", *MODES[mode], "--simulator", simulator),
+            *(
+                sys.executable,
+                "-m",
+                "workflow_rl.commands.main",
+                *MODES[mode],
+                "--simulator",
+                simulator,
+            ),
             *("--n-envs", str(SIZES[simulator]), "--n-workers", "2", "--quiet"),
             *("--total-episodes", "1000000000", "--run-dir", str(tmp_path / "run")),
         ]

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from tests.processes import workers_of
-from workflow_rl.training.checkpoint import load_checkpoint
-from workflow_rl.training.presets import PRESETS
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.presets import PRESETS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]

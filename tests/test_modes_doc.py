@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.training.presets import PRESETS
+from workflow_rl.runs.presets import PRESETS
 
 MODES = (Path(__file__).parents[1] / "docs" / "explanations" / "modes.md").read_text()
 
@@ -36,7 +36,7 @@ def test_no_other_preset_is_documented():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_documented_options_give_the_preset(name, monkeypatch):
-    monkeypatch.setattr("workflow_rl.training.command.warn_if_results_vary", lambda config: None)
+    monkeypatch.setattr("workflow_rl.commands.train.warn_if_results_vary", lambda config: None)
 
     def config(*arguments: str) -> list[str]:
         result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])

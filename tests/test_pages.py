@@ -38,9 +38,9 @@ from tests.pages import (
 )
 from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.cli import MODULES, main
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.run_dir import MBPO_METRICS, return_columns
+from workflow_rl.commands.main import MODULES, main
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import MBPO_METRICS, return_columns
 
 DOCS = ROOT / "docs"
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
@@ -66,7 +66,7 @@ LACKING = {
     "train-champion": {"--total-episodes": "400", "--selection-episodes": "32", "--episodes": "2"},
     "tune": {"--total-episodes": "24"},
     "compare-modes": {"--total-episodes": "24", "--n-envs": "4"},
-    "run_tests.sh": {"tests/agents/test_losses.py": ""},
+    "run_tests.sh": {"tests/agents/ppo/test_losses.py": ""},
 }
 """What a command is given besides, if it has not been given it."""
 ENDS_ELSEWHERE = frozenset({"--env", "--resume", "--dry-run", "--final-evaluation"})
@@ -253,7 +253,7 @@ def test_commands_are_understood() -> None:
 def test_options_in_the_text_exist() -> None:
     context = click.Context(main)
     commands = [main.get_command(context, name) for name in MODULES]
-    commands.append(importlib.import_module("workflow_rl.cage2.evaluation").evaluate)
+    commands.append(importlib.import_module("workflow_rl.cage2.scoring.evaluation").evaluate)
     named = {
         name
         for command in commands
@@ -261,7 +261,7 @@ def test_options_in_the_text_exist() -> None:
         for name in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
     scripts = "".join(path.read_text() for path in (ROOT / "scripts").glob("*.py"))
-    scripts += (ROOT / "workflow_rl/cage2/submission/files/evaluation.py").read_text()
+    scripts += (ROOT / "workflow_rl/cage2/scoring/submission/files/evaluation.py").read_text()
     for page, span in code_in_text():
         if span.startswith("--"):
             for option in re.findall(r"(?<!\S)--[a-z][\w-]*", span):

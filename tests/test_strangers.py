@@ -27,13 +27,13 @@ from hypothesis import strategies as st
 
 from tests.test_bad_input import cases, save
 from workflow_rl import TrainConfig, evaluate, load_agent, train
-from workflow_rl.cli import MODULES, main
-from workflow_rl.collection.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.training.checkpoint import CheckpointError
-from workflow_rl.training.config import ConfigError
-from workflow_rl.training.run_dir import read_config
-from workflow_rl.training.trust import remember, trusted, trusted_config
-from workflow_rl.training.tune import RANGES, TUNE_FILE
+from workflow_rl.commands.main import MODULES, main
+from workflow_rl.commands.tune import RANGES, TUNE_FILE
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.trust import remember, trusted, trusted_config
 
 CANARY = "canary_of_a_stranger"
 """It is in whatever a hostile file names, so that any event of the interpreter that has to do with
@@ -383,7 +383,7 @@ def test_the_commands_themselves(number: int, made: Path, folder: Path) -> None:
     poison(folder, _calling(*CALLS[(3 * number) % len(CALLS)]))
     root = Path(__file__).parents[1]
     ended = subprocess.run(
-        [sys.executable, "-c", "from workflow_rl.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from workflow_rl.commands.main import main; main()", *arguments],
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,

@@ -57,11 +57,11 @@ def test_one_package_is_installed(wheel: Path) -> None:
             "workflow_rl",
             top_level.split("/")[0],
         }
-        assert "workflow_rl/agents/ppo.py" in names
+        assert "workflow_rl/agents/ppo/agent.py" in names
         assert "workflow_rl/requirements.txt" in names
-        assert "workflow_rl/cage2/released/champion.npz" in names
-        assert "workflow_rl/cage2/pages/replay.html" in names
-        assert "workflow_rl/measuring/pages/style.css" in names
+        assert "workflow_rl/cage2/agent/released/champion.npz" in names
+        assert "workflow_rl/cage2/scoring/pages/replay.html" in names
+        assert "workflow_rl/reporting/pages/style.css" in names
         for name in names:
             if name.endswith(".py"):
                 imported = imports_of(archive.read(name).decode())
@@ -105,7 +105,7 @@ def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
 
 def test_what_is_installed_runs_in_a_checkout(site: Path, tmp_path: Path) -> None:
     script = tmp_path / "workflow-rl"
-    script.write_text("from workflow_rl.cli import main\n\nmain()\n")
+    script.write_text("from workflow_rl.commands.main import main\n\nmain()\n")
     options = [*TINY, "--run-dir", str(tmp_path / "run")]
     run(site, ROOT, str(script), "train-async", *options)
 
@@ -131,7 +131,7 @@ def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
     (tmp_path / "agents.py").write_text(FOREIGN)
     script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
     assert "--red-agent" in run(tmp_path, tmp_path, str(script), "--help")
-    run(tmp_path, ROOT, "-c", "from agents.numpy_policy import NumpyPolicy")
+    run(tmp_path, ROOT, "-c", "from agents.policies.numpy_policy import NumpyPolicy")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.collection.env_batch import SerialEnvs
+from workflow_rl.environments.env_batch import SerialEnvs
 
 Obs = NDArray[np.uint8]
 Step = tuple[Obs, float, bool, bool, dict[str, Any]]

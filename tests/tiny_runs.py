@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from agents.mbpo import MBPOAgent
-from agents.ppo import PPOAgent
-from agents.ppo_config import PPOConfig
-from agents.replay import Transitions
+from agents.mbpo.agent import MBPOAgent
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.sac.replay import Transitions
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
-from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.training import learner, loop
-from workflow_rl.training.checkpoint import Checkpoint, load_checkpoint
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.trust import trusted_config
+from workflow_rl.runs import learner, loop
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.trust import trusted_config
 
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 

@@ -17,11 +17,11 @@ _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
 
 def __getattr__(name: str) -> Any:
     if name in _INTERFACE:
-        from workflow_rl import interface
+        from workflow_rl import api as interface
 
         return getattr(interface, name)
     if name == "Cage2Env":
-        from workflow_rl.cage2.cage2_env import Cage2Env
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
 
         return Cage2Env
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

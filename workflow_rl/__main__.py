@@ -1,6 +1,6 @@
 """`python -m workflow_rl`: the command `workflow-rl`, in a checkout as well as installed."""
 
-from workflow_rl.cli import main
+from workflow_rl.commands.main import main
 
 if __name__ == "__main__":
     main()

@@ -12,8 +12,8 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.training.command import run_command
-from workflow_rl.training.options import GroupedCommand, training_options
+from workflow_rl.commands.options import GroupedCommand, training_options
+from workflow_rl.commands.train import run_command
 
 
 @click.command("train-sync", cls=GroupedCommand)

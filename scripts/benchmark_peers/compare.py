@@ -50,7 +50,7 @@ from tables import chart, fill, page_tables  # noqa: E402
 
 from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
-from workflow_rl.training.machine import environment  # noqa: E402
+from workflow_rl.runs.machine import environment  # noqa: E402
 
 Event = tuple[float, float]
 """When an episode ended, and with what return."""

@@ -222,7 +222,8 @@ def test_values_that_do_not_fit_the_steps_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["agents.trajectory", "agents.numpy_policy", "agents.ppo_config", "tests.tiny_envs"]
+    "module",
+    ["agents.trajectory", "agents.policies.numpy_policy", "agents.ppo.config", "tests.tiny_envs"],
 )
 def test_what_a_worker_needs_imports_no_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"

@@ -20,12 +20,12 @@ from tests.browser.conftest import (
     is_wider_than_the_screen,
     serious_findings,
 )
-from tests.workflow_rl.cage2.test_recording import save_run
-from workflow_rl.cage2.cage2_env import Cage2Env
-from workflow_rl.cage2.cyborg_network import cyborg_network
-from workflow_rl.cage2.evaluation import cell_spec, load_policy
+from tests.workflow_rl.cage2.scoring.test_recording import save_run
+from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cli import main
+from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
+from workflow_rl.commands.main import main
 
 MINUS = "\u2212"
 
@@ -120,7 +120,7 @@ def test_the_page_equals_the_environment_step_for_step(
     env = Cage2Env(red_agent, 100, obs_dtype="uint8")
     obs, info = env.reset(seed=spec.env_seed)
     if actor is None:
-        from agents.scripted import make_scripted_agent
+        from workflow_rl.cage2.agent.scripted import make_scripted_agent
 
         scripted = make_scripted_agent(blue)
         scripted.reset(spec.action_seed)

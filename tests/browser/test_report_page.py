@@ -14,9 +14,9 @@ from tests.browser.conftest import (
     is_wider_than_the_screen,
     serious_findings,
 )
-from tests.workflow_rl.cage2.test_report import cage2_run
-from tests.workflow_rl.measuring.test_report import make_run, report
-from workflow_rl.cage2 import report as cage2_report
+from tests.workflow_rl.cage2.scoring.test_report import cage2_run
+from tests.workflow_rl.reporting.test_report import make_run, report
+from workflow_rl.cage2.scoring import report as cage2_report
 
 
 @pytest.fixture(scope="module")

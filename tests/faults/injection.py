@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.distributions import Actions
-from workflow_rl.collection.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
-from workflow_rl.collection.episode import EpisodeSpec
+from agents.policies.distributions import Actions
 from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 RAISES = ("create", "reset", "step")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psutil
 
 from tests.processes import survivors
-from workflow_rl.training.run_dir import read_metrics
+from workflow_rl.runs.folder import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 1.0  # From the run's folder to its first update.

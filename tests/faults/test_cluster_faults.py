@@ -22,8 +22,8 @@ from tests.faults.runs import SAME_WEIGHTS, config_of, options_of
 from tests.nodes import Nodes, running
 from tests.processes import descendants, survivors
 from tests.tiny_runs import recorded_updates, run, same_weights
-from workflow_rl.collection.env_batch import DelayedEnvs
-from workflow_rl.training.run_dir import is_finished
+from workflow_rl.environments.env_batch import DelayedEnvs
+from workflow_rl.runs.folder import is_finished
 
 pytest.importorskip("ray")
 
@@ -103,7 +103,7 @@ def test_nodes_killed_three_times_make_no_difference(
 
 def start(*options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "workflow_rl.cli", *options, "--quiet"],
+        [sys.executable, "-m", "workflow_rl", *options, "--quiet"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

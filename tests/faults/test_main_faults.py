@@ -28,7 +28,7 @@ from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learne
 from tests.tiny_runs import Learned, all_of, recorded_updates, remembering_agent, same_weights
 from tests.tiny_runs import run as train
 from workflow_rl.collection.workers import StopRequested
-from workflow_rl.training.run_dir import is_finished
+from workflow_rl.runs.folder import is_finished
 
 UPDATES = 30
 KINDS: dict[str, Strike] = {

@@ -14,15 +14,15 @@ import pytest
 from tests.faults.checks import assert_same_history, assert_sound
 from tests.processes import descendants, survivors
 from tests.tiny_runs import same_weights
-from workflow_rl.training.checkpoint import load_checkpoint
-from workflow_rl.training.population_dir import (
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.folder import is_finished
+from workflow_rl.runs.population_dir import (
     POPULATION_FILE,
     policy_folder,
     read_population,
     run_folders,
 )
-from workflow_rl.training.run_dir import is_finished
-from workflow_rl.training.run_record import weights_digest
+from workflow_rl.runs.run_record import weights_digest
 
 KILLS = 10
 UPDATES = 100
@@ -36,7 +36,7 @@ OPTIONS = (
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "workflow_rl.cli", "train-population", *arguments]
+    return [sys.executable, "-m", "workflow_rl", "train-population", *arguments]
 
 
 def updates_in(path: Path) -> int:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from scripts import benchmark_algorithms
 from scripts.benchmark_algorithms import TASKS, Measured, Task, main, reached, spread
-from workflow_rl.measuring.compare_modes import Run
+from workflow_rl.reporting.compare_modes import Run
 
 TINY = Task(
     {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 5}},

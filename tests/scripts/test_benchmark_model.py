@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from scripts.benchmark_model import main
 from tests import tiny_runs
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import train
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.loop import train
 
 MODEL = {"model_members": 2, "model_elites": 1, "model_hidden_sizes": (8,)}
 

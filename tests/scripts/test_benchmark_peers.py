@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from scripts.benchmark_peers import compare, tables
 from scripts.benchmark_peers.tables import BETWEEN, chart, gains, page_tables
-from workflow_rl.cli import main
+from workflow_rl.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.distributions import Categorical
-from agents.ppo import PPOAgent
-from workflow_rl.cage2.scores import CellScore, Evaluation
-from workflow_rl.cage2.simulator_version import SimulatorVersion
-from workflow_rl.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
-from workflow_rl.training.config import TrainConfig
+from agents.policies.distributions import Categorical
+from agents.ppo.agent import PPOAgent
+from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
+from workflow_rl.cage2.scoring.scores import CellScore, Evaluation
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.config import TrainConfig
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_transfer.py"
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.numpy_policy import PolicyParameters
-from agents.policy_file import save_policy
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.policy_file import save_policy
 from scripts import improve_by_search
 from scripts.improve_by_search import N_PLACES, State, better_choice, learned, main, meet
+from workflow_rl.cage2.agent.rollouts import Believed, choices_of
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import Believed, choices_of
-from workflow_rl.training.saved_agent import load_saved
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.runs.saved_agent import load_saved
 
 OPENING = ("Sleep", "DecoyApache User2")
 TIMED = Cage2("attackers", 100, "compiled", "belief", "by-host-timed", OPENING)

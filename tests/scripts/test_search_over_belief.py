@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.numpy_policy import PolicyParameters
-from agents.policy_file import save_policy
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.policy_file import save_policy
 from scripts import search_over_belief
 from scripts.search_over_belief import cells_of, look, main, states
+from workflow_rl.cage2.agent.rollouts import that_matter
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.rollouts import that_matter
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 
 # Half a minute to compile.

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import worker_pool
-from workflow_rl.collection.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
 @pytest.fixture(scope="session")

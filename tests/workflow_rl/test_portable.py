@@ -98,7 +98,7 @@ def test_native_results_can_be_had() -> None:
 
 def test_a_processor_without_avx2_is_refused_in_one_line(tmp_path: Path) -> None:
     code = f"""
-from workflow_rl.cli import main
+from workflow_rl.commands.main import main
 main(["train-async", "--total-episodes", "1", "--run-dir", {str(tmp_path / "run")!r}])
 """
     too_old = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"}

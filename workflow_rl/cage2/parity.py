@@ -15,18 +15,18 @@ import click
 import numpy as np
 from tqdm import tqdm
 
-from agents.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
-from workflow_rl.cage2.cage2_env import Cage2Env
-from workflow_rl.cage2.cyborg_network import cyborg_network
-from workflow_rl.cage2.environment import Cage2
-from workflow_rl.cage2.options import STEPS
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, ScriptedAgent, make_scripted_agent
+from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.cyborg.simulators import Simulator
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.options import STEPS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.simulators import Simulator
-from workflow_rl.training.config import usable_cores
-from workflow_rl.training.options import EPISODES, PATH, PROCESSES, SEED
+from workflow_rl.commands.options import EPISODES, PATH, PROCESSES, SEED
+from workflow_rl.runs.config import usable_cores
 
 if TYPE_CHECKING:
-    from agents.numpy_policy import Actor
+    from agents.policies.numpy_policy import Actor
 
 # Blue agents that reach what the scripted ones seldom do: each draws a kind of action, then a host.
 MIXTURES = {
@@ -355,8 +355,8 @@ def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
         return make_blue_agent(blue)
     if checkpoint is None:
         raise click.UsageError("--blue checkpoint: give a run folder or file by --checkpoint")
-    from workflow_rl.cage2.evaluation import load_policy
-    from workflow_rl.training.checkpoint import CheckpointError, checkpoint_path
+    from workflow_rl.cage2.scoring.evaluation import load_policy
+    from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 
     try:
         return PolicyAgent(load_policy(checkpoint_path(checkpoint), greedy=False))

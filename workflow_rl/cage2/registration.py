@@ -14,9 +14,9 @@ from pathlib import Path
 
 import gymnasium
 
-from workflow_rl.cage2.environment import Cage2, make_cage2
-from workflow_rl.cage2.options import chosen_args, evaluation_arguments
-from workflow_rl.collection.environment import DEFAULT_ENV, Guest, register
+from workflow_rl.cage2.env.environment import Cage2, make_cage2
+from workflow_rl.cage2.env.options import chosen_args, evaluation_arguments
+from workflow_rl.environments.environment import DEFAULT_ENV, Guest, register
 
 ENV_ID = DEFAULT_ENV
 
@@ -26,8 +26,8 @@ def register_envs() -> None:
     if ENV_ID not in gymnasium.registry:
         gymnasium.register(
             ENV_ID,
-            entry_point="workflow_rl.cage2.cage2_env:Cage2Env",
-            vector_entry_point="workflow_rl.cage2.compiled.vector_env:CompiledVectorEnv",
+            entry_point="workflow_rl.cage2.env.cage2_env:Cage2Env",
+            vector_entry_point="workflow_rl.cage2.env.vector_env:CompiledVectorEnv",
         )
     register(
         Guest(
@@ -38,19 +38,19 @@ def register_envs() -> None:
                 *("red_agent", "max_steps", "simulator", "stock_simulator"),
                 *("observation", "actions", "opening"),
             ),
-            options="workflow_rl.cage2.options:training_options",
+            options="workflow_rl.cage2.env.options:training_options",
             chosen_args=chosen_args,
-            evaluate="workflow_rl.cage2.evaluation:evaluate",
+            evaluate="workflow_rl.cage2.scoring.evaluation:evaluate",
             evaluation_arguments=evaluation_arguments,
             measured={"stock": {"simulator": "cyborg-stock"}, "cyborg": {"simulator": "cyborg"}},
             fastest={"simulator": "compiled"},
             target_return=-60.0,
-            choose_best="workflow_rl.cage2.selection:choose_best",
-            known_returns="workflow_rl.cage2.leaderboard:known_returns",
-            hint="workflow_rl.cage2.options:hint",
-            exports={"cage2": "workflow_rl.cage2.submission.export:write_submission"},
-            released={"champion": Path(__file__).parent / "released" / "champion.npz"},
-            report="workflow_rl.cage2.report:sections",
+            choose_best="workflow_rl.cage2.scoring.selection:choose_best",
+            known_returns="workflow_rl.cage2.scoring.leaderboard:known_returns",
+            hint="workflow_rl.cage2.env.options:hint",
+            exports={"cage2": "workflow_rl.cage2.scoring.submission.export:write_submission"},
+            released={"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"},
+            report="workflow_rl.cage2.scoring.report:sections",
         )
     )
 

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from agents.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
-from agents.ppo_config import PPOConfig
-from workflow_rl.cage2.arguments import OBS_SIZE
-from workflow_rl.cage2.cage2_env import Cage2Env
+from agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
+from agents.ppo.config import PPOConfig
 from workflow_rl.cage2.compiled.simulator import Simulator
+from workflow_rl.cage2.env.arguments import OBS_SIZE
+from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.training.config import usable_cores
-from workflow_rl.training.machine import environment, package_version
+from workflow_rl.runs.config import usable_cores
+from workflow_rl.runs.machine import environment, package_version
 
 STOCK, COMPILED = "stock", "compiled"
 CYBORGS = {STOCK: "cyborg-stock", "cyborg": "cyborg"}

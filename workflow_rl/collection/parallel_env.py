@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.distributions import Actions
-from agents.numpy_policy import Actor
+from agents.policies.distributions import Actions
+from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.env_batch import Obs, Transitions
-from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.play import Player, play_episodes
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
 from workflow_rl.collection.slots import Slot, advance, player_in, skip
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command
 from workflow_rl.collection.workers import WorkerError, Workers, unplayable
+from workflow_rl.environments.env_batch import Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
 
 # Of Knuth's MMIX: any large odd number does.
 _MULTIPLIER = np.uint64(6364136223846793005)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import cloudpickle
 
-from agents.numpy_policy import Actor
+from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
 from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
 from workflow_rl.collection.workers import WorkerError, Workers, unplayable
+from workflow_rl.environments.episode import EpisodeSpec
 
 
 class _Batch:

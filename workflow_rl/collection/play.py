@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.distributions import Actions
-from agents.numpy_policy import Actor
+from agents.policies.distributions import Actions
+from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.env_batch import EnvBatch, Obs, Transitions
-from workflow_rl.collection.episode import EpisodeSpec
+from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
 
 BLOCK_STEPS = 128
 

@@ -16,12 +16,12 @@ import cloudpickle
 
 from workflow_rl import portable
 from workflow_rl.collection.cluster import LOCAL, Cluster, ClusterError
-from workflow_rl.collection.env_batch import EnvBatchFactory
 from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker, RemoteTraceback
 from workflow_rl.collection.ray_worker import Host, RayWorker, clock_behind, software
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Failure, Reply, Request
 from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
+from workflow_rl.environments.env_batch import EnvBatchFactory
 
 START_SECONDS = 120.0
 """How long a process may take to start, while no other one does either."""

@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from agents.numpy_policy import Actor
+from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.workers import UnplayableError
+from workflow_rl.environments.episode import EpisodeSpec
 
 
 class NotFiniteError(ValueError):

@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
-from agents.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.collection.episode import EpisodeSpec
+from agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.collection.rollout import (
     Collector,
     Following,
@@ -19,6 +18,7 @@ from workflow_rl.collection.rollout import (
     joined,
 )
 from workflow_rl.collection.workers import POLL_SECONDS, Workers
+from workflow_rl.environments.episode import EpisodeSpec
 
 JOIN_SECONDS = 1.0
 

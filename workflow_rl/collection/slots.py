@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.distributions import Actions
+from agents.policies.distributions import Actions
 from agents.trajectory import Trajectory
-from workflow_rl.collection.env_batch import EnvBatch
-from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.play import Player
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
 class Slot(NamedTuple):

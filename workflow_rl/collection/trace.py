@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from workflow_rl.output_files import write_text
 
 if TYPE_CHECKING:
-    from agents.distributions import Actions, Choice
-    from agents.numpy_policy import Actor
-    from workflow_rl.collection.env_batch import EnvBatch, Obs, Transitions
-    from workflow_rl.collection.episode import EpisodeSpec
+    from agents.policies.distributions import Actions, Choice
+    from agents.policies.numpy_policy import Actor
+    from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+    from workflow_rl.environments.episode import EpisodeSpec
 
 LEARNER = "learner"
 COLLECTOR = "collector"

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from agents.trajectory import Trajectory
-from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.slots import Slot, advance, skip
 from workflow_rl.collection.worker import Command, Request, Unroll
+from workflow_rl.environments.episode import EpisodeSpec
 
 
 class Work(Protocol):

@@ -18,16 +18,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
-from agents.numpy_policy import Actor
-from workflow_rl.collection.env_batch import (
-    DelayedEnvs,
-    EnvBatch,
-    EnvBatchFactory,
-    EpisodeError,
-    ObservationError,
-    Transitions,
-)
-from workflow_rl.collection.episode import EpisodeSpec
+from agents.policies.numpy_policy import Actor
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.collection.slots import Slot, brought_back
 from workflow_rl.collection.trace import (
@@ -38,6 +29,15 @@ from workflow_rl.collection.trace import (
     TracedPipe,
     WorkerMarks,
 )
+from workflow_rl.environments.env_batch import (
+    DelayedEnvs,
+    EnvBatch,
+    EnvBatchFactory,
+    EpisodeError,
+    ObservationError,
+    Transitions,
+)
+from workflow_rl.environments.episode import EpisodeSpec
 
 LIFE_SECONDS = 0.2
 

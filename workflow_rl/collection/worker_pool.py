@@ -22,11 +22,11 @@ from typing import Any
 
 import cloudpickle
 
-from workflow_rl.collection.env_batch import EnvBatchFactory
 from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Request, worker_main
 from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
+from workflow_rl.environments.env_batch import EnvBatchFactory
 
 GRACE_SECONDS = 0.5
 LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.

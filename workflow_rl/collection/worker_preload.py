@@ -4,7 +4,4 @@ from __future__ import annotations
 
 import gc
 
-import workflow_rl.collection.gymnasium_env
-import workflow_rl.collection.worker  # noqa: F401
-
 gc.collect()

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from workflow_rl.collection.episode import EpisodeSpec
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Reply
+from workflow_rl.environments.episode import EpisodeSpec
 
 POLL_SECONDS = 0.2
 """How long whoever waits may go without looking whether to stop."""

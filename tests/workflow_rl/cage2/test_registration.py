@@ -18,8 +18,8 @@ from gymnasium.utils.env_match import check_environments_match
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from workflow_rl.cage2 import registration
-from workflow_rl.cage2.cage2_env import Cage2Env
-from workflow_rl.cage2.compiled.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 REPOSITORY = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ import sys, gymnasium
 assert "workflow_rl/CAGE2-v0" not in gymnasium.registry
 import workflow_rl
 assert "workflow_rl/CAGE2-v0" in gymnasium.registry
-heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.cage2_env"}
+heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.env.cage2_env"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.cli import main
 from workflow_rl.collection import cluster
 from workflow_rl.collection.cluster import ClusterError, host_and_port, require_cluster
-from workflow_rl.training.config import ConfigError, TrainConfig
+from workflow_rl.commands.main import main
+from workflow_rl.runs.config import ConfigError, TrainConfig
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 
@@ -95,8 +95,10 @@ def test_where_auto_finds_no_cluster_no_folder_is_begun(
 
 def test_nothing_imports_ray_unless_a_cluster_is_asked_for() -> None:
     code = """
-import sys, workflow_rl, workflow_rl.cli
-from workflow_rl.training import loop, command, config
+import sys, workflow_rl, workflow_rl.commands.main
+from workflow_rl.runs import loop
+from workflow_rl.commands import train as command
+from workflow_rl.runs import config
 loop.make_pool(config.TrainConfig("async", cluster="local"))
 assert "ray" not in sys.modules
 """

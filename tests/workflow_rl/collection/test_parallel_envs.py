@@ -17,17 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import pool as pool_module
 from workflow_rl.collection import worker_pool
-from workflow_rl.collection.env_batch import SerialEnvs, Transitions
-from workflow_rl.collection.episode import EpisodeSpec, episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv, digests_after
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
@@ -36,6 +34,8 @@ from workflow_rl.collection.rollout import Rollout, in_order
 from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import MAX_RAISES, TooManyFailuresError, WorkerError
+from workflow_rl.environments.env_batch import SerialEnvs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 Collector = Callable[..., Rollout]
 
@@ -283,7 +283,7 @@ def test_free_run_counts_episodes(policy):
 
 
 def test_evaluation_seeds_are_not_training_seeds(policy):
-    from workflow_rl.collection.episode import SeedStream
+    from workflow_rl.environments.episode import SeedStream
 
     streams = [episode_spec(0, 0, ("SleepAgent",), stream) for stream in SeedStream]
     assert len({spec.env_seed for spec in streams}) == len(streams)

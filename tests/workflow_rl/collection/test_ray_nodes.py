@@ -12,9 +12,9 @@ import pytest
 from tests.nodes import Nodes, running
 from tests.tiny_envs import SleepyEnv
 from workflow_rl.collection import ray_pool
-from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.environments.env_batch import SerialEnvs
 
 pytest.importorskip("ray")
 

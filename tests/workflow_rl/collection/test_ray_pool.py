@@ -23,8 +23,6 @@ from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import ray_pool
 from workflow_rl.collection.cluster import Cluster, ClusterError
-from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
@@ -39,6 +37,8 @@ from workflow_rl.collection.workers import (
     TooManyFailuresError,
     WorkerError,
 )
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
 
 ray = pytest.importorskip("ray")
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import schedule as schedule_module
-from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
@@ -34,6 +33,7 @@ from workflow_rl.collection.schedule import (
 from workflow_rl.collection.slots import first_slots
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.environments.env_batch import SerialEnvs
 
 STEPS = 3
 

@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.cage2.environment import Cage2
+from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.env_batch import EnvBatch, SerialEnvs
-from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.rollout import in_order
 from workflow_rl.collection.slots import Slot, advance, first_slots, player_in
 from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
+from workflow_rl.environments.episode import episode_spec
 
 
 def copy_of(policy: NumpyPolicy, version: int = 4) -> NumpyPolicy:

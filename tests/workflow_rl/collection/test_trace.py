@@ -18,18 +18,18 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from agents.ppo import PPOConfig
+from agents.ppo.agent import PPOConfig
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.collection.env_batch import SerialEnvs
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
 from workflow_rl.collection.trace import LEARNER, Activity, Trace, WorkerMarks
 from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.training.checkpoint import load_checkpoint
-from workflow_rl.training.config import TrainConfig
-from workflow_rl.training.loop import train
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.loop import train
 
 BUSY = {"stepping", "acting", "playing", "resetting"}
 ROOT = Path(__file__).resolve().parents[3]
@@ -228,7 +228,7 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
 
 def test_an_interrupted_run_leaves_its_trace(tmp_path):
     path = tmp_path / "trace.json"
-    command = "-m workflow_rl.cli train-async --n-envs 2 --max-steps 20 --total-episodes 100000"
+    command = "-m workflow_rl train-async --n-envs 2 --max-steps 20 --total-episodes 100000"
     process = subprocess.Popen(
         [sys.executable, *command.split(), "--run-dir", tmp_path / "run", "--trace", path],
         cwd=ROOT,

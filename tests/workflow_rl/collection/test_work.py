@@ -11,10 +11,10 @@ import pytest
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import work as work_module
-from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.slots import first_slots
 from workflow_rl.collection.work import EpisodeWork, UnrollWork
 from workflow_rl.collection.worker import Command, Request, Unroll
+from workflow_rl.environments.episode import episode_spec
 
 
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):

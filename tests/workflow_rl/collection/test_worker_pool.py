@@ -24,11 +24,11 @@ from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import worker_pool
-from workflow_rl.collection.env_batch import SerialEnvs
-from workflow_rl.collection.episode import episode_spec
 from workflow_rl.collection.worker import Command
 from workflow_rl.collection.worker_pool import WorkerPool
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)
@@ -245,9 +245,9 @@ ENDLESS_RUN = """
     import psutil
     from workflow_rl.collection.worker_pool import WorkerPool
     from workflow_rl.collection.worker import Command, FreeRun
-    from workflow_rl.cage2.cage2_env import Cage2Env
-    from workflow_rl.collection.episode import episode_spec
-    from workflow_rl.collection.env_batch import SerialEnvs
+    from workflow_rl.cage2.env.cage2_env import Cage2Env
+    from workflow_rl.environments.episode import episode_spec
+    from workflow_rl.environments.env_batch import SerialEnvs
     from functools import partial
     import numpy as np
     import time
@@ -291,10 +291,10 @@ def test_workers_import_no_torch_and_share_their_memory():
         import psutil
         from functools import partial
         from workflow_rl.collection.worker_pool import WorkerPool
-        from workflow_rl.collection.env_batch import SerialEnvs
-        from workflow_rl.cage2.cage2_env import Cage2Env
+        from workflow_rl.environments.env_batch import SerialEnvs
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
 
-        preload = "workflow_rl.cage2.cyborg_preload"
+        preload = "workflow_rl.cage2.cyborg.preload"
         with WorkerPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.distributions import Actions
+from agents.policies.distributions import Actions
 from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.env_batch import Transitions
-from workflow_rl.collection.episode import EpisodeSpec
+from workflow_rl.environments.env_batch import Transitions
+from workflow_rl.environments.episode import EpisodeSpec
 
 
 class CompiledEnvs:

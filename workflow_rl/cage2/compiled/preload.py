@@ -11,7 +11,7 @@ import numpy as np
 
 import workflow_rl.collection.worker  # noqa: F401
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-from workflow_rl.collection.episode import EpisodeSpec
+from workflow_rl.environments.episode import EpisodeSpec
 
 _envs = CompiledEnvs(max_steps=1, n_envs=1)
 _envs.reset([0], [EpisodeSpec(0, "B_lineAgent", env_seed=0, action_seed=0)])

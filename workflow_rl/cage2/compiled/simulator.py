@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage2.arguments import SEED_LIMIT
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.hosts import draw_pid
 from workflow_rl.cage2.compiled.jit import announce_compiling, compiled, entry_point, prefetch
@@ -52,6 +51,7 @@ from workflow_rl.cage2.compiled.tables import (
     SUBNET_HOSTS,
     UNKNOWN,
 )
+from workflow_rl.cage2.env.arguments import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS, RED_AGENTS
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")

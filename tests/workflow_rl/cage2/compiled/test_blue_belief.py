@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.action_sets import useful_actions
+from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
     CONTESTED,

@@ -10,7 +10,7 @@ from workflow_rl.cage2.compiled.imagined import REST, drawn_bit, imagine_steps
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.selection import ATTACKERS
+from workflow_rl.cage2.scoring.selection import ATTACKERS
 
 # Half a minute to compile.
 pytestmark = pytest.mark.slow

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from agents.distributions import Categorical
-from agents.ppo import PPOAgent
-from workflow_rl.cage2.cage2_env import Cage2Env
+from agents.policies.distributions import Categorical
+from agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
-from workflow_rl.cage2.cyborg_network import cyborg_network
+from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import (
     BLUE_AGENTS,
     HOARDERS,
@@ -26,8 +26,8 @@ from workflow_rl.cage2.parity import (
     parity,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.training.checkpoint import Checkpoint, TrainingState, save_checkpoint
-from workflow_rl.training.config import TrainConfig
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.config import TrainConfig
 
 
 @pytest.fixture(scope="module")

@@ -143,7 +143,8 @@ def test_actions_out_of_range_are_named(action: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["workflow_rl.collection.worker", "workflow_rl.cli", "workflow_rl.cage2.parity"]
+    "module",
+    ["workflow_rl.collection.worker", "workflow_rl.commands.main", "workflow_rl.cage2.parity"],
 )
 def test_numba_is_not_imported_elsewhere(module: str) -> None:
     code = f"import sys, {module}; sys.exit('numba' in sys.modules)"

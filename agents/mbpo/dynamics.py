@@ -1,0 +1,365 @@
+"""A model of an environment, learned: an ensemble of networks that say what a step would bring.
+
+Chua et al. 2018, "Deep Reinforcement Learning in a Handful of Trials using Probabilistic Dynamics
+Models" (PETS), as used by Janner et al. 2019, "When to Trust Your Model" (MBPO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agents.mbpo.config import MBPOConfig
+from agents.policies.distributions import (
+    Actions,
+    Categorical,
+    Distribution,
+    FloatArray,
+    MultiCategorical,
+    SquashedGaussian,
+)
+from agents.policies.networks import mlp
+from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.ppo.agent import DivergedError
+from agents.sac.replay import Transitions
+
+LOG_VARIANCE_LIMITS = (-10.0, 0.5)
+SMALLEST_SCALE = 1e-6
+LEAST_IMPROVEMENT = 1e-3
+UNKNOWN = np.finfo(np.float64).max
+
+
+def encoded(distribution: Distribution, action: Actions) -> FloatArray:
+    """Actions [B] or [B, K] as a network reads them, float32: choices as ones among zeros, numbers
+    within bounds as from -1 to 1."""
+    if isinstance(distribution, Categorical):
+        return np.eye(distribution.n_outputs, dtype=np.float32)[action]
+    if isinstance(distribution, MultiCategorical):
+        parts = zip(distribution.components, action.T, strict=True)
+        return np.concatenate([encoded(one, chosen) for one, chosen in parts], axis=1)
+    if isinstance(distribution, SquashedGaussian):
+        return distribution.normalised(action)
+    return action.astype(np.float32)
+
+
+def encoded_size(distribution: Distribution) -> int:
+    """How many numbers an action is encoded as."""
+    if isinstance(distribution, SquashedGaussian):
+        return len(distribution.low)
+    return distribution.n_outputs
+
+
+class Loss(NamedTuple):
+    """Negative log-likelihood of `B` outcomes, in nats, [..., B], and its derivatives by a
+    network's outputs [..., B, n_outputs]."""
+
+    of_each: FloatArray
+    derivatives: FloatArray
+
+
+def sigmoid(x: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-x))."""
+    return np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
+
+
+def softplus(x: FloatArray) -> FloatArray:
+    """log(1 + exp(x))."""
+    positive: FloatArray = np.maximum(x, np.float32(0)) + np.log1p(np.exp(-np.abs(x)))
+    return positive
+
+
+def bernoulli_loss(logits: FloatArray, bits: FloatArray) -> Loss:
+    """Of bits [..., B, D] under independent Bernoulli variables."""
+    return Loss((softplus(logits) - bits * logits).sum(axis=-1), sigmoid(logits) - bits)
+
+
+def gaussian_loss(outputs: FloatArray, value: FloatArray) -> Loss:
+    """Of values [..., B, D] under independent normal variables, less its constant: Chua et al.
+    2018, section 4, equation for loss_Gauss, halved. Outputs are means and, unbounded, log
+    variances."""
+    mean, unbounded = np.split(outputs, 2, axis=-1)
+    log_variance, slope = bounded(unbounded)
+    precision = np.exp(-log_variance)
+    error = mean - value
+    squared = error * error * precision
+    of_log_variance = 0.5 * (1 - squared) * slope
+    derivatives = np.concatenate([error * precision, of_log_variance], axis=-1)
+    return Loss(0.5 * (squared + log_variance).sum(axis=-1), derivatives)
+
+
+def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Softly within LOG_VARIANCE_LIMITS, and its derivative: Chua et al. 2018, appendix A.1."""
+    low, high = map(np.float32, LOG_VARIANCE_LIMITS)
+    capped = high - softplus(high - log_variance)
+    slope = sigmoid(high - log_variance) * sigmoid(capped - low)
+    return low + softplus(capped - low), slope
+
+
+class Fit(NamedTuple):
+    """How well the ensemble predicts held-out steps, after it was fitted.
+
+    obs_loss: negative log-likelihood of the next observation, in nats (real numbers: scaled ones,
+    less a constant); reward_error: root mean squared error of the reward; of the elites, mean.
+    spread: standard deviation of the elites' obs_loss. epochs: passes over the steps.
+    """
+
+    obs_loss: float
+    reward_error: float
+    spread: float
+    epochs: float
+
+
+class Rows(NamedTuple):
+    """Steps as the networks see them, float32: seen [B, D + A], observation and action, scaled;
+    change [B, D], bits or how much numbers changed, scaled; reward and end [B, 1]."""
+
+    seen: FloatArray
+    change: FloatArray
+    reward: FloatArray
+    end: FloatArray
+
+    def at(self, rows: NDArray[np.int64]) -> Rows:
+        """Of these steps; rows [N, B] are of each member."""
+        return Rows._make(column[rows] for column in self)
+
+
+class Scales(NamedTuple):
+    """What observations are shifted by, and what they, their changes and rewards are divided by:
+    float32 [D], [D], [D] and [1]."""
+
+    obs_mean: FloatArray
+    obs: FloatArray
+    change: FloatArray
+    reward: FloatArray
+
+
+class Dynamics:
+    """An ensemble of models of an environment with observations [D], bits or real numbers.
+
+    Each is two networks: of what is seen next, and, given that too, of the reward and the end. The
+    reward's is the mean: an agent that learns values of it needs no more, for they are linear in
+    it. Of CAGE-2's rewards, sums of a few costs, a hundred distinct ones occur.
+
+    `seed` determines the initial weights; `fit` and `imagine` are given their random numbers.
+    """
+
+    def __init__(
+        self, config: MBPOConfig, obs_dim: int, distribution: Distribution, bits: bool, seed: int
+    ) -> None:
+        self.config = config
+        self.obs_dim = obs_dim
+        self.distribution = distribution
+        self.bits = bits
+        n_seen = obs_dim + encoded_size(distribution)
+        hidden = config.model_hidden_sizes
+        n_next = obs_dim if bits else 2 * obs_dim
+        generators = [torch.Generator().manual_seed(seed + k) for k in range(config.model_members)]
+
+        def ensemble(n_in: int, n_out: int) -> StackedMLP:
+            sizes = [n_in, *hidden, n_out]
+            return StackedMLP([mlp(sizes, "relu", 0.1, one) for one in generators], "relu")
+
+        self.next_obs = ensemble(n_seen, n_next)
+        self.outcome = ensemble(n_seen + obs_dim, 2)
+        self.optimizers = [
+            Adam(
+                networks.flat,
+                config.model_learning_rate,
+                weight_decay=config.model_weight_decay,
+            )
+            for networks in (self.next_obs, self.outcome)
+        ]
+        self.elites = list(range(config.model_elites))
+        self.ends_seen = False
+        one = np.ones(obs_dim, np.float32)
+        self.scales = Scales(np.zeros_like(one), one, one.copy(), np.ones(1, np.float32))
+
+    def fit(self, steps: Transitions, random: np.random.Generator) -> Fit:
+        """Go on learning from these steps. Raises DivergedError.
+
+        Each member has its own bootstrap of the steps that are not held out. They stop once none
+        predicts those any better, and each goes back to when it did so best: Janner et al. 2019's
+        way. The best members become the elites.
+        """
+        config = self.config
+        self.scales = self._scales_of(steps)
+        self.ends_seen = bool(steps.terminated.any())
+        order = random.permutation(steps.n_steps)
+        n_held_out = max(1, round(config.model_held_out * steps.n_steps))
+        n_held_out = min(n_held_out, max(1, steps.n_steps - 1))
+        rows = self._rows(steps)
+        held_out, rest = rows.at(order[:n_held_out]), rows.at(order[n_held_out:])
+        bootstraps = random.integers(0, len(rest.reward), (config.model_members, len(rest.reward)))
+        ensembles = (self.next_obs, self.outcome)
+        best = np.full(config.model_members, UNKNOWN)
+        best_weights = [networks.flat.copy() for networks in ensembles]
+        since = epochs = 0
+        while epochs < config.model_epochs and since < config.model_patience:
+            epochs += 1
+            since += 1
+            for batch in self._batches(bootstraps, random):
+                self._step(rest.at(batch))
+            scores = np.sum(self._losses(held_out), axis=0)
+            better = scores < best - LEAST_IMPROVEMENT * np.abs(best)
+            for k in np.flatnonzero(better):
+                best[k] = scores[k]
+                for networks, kept in zip(ensembles, best_weights, strict=True):
+                    networks.keep(int(k), kept)
+            since *= not better.any()
+        if best.max() == UNKNOWN:
+            raise DivergedError("a model predicts nothing: its losses are no numbers")
+        for networks, kept in zip(ensembles, best_weights, strict=True):
+            networks.flat[...] = kept
+        obs_loss, reward_loss, end_loss = self._losses(held_out)
+        self.elites = np.argsort(obs_loss + reward_loss + end_loss, kind="stable").tolist()
+        self.elites = self.elites[: config.model_elites]
+        reward_error = float(np.sqrt(2 * reward_loss[self.elites]).mean())
+        return Fit(
+            float(obs_loss[self.elites].mean()),
+            reward_error * self.scales.reward.item(),
+            float(obs_loss[self.elites].std()),
+            float(epochs),
+        )
+
+    def _batches(
+        self, bootstraps: NDArray[np.int64], random: np.random.Generator
+    ) -> Iterator[NDArray[np.int64]]:
+        """All of each member's steps once, in random order: rows [N, B]."""
+        shuffled = random.permuted(bootstraps, axis=1)
+        size = self.config.model_batch_size
+        for start in range(0, shuffled.shape[1], size):
+            yield shuffled[:, start : start + size]
+
+    def _step(self, rows: Rows) -> None:
+        """One gradient step of every member, from rows [N, B, ...]."""
+        n_steps = np.float32(rows.reward.shape[-2])
+        layers = self.next_obs.forward(rows.seen)
+        derivatives = self._obs_loss(layers[-1], rows.change).derivatives / n_steps
+        self.optimizers[0].step(self.next_obs.gradient(layers, derivatives))
+        layers = self.outcome.forward(np.concatenate([rows.seen, rows.change], axis=-1))
+        reward, end = layers[-1][..., :1], layers[-1][..., 1:]
+        derivatives = np.concatenate([reward - rows.reward, sigmoid(end) - rows.end], axis=-1)
+        self.optimizers[1].step(self.outcome.gradient(layers, derivatives / n_steps))
+
+    def _obs_loss(self, outputs: FloatArray, change: FloatArray) -> Loss:
+        return bernoulli_loss(outputs, change) if self.bits else gaussian_loss(outputs, change)
+
+    def _losses(self, rows: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of each member [N], means over these steps: of the next observation, the reward and the
+        end."""
+        obs_loss = self._obs_loss(self.next_obs(rows.seen), rows.change).of_each
+        outcome = self.outcome(np.concatenate([rows.seen, rows.change], axis=-1))
+        reward_loss = 0.5 * np.square(outcome[..., :1] - rows.reward)
+        end_loss = bernoulli_loss(outcome[..., 1:], rows.end).of_each
+        return obs_loss.mean(axis=1), reward_loss.mean(axis=(1, 2)), end_loss.mean(axis=1)
+
+    def imagine(
+        self, obs: NDArray[Any], action: Actions, random: np.random.Generator
+    ) -> Transitions:
+        """A step from observations [B, D]: each by an elite drawn for it."""
+        rows = self._seen(obs, action)
+        chosen = np.array(self.elites)[random.integers(0, len(self.elites), len(obs))]
+        noise = random.random if self.bits else random.standard_normal
+        draws = noise((len(obs), self.obs_dim), dtype=np.float32)
+        uniforms = random.random(len(obs), dtype=np.float32)
+        change = np.empty((len(obs), self.obs_dim), np.float32)
+        outcome = np.empty((len(obs), 2), np.float32)
+        for k in self.elites:
+            mine = np.flatnonzero(chosen == k)
+            change[mine] = self._drawn(self.next_obs.one(k, rows[mine]), draws[mine])
+            outcome[mine] = self.outcome.one(k, np.concatenate([rows[mine], change[mine]], axis=1))
+        reward = outcome[:, 0].astype(np.float64) * self.scales.reward.item()
+        # Where no episode has ended yet, a network that has not learned that would end many.
+        terminated = (sigmoid(outcome[:, 1]) > uniforms) & self.ends_seen
+        next_obs = change if self.bits else obs + change * self.scales.change
+        return Transitions(obs, action, reward, nearest(next_obs, obs.dtype), terminated)
+
+    def _drawn(self, outputs: FloatArray, draws: FloatArray) -> FloatArray:
+        if self.bits:
+            return (sigmoid(outputs) > draws).astype(np.float32)
+        mean, unbounded = np.split(outputs, 2, axis=1)
+        return mean + np.exp(0.5 * bounded(unbounded)[0]) * draws
+
+    def predict(self, obs: NDArray[Any], action: Actions) -> NDArray[np.float64]:
+        """Of the next observation [B, D], the mean over the elites of each number's expectation:
+        of bits, their probabilities."""
+        outputs = self.next_obs(self._seen(obs, action))[self.elites]
+        if self.bits:
+            return sigmoid(outputs).mean(axis=0, dtype=np.float64)
+        mean = outputs[..., : self.obs_dim].mean(axis=0, dtype=np.float64)
+        return np.asarray(obs + mean * self.scales.change, np.float64)
+
+    def _rows(self, steps: Transitions) -> Rows:
+        if self.bits:
+            change = steps.next_obs.astype(np.float32)
+        else:
+            # In the observations' own type, small integers would wrap.
+            exact = np.result_type(steps.obs, np.float32)
+            difference = np.subtract(steps.next_obs, steps.obs, dtype=exact)
+            change = difference.astype(np.float32) / self.scales.change
+        return Rows(
+            self._seen(steps.obs, steps.action),
+            change,
+            (steps.reward.astype(np.float32) / self.scales.reward)[:, None],
+            steps.terminated.astype(np.float32)[:, None],
+        )
+
+    def _seen(self, obs: NDArray[Any], action: Actions) -> FloatArray:
+        scaled = (obs.astype(np.float32) - self.scales.obs_mean) / self.scales.obs
+        return np.concatenate([scaled, encoded(self.distribution, action)], axis=1)
+
+    def _scales_of(self, steps: Transitions) -> Scales:
+        """Deviations of the steps; bits are left as they are."""
+        reward = _deviation(steps.reward[:, None])
+        if self.bits:
+            return self.scales._replace(reward=reward)
+        mean = steps.obs.mean(axis=0, dtype=np.float64).astype(np.float32)
+        changes = steps.next_obs.astype(np.float64) - steps.obs
+        return Scales(mean, _deviation(steps.obs), _deviation(changes), reward)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that fitting goes on from, as tensors and plain values."""
+        return {
+            "bits": self.bits,
+            "next_obs": torch.from_numpy(self.next_obs.flat.copy()),
+            "outcome": torch.from_numpy(self.outcome.flat.copy()),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "elites": list(self.elites),
+            "ends_seen": self.ends_seen,
+            "scales": [torch.from_numpy(scale.copy()) for scale in self.scales],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse. Raises KeyError, TypeError, OverflowError or ValueError for what is none."""
+        load(self.next_obs.flat, state["next_obs"])
+        load(self.outcome.flat, state["outcome"])
+        for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(moments)
+        self.ends_seen = bool(state["ends_seen"])
+        self.elites = [int(k) for k in state["elites"]]
+        if not self.elites or not set(self.elites) <= set(range(self.config.model_members)):
+            raise ValueError("its elites are none of its models")
+        for ours, theirs in zip(self.scales, state["scales"], strict=True):
+            load(ours, theirs)
+
+
+def nearest(numbers: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The closest numbers of a type: integers are rounded, and stay within its range."""
+    if dtype.kind not in "iu":
+        return numbers.astype(dtype)
+    range_ = np.iinfo(dtype)
+    rounded = np.rint(numbers)
+    within = rounded.clip(range_.min, range_.max).astype(dtype)
+    # The largest integer of 64 bits is none of the numbers that floats can be.
+    return np.where(rounded >= range_.max, dtype.type(range_.max), within)
+
+
+def _deviation(values: NDArray[Any]) -> FloatArray:
+    """Standard deviation of each column; 1 where it hardly varies."""
+    deviation = values.astype(np.float64).std(axis=0)
+    deviation[deviation < SMALLEST_SCALE] = 1
+    return deviation.astype(np.float32)

@@ -1,0 +1,86 @@
+"""How far a learned model is from its environment, in episodes that it did not learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.mbpo.dynamics import Dynamics
+from agents.trajectory import Trajectory
+
+
+class Errors(NamedTuple):
+    """After 1 to K steps from a real one, with the real actions, float64 [K].
+
+    obs: absolute differences of the observation's numbers, added up and averaged over the starts:
+    of bits, how many are wrong; of real numbers, each in its standard deviation. reward: root mean
+    squared error of the step's.
+    """
+
+    obs: NDArray[np.float64]
+    reward: NDArray[np.float64]
+
+
+def errors_ahead(
+    dynamics: Dynamics, episodes: Sequence[Trajectory], n_steps: int, random: np.random.Generator
+) -> tuple[Errors, Errors]:
+    """Of what the model draws from step to step, and of the prediction that nothing changes.
+
+    From every step but an episode's first that has `n_steps` after it. Raises ValueError if there
+    is none.
+    """
+    starts = [(one, t) for one in episodes for t in range(1, one.length - n_steps + 1)]
+    if not starts:
+        raise ValueError(f"no episode has more than {n_steps} steps")
+
+    def real(values: str, ahead: int) -> NDArray[Any]:
+        return np.stack([getattr(one, values)[t + ahead] for one, t in starts])
+
+    def real_obs(ahead: int) -> NDArray[Any]:
+        rows = [one.obs[t + ahead] if t + ahead < one.length else one.last_obs for one, t in starts]
+        return np.stack(rows).astype(np.float64)
+
+    first, last_reward = real("obs", 0), real("reward", -1)
+    scale = np.ones(first.shape[1])
+    if not dynamics.bits:
+        scale = first.std(axis=0)
+        scale[scale == 0] = np.inf
+    imagined, found = first, []
+    for ahead in range(n_steps):
+        step = dynamics.imagine(imagined, real("action", ahead), random)
+        imagined = step.next_obs
+        expected, reward = real_obs(ahead + 1), real("reward", ahead)
+        found.append(
+            [
+                (np.abs(obs - expected) / scale).sum(axis=1).mean()
+                for obs in (imagined, first.astype(np.float64))
+            ]
+            + [np.sqrt(np.square(seen - reward).mean()) for seen in (step.reward, last_reward)]
+        )
+    of_model, of_nothing, reward_of_model, reward_of_nothing = np.array(found).T
+    return Errors(of_model, reward_of_model), Errors(of_nothing, reward_of_nothing)
+
+
+class Reliability(NamedTuple):
+    """Of predicted probabilities, bin by bin from 0 to 1: a calibrated model's two are alike.
+
+    predicted: mean probability in the bin; observed: share of the outcomes that were 1; n_outcomes:
+    how many there were. NaN, NaN and 0 where there were none.
+    """
+
+    predicted: NDArray[np.float64]
+    observed: NDArray[np.float64]
+    n_outcomes: NDArray[np.int64]
+
+
+def reliability(probability: NDArray[Any], outcome: NDArray[Any], n_bins: int = 10) -> Reliability:
+    """Of probabilities and the outcomes 0 and 1 they were given for, any equal shapes."""
+    bins = np.minimum((probability.ravel() * n_bins).astype(int), n_bins - 1)
+    count = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore"):
+        predicted = np.bincount(bins, probability.ravel(), n_bins) / count
+        observed = np.bincount(bins, outcome.ravel(), n_bins) / count
+    return Reliability(predicted, observed, count)

@@ -1,0 +1,1 @@
+"""What a worker imports: networks as arrays, distributions, policy files."""

@@ -1,0 +1,227 @@
+"""The actor without torch: what a worker needs to choose actions, and nothing more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import (
+    Categorical,
+    Choice,
+    Distribution,
+    FloatArray,
+    Prepared,
+    Rows,
+)
+
+REMEMBERED_OBSERVATIONS = 16_384
+REMEMBERED_BYTES = 1024
+
+
+def relu(x: FloatArray) -> FloatArray:
+    """max(x, 0), elementwise."""
+    return np.maximum(x, np.float32(0))
+
+
+ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
+
+
+class Actor(Protocol):
+    """Whatever plays, in any number of envs at once.
+
+    What it does in one of them depends on the seed and the observations there, and on nothing else.
+    Threads may share an actor that says so, if each plays in envs of its own numbers.
+    """
+
+    policy_version: int
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode in env number `env`, whose random choices follow from `seed`.
+
+        Or go on with one in which another actor has acted `n_acted` times.
+        """
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Actions and their log-probabilities float32 [M] in `envs`, one for each of the
+        observations [M, D]."""
+
+
+class PolicyParameters(NamedTuple):
+    """All that an actor's actions follow from: plain arrays, float32.
+
+    weights [in, out] and biases [out] of an MLP's layers, first to last. log_std: [K], if the
+    distribution has one. obs_mean, obs_scale: [D], taken from and multiplied with an observation
+    before the network sees it, which is then clipped to OBS_LIMIT on either side; None: it sees
+    it as it is. distribution: None is Categorical over the outputs. network: a key of FORWARD.
+    """
+
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+    activation: str
+    log_std: FloatArray | None = None
+    obs_mean: FloatArray | None = None
+    obs_scale: FloatArray | None = None
+    distribution: Distribution | None = None
+    network: str = "mlp"
+
+
+def mlp_forward(parameters: PolicyParameters, obs: FloatArray) -> FloatArray:
+    """Outputs [N, A] of an MLP for observations [N, D].
+
+    Every row is its own vector-matrix product. A plain [N, in] @ [in, out] would let the BLAS sum
+    in another order for another N, and then a run would depend on how many envs share a pass.
+    """
+    weights, biases = parameters.weights, parameters.biases
+    activation = ACTIVATIONS[parameters.activation]
+    hidden = obs[:, None, :]
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        hidden = activation(hidden @ weight + bias)
+    outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
+    return outputs
+
+
+FORWARD: dict[str, Callable[[PolicyParameters, FloatArray], FloatArray]] = {"mlp": mlp_forward}
+"""What each of `networks.NETWORKS` computes for its actor, without torch."""
+
+OBS_LIMIT = np.float32(10)
+
+
+def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> FloatArray:
+    """Observations [N, D] shifted and scaled, and clipped to OBS_LIMIT on either side; float32."""
+    shifted = (obs.astype(np.float32) - mean) * scale
+    # As np.clip does, in a third of its time.
+    return np.minimum(np.maximum(shifted, -OBS_LIMIT), OBS_LIMIT)
+
+
+def likely_repeats(obs: NDArray[Any]) -> bool:
+    """Whether observations [N, D] are of a kind that repeats bit for bit: a few integers, not
+    measurements nor pictures. It depends on their type alone, so that runs do not differ in it."""
+    return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= REMEMBERED_BYTES
+
+
+class NumpyPolicy:
+    """A policy: a network without torch, and a distribution over actions.
+
+    The same observation gives the same outputs bit for bit, alone or in any batch. That also lets
+    it remember what it made of an observation: CAGE-2's repeat, so that most need no forward pass.
+    Threads may share it: see Actor.
+    """
+
+    def __init__(
+        self, parameters: PolicyParameters, policy_version: int = 0, greedy: bool = False
+    ) -> None:
+        self.parameters = parameters
+        self.policy_version = policy_version
+        self.greedy = greedy
+        self.distribution = parameters.distribution or Categorical(len(parameters.biases[-1]))
+        self._randoms = {0: np.random.default_rng(0)}
+        self._memory = _Memory()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy: another thread may begin an episode meanwhile.
+        return {**vars(self), "_randoms": self._randoms.copy()}
+
+    def outputs(self, obs: NDArray[Any]) -> FloatArray:
+        """What the network puts out [N, n_outputs] for observations [N, D]."""
+        parameters = self.parameters
+        if parameters.obs_mean is not None and parameters.obs_scale is not None:
+            obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
+        # In C order, whatever the order of `obs`: strided rows would be summed in another order.
+        obs = np.ascontiguousarray(obs, np.float32)
+        return FORWARD[parameters.network](parameters, obs)
+
+    def _prepare(self, obs: NDArray[Any]) -> Prepared:
+        return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
+
+    def act_batch(self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]) -> Choice:
+        """Actions and log-probabilities float32 [N] for observations [N, D].
+
+        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`, so each episode has a random
+        stream of its own.
+        """
+        if likely_repeats(obs):
+            prepared, rows = self._memory.recall(obs, self._prepare)
+        else:
+            prepared, rows = self._prepare(obs), np.arange(len(obs))
+        if self.greedy:
+            return self.distribution.mode(prepared, rows)
+        n_draws = self.distribution.n_draws
+        if n_draws == 1:
+            uniforms = np.array([random.random() for random in randoms])[:, None]
+        else:
+            uniforms = np.array([random.random(n_draws) for random in randoms])
+        return self.distribution.sample(prepared, rows, uniforms)
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode, or go on with one: see Actor."""
+        # PCG64 counts: the numbers of step `t` follow from the episode's seed and `t` alone.
+        bits = np.random.PCG64(seed)
+        bits.advance(n_acted * self.distribution.n_draws)
+        self._randoms[env] = np.random.Generator(bits)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Actions and log-probabilities in these envs: see Actor. An observation [D] is one of
+        one. Raises ValueError for others."""
+        obs = np.atleast_2d(obs)
+        if obs.shape != (len(envs), len(self.parameters.weights[0])):
+            n_inputs = len(self.parameters.weights[0])
+            raise ValueError(f"observations of shape {obs.shape}, not ({len(envs)}, {n_inputs})")
+        return self.act_batch(obs, [self._randoms[env] for env in envs])
+
+
+class _Memory:
+    """What a policy has made of the observations it has met, a row each. Threads may share it; a
+    copy or a pickle of it is empty."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forget(None)
+
+    def _forget(self, dtype: np.dtype[Any] | None) -> None:
+        # The same bytes are other numbers in another type.
+        self._dtype = dtype
+        self._row_of: dict[bytes, int] = {}
+        # New ones: other threads may still read those before, whose rows never change.
+        self._columns: Prepared = ()
+
+    def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
+        return _Memory, ()
+
+    def recall(
+        self, obs: NDArray[Any], prepare: Callable[[NDArray[Any]], Prepared]
+    ) -> tuple[Prepared, Rows]:
+        """All that is remembered, and the row of each observation [N, D]; what `prepare` makes of
+        those not met before is added."""
+        obs = np.ascontiguousarray(obs)
+        keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()
+        with self._lock:
+            if obs.dtype != self._dtype:
+                self._forget(obs.dtype)
+            new = {key: n for n, key in enumerate(keys) if key not in self._row_of}
+            if len(self._row_of) + len(new) > REMEMBERED_OBSERVATIONS:
+                self._forget(obs.dtype)
+                new = {key: n for n, key in enumerate(keys)}
+            if new:
+                self._add(list(new), prepare(obs[list(new.values())]))
+            rows = np.fromiter(map(self._row_of.__getitem__, keys), np.int64, len(keys))
+            return self._columns, rows
+
+    def _add(self, keys: Sequence[bytes], prepared: Prepared) -> None:
+        start = len(self._row_of)
+        end = start + len(keys)
+        self._columns = self._columns or tuple(column[:0] for column in prepared)
+        if end > len(self._columns[0]):
+            self._columns = tuple(_grown(column, 2 * end) for column in self._columns)
+        for column, rows in zip(self._columns, prepared, strict=True):
+            column[start:end] = rows
+        self._row_of.update(zip(keys, range(start, end), strict=True))
+
+
+def _grown(rows: NDArray[Any], size: int) -> NDArray[Any]:
+    larger = np.empty((size, *rows.shape[1:]), rows.dtype)
+    larger[: len(rows)] = rows
+    return larger

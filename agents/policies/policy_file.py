@@ -1,0 +1,106 @@
+"""A policy as a file of plain arrays: all that acts, readable without torch and without pickle."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from agents.policies.archive import read_archive, sealed
+from agents.policies.distributions import Categorical, from_plain, to_plain
+from agents.policies.numpy_policy import ACTIVATIONS, FORWARD, PolicyParameters
+
+VERSION = 1
+
+_OPTIONAL = ("log_std", "obs_mean", "obs_scale")
+
+
+def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping[str, Any]) -> None:
+    """Write it as .npz, sealed. about: plain values that are kept with it, such as its
+    environment."""
+    n_layers = len(policy.weights)
+    arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
+    arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
+    for name in _OPTIONAL:
+        if (array := getattr(policy, name)) is not None:
+            arrays[name] = array
+    settings = {
+        "version": VERSION,
+        "network": policy.network,
+        "layers": n_layers,
+        "activation": policy.activation,
+        "distribution": to_plain(policy.distribution or Categorical(len(policy.biases[-1]))),
+        "about": about,
+    }
+    archive = io.BytesIO()
+    np.savez(archive, settings=np.array(json.dumps(settings)), **arrays)
+    content = sealed(archive.getvalue())
+    if isinstance(file, Path):
+        file.write_bytes(content)
+    else:
+        file.write(content)
+
+
+def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
+    """The policy and what was kept with it. Runs nothing of the file.
+
+    Raises OSError, and ValueError, saying what is wrong, if it is no such file.
+    """
+    try:
+        with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
+            settings = json.loads(str(file["settings"]))
+            if settings["version"] != VERSION:
+                raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
+            # No more than there are members: what the file says may be any number.
+            layers = range(settings["layers"])[: len(file.files)]
+            arrays = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
+            given = [name for name in _OPTIONAL if name in file]
+            if sorted(file.files) != sorted(["settings", *arrays, *given]):
+                raise ValueError("its members are others")
+            policy = PolicyParameters(
+                tuple(file[f"weight_{n}"] for n in layers),
+                tuple(file[f"bias_{n}"] for n in layers),
+                settings["activation"],
+                **{name: file[name] for name in given},
+                distribution=from_plain(settings["distribution"]),
+                network=settings["network"],
+            )
+            about = dict(settings["about"])
+        fits = _fits_together(policy)
+    except OSError:
+        raise
+    except Exception as error:  # Whatever a damaged file makes of its reader.
+        reason = f" ({error})" if "version" in str(error) else ""
+        raise ValueError(f"{path} is no policy file{reason}") from None
+    if not fits:
+        raise ValueError(f"{path} is no policy file (its layers do not fit together)")
+    return policy, about
+
+
+def _fits_together(policy: PolicyParameters) -> bool:
+    distribution = policy.distribution
+    assert distribution is not None
+    n_inputs, n_outputs = len(policy.weights[0]), distribution.n_outputs
+    if type(n_outputs) is not int or n_outputs < 1:
+        return False
+    sizes = [n_inputs, *(len(bias) for bias in policy.biases)]
+    arrays = [*policy.weights, *policy.biases]
+    normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
+    log_std = [] if policy.log_std is None else [policy.log_std]
+    return (
+        [weight.shape for weight in policy.weights] == list(itertools.pairwise(sizes))
+        and all(bias.ndim == 1 for bias in policy.biases)
+        and sizes[-1] == n_outputs
+        and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
+        and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
+        and all(array.dtype == np.float32 for array in [*arrays, *normalising, *log_std])
+        and not any(np.isnan(array).any() for array in [*arrays, *normalising, *log_std])
+        and policy.activation in ACTIVATIONS
+        and policy.network in FORWARD
+    )

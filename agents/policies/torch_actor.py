@@ -1,0 +1,40 @@
+"""A policy's actor as a torch module: for formats that torch writes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agents.policies.networks import ACTIVATIONS
+from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
+
+
+class TorchActor(nn.Module):
+    """Observations float32 [B, D], as the environment shows them, to what the distribution takes:
+    logits, or the means of continuous actions (of a SquashedGaussian, means and log standard
+    deviations before they are squashed), float32 [B, n_outputs]."""
+
+    def __init__(self, parameters: PolicyParameters) -> None:
+        super().__init__()
+        assert parameters.network == "mlp"
+        layers: list[nn.Module] = []
+        for weight, bias in zip(parameters.weights, parameters.biases, strict=True):
+            linear = nn.Linear(*weight.shape)
+            linear.weight.data = torch.from_numpy(weight.T.copy())
+            linear.bias.data = torch.from_numpy(bias.copy())
+            layers += [linear, ACTIVATIONS[parameters.activation]()]
+        self.network = nn.Sequential(*layers[:-1])
+        mean, scale = parameters.obs_mean, parameters.obs_scale
+        self.is_normalised = mean is not None and scale is not None
+        self.obs_mean = nn.Buffer(torch.zeros(0) if mean is None else torch.from_numpy(mean.copy()))
+        self.obs_scale = nn.Buffer(
+            torch.ones(0) if scale is None else torch.from_numpy(scale.copy())
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """See the class."""
+        if self.is_normalised:
+            limit = float(OBS_LIMIT)
+            obs = ((obs - self.obs_mean) * self.obs_scale).clamp(-limit, limit)
+        outputs: Tensor = self.network(obs)
+        return outputs

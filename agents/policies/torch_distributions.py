@@ -1,0 +1,52 @@
+"""The learner's side of `distributions`: log-probabilities and entropies with gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from agents.policies.distributions import (
+    HALF_LOG_2_PI,
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+)
+from agents.ppo.losses import categorical_entropy, gaussian_entropy
+
+
+def log_prob_and_entropy(
+    distribution: Distribution,
+    outputs: Tensor,
+    log_std: Tensor | None,
+    row: Tensor | None,
+    action: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Of B steps: log-probability [B] of the action taken, and entropy [B] in nats.
+
+    outputs: [U, n_outputs], of distinct observations; row: int64 [B], which of them a step's is;
+    None: each is one step's, in order. action: [B] or [B, K]. log_std: [K], where the distribution
+    has one.
+    """
+    if isinstance(distribution, Categorical):
+        log_probs = torch.log_softmax(outputs, dim=-1)
+        if row is None:
+            return log_probs.gather(1, action[:, None])[:, 0], categorical_entropy(log_probs)
+        # In this order, which is also that in which gradients are added up.
+        log_prob = log_probs[row, action]
+        return log_prob, categorical_entropy(log_probs)[row]
+    if isinstance(distribution, MultiCategorical):
+        parts = [
+            log_prob_and_entropy(one, outputs[:, part], None, row, action[:, k])
+            for k, (one, part) in enumerate(
+                zip(distribution.components, distribution.slices, strict=True)
+            )
+        ]
+        log_prob, entropy = (torch.stack(column).sum(dim=0) for column in zip(*parts, strict=True))
+        return log_prob, entropy
+    assert isinstance(distribution, DiagonalGaussian)
+    assert log_std is not None
+    mean = outputs if row is None else outputs[row]
+    noise = (action - mean) * torch.exp(-log_std)
+    log_prob = -(0.5 * noise.square() + log_std + HALF_LOG_2_PI).sum(dim=-1)
+    return log_prob, gaussian_entropy(log_std).expand(len(action))

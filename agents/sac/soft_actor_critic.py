@@ -1,0 +1,360 @@
+"""Soft actor-critic: Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications"; for one
+choice of several Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agents.policies.distributions import (
+    HALF_LOG_2_PI,
+    LOG_STD_LIMITS,
+    Actions,
+    Categorical,
+    Distribution,
+    FloatArray,
+    SquashedGaussian,
+)
+from agents.policies.networks import ActorCritic, mlp
+from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.sac.replay import Transitions
+
+FIRST_TEMPERATURE = 0.1
+TEMPERATURE_LEARNING_RATE = 3e-3
+ADAM_EPS = 1e-5
+LARGEST_LOG_TEMPERATURE = 80.0  # Its exponential is a float32.
+
+
+class Steps(NamedTuple):
+    """Transitions as networks see them: obs, next_obs float32 [B, D]; action [B] or [B, K]; reward,
+    scaled, and going_on, 0 where the episode terminated and else 1, float32 [B]."""
+
+    obs: FloatArray
+    action: Actions
+    reward: FloatArray
+    next_obs: FloatArray
+    going_on: FloatArray
+
+
+def steps_of(transitions: Transitions, reward_scale: float) -> Steps:
+    """With rewards multiplied by `reward_scale`."""
+    return Steps(
+        transitions.obs.astype(np.float32),
+        transitions.action,
+        (reward_scale * transitions.reward).astype(np.float32),
+        transitions.next_obs.astype(np.float32),
+        1 - transitions.terminated.astype(np.float32),
+    )
+
+
+class Judged(NamedTuple):
+    """What critics say of a policy with some outputs, [B] all: the lesser of their values, and its
+    entropy in nats; expected over the actions, or from one of them."""
+
+    q: FloatArray
+    entropy: FloatArray
+
+
+class ActionKind(Protocol):
+    """What differs by the kind of actions."""
+
+    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+        """Of a critic's layers."""
+
+    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
+        """How far both critics are from `target` [B] for the actions that were taken."""
+
+    def judge(
+        self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
+    ) -> Judged:
+        """A policy with these outputs [B, n_outputs]."""
+
+    def improve(
+        self,
+        critics: StackedMLP,
+        obs: FloatArray,
+        outputs: FloatArray,
+        temperature: float,
+        random: np.random.Generator,
+    ) -> tuple[Judged, FloatArray]:
+        """The same, and the derivatives [B, n_outputs] by the outputs of the policy's loss, which
+        is minus the mean of q + temperature * entropy."""
+
+
+class LossOfTaken(NamedTuple):
+    """The sum of the two critics' mean squared errors, and the gradient of it by their weights."""
+
+    loss: float
+    gradient: FloatArray
+
+
+class OfChoices:
+    """One choice of several: a critic has a value for each."""
+
+    def __init__(self, distribution: Categorical) -> None:
+        self.n_choices = distribution.n_outputs
+
+    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+        """See ActionKind."""
+        return [obs_dim, *hidden_sizes, self.n_choices]
+
+    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
+        """See ActionKind."""
+        layers = critics.forward(steps.obs)
+        rows = np.arange(len(target))
+        error = layers[-1][:, rows, steps.action] - target
+        of_outputs = np.zeros_like(layers[-1])
+        of_outputs[:, rows, steps.action] = 2 / len(target) * error
+        return LossOfTaken(_sum_of_means(error), critics.gradient(layers, of_outputs))
+
+    def judge(
+        self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
+    ) -> Judged:
+        """See ActionKind."""
+        return self.improve(critics, obs, outputs, 0.0, random)[0]
+
+    def improve(
+        self,
+        critics: StackedMLP,
+        obs: FloatArray,
+        outputs: FloatArray,
+        temperature: float,
+        random: np.random.Generator,
+    ) -> tuple[Judged, FloatArray]:
+        """Expected over all choices: Christodoulou 2019, equations 10 and 12."""
+        of_each = critics(obs).min(axis=0)
+        log_prob = outputs - outputs.max(axis=1, keepdims=True)
+        log_prob -= np.log(np.exp(log_prob).sum(axis=1, keepdims=True))
+        probability = np.exp(log_prob)
+        q = (probability * of_each).sum(axis=1)
+        entropy = -(probability * log_prob).sum(axis=1)
+        better = of_each - q[:, None] - temperature * (log_prob + entropy[:, None])
+        return Judged(q, entropy), -probability * better / np.float32(len(obs))
+
+
+class OfNumbers:
+    """Numbers within bounds: a critic reads them, as numbers from -1 to 1."""
+
+    def __init__(self, distribution: SquashedGaussian) -> None:
+        self.distribution = distribution
+        self.n_numbers = len(distribution.low)
+
+    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+        """See ActionKind."""
+        return [obs_dim + self.n_numbers, *hidden_sizes, 1]
+
+    def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
+        """See ActionKind."""
+        numbers = self.distribution.normalised(steps.action)
+        layers = critics.forward(np.concatenate([steps.obs, numbers], axis=1))
+        error = layers[-1] - target[:, None]
+        gradient = critics.gradient(layers, 2 / len(target) * error)
+        return LossOfTaken(_sum_of_means(error[..., 0]), gradient)
+
+    def judge(
+        self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
+    ) -> Judged:
+        """See ActionKind."""
+        drawn = _Drawn.of(outputs, random)
+        both = np.concatenate([obs, drawn.action], axis=1)
+        return Judged(critics(both)[..., 0].min(axis=0), drawn.entropy())
+
+    def improve(
+        self,
+        critics: StackedMLP,
+        obs: FloatArray,
+        outputs: FloatArray,
+        temperature: float,
+        random: np.random.Generator,
+    ) -> tuple[Judged, FloatArray]:
+        """From one action each, by the reparameterisation trick: Haarnoja et al. 2018, equations 9
+        and 10."""
+        drawn = _Drawn.of(outputs, random)
+        layers = critics.forward(np.concatenate([obs, drawn.action], axis=1))
+        values = layers[-1][..., 0]
+        is_lesser = np.stack([values[0] <= values[1], values[0] > values[1]])
+        of_outputs = is_lesser[..., None].astype(np.float32)
+        by_action = critics.input_gradient(layers, of_outputs).sum(axis=0)[:, obs.shape[1] :]
+        judged = Judged(values.min(axis=0), drawn.entropy())
+        return judged, drawn.derivatives(by_action, temperature) / np.float32(len(obs))
+
+
+class _Drawn(NamedTuple):
+    """Actions from -1 to 1 of a squashed normal distribution, and what made them, [B, K] all."""
+
+    action: FloatArray
+    number: FloatArray
+    noise: FloatArray
+    log_std: FloatArray
+    is_within: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, outputs: FloatArray, random: np.random.Generator) -> _Drawn:
+        mean, log_std = np.split(outputs, 2, axis=1)
+        low, high = LOG_STD_LIMITS
+        is_within = (log_std > low) & (log_std < high)
+        log_std = np.clip(log_std, low, high)
+        std: FloatArray = np.exp(log_std)
+        noise = random.standard_normal(mean.shape, dtype=np.float32)
+        number = mean + std * noise
+        return cls(np.tanh(number), number, noise, log_std, is_within)
+
+    def entropy(self) -> FloatArray:
+        """Minus the log of the density: Haarnoja et al. 2018, equation 26."""
+        normal = 0.5 * self.noise**2 + self.log_std + np.float32(HALF_LOG_2_PI)
+        softplus = np.logaddexp(np.float32(0), -2 * self.number)
+        log_slope = 2 * (np.float32(math.log(2)) - self.number - softplus)
+        entropy: FloatArray = (normal + log_slope).sum(axis=1)
+        return entropy
+
+    def derivatives(self, by_action: FloatArray, temperature: float) -> FloatArray:
+        """Of minus (q + temperature * entropy), by mean and log_std, given q's by the action."""
+        slope = 1 - self.action * self.action
+        # The log of tanh's slope has the derivative -2 tanh.
+        by_number = 2 * temperature * self.action - by_action * slope
+        by_log_std = by_number * np.exp(self.log_std) * self.noise - temperature
+        return np.concatenate([by_number, by_log_std * self.is_within], axis=1)
+
+
+def _sum_of_means(error: FloatArray) -> float:
+    return float((error * error).mean(axis=1).sum())
+
+
+def kind_of(distribution: Distribution) -> ActionKind:
+    """Raises ValueError for a distribution of another kind."""
+    if isinstance(distribution, Categorical):
+        return OfChoices(distribution)
+    if isinstance(distribution, SquashedGaussian):
+        return OfNumbers(distribution)
+    raise ValueError(f"no soft actor-critic learns {distribution}")
+
+
+class LearnedMetrics(NamedTuple):
+    """Of one gradient step: the losses, the policy's entropy in nats, and the temperature."""
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    temperature: float
+
+
+class SoftActorCritic:
+    """Learns an actor, with a pair of critics of actions, and the temperature that holds the
+    policy's entropy at its target.
+
+    network: begins with its weights; `write` gives it what was learned. target_entropy: nats. The
+    critics' initial weights follow from `seed`. Raises ValueError: see kind_of.
+    """
+
+    def __init__(
+        self,
+        network: ActorCritic,
+        hidden_sizes: tuple[int, ...],
+        discount: float,
+        learning_rate: float,
+        target_rate: float,
+        target_entropy: float,
+        seed: int,
+    ) -> None:
+        self.network = network
+        self.discount = discount
+        self.target_rate = target_rate
+        self.target_entropy = target_entropy
+        self.kind = kind_of(network.distribution)
+        sizes = self.kind.critic_sizes(network.obs_dim, hidden_sizes)
+        generator = torch.Generator().manual_seed(seed)
+        pair = [mlp(sizes, "relu", 0.1, generator) for _ in range(2)]
+        self.actor = StackedMLP([network.actor], network.activation)
+        self.value = StackedMLP([network.critic], network.activation)
+        self.critics = StackedMLP(pair, "relu")
+        self.targets = StackedMLP(pair, "relu")
+        self.log_temperature = np.array([math.log(FIRST_TEMPERATURE)], np.float32)
+        self.optimizers = {
+            "actor": Adam(self.actor.flat, learning_rate, ADAM_EPS),
+            "value": Adam(self.value.flat, learning_rate, ADAM_EPS),
+            "critics": Adam(self.critics.flat, learning_rate, ADAM_EPS),
+            "temperature": Adam(self.log_temperature, TEMPERATURE_LEARNING_RATE, ADAM_EPS),
+        }
+
+    def read(self) -> None:
+        """Take the network's weights."""
+        self.actor.read(self.network.actor)
+        self.value.read(self.network.critic)
+
+    def write(self) -> None:
+        """Give the network the weights that were learned."""
+        self.actor.write(self.network.actor)
+        self.value.write(self.network.critic)
+
+    @property
+    def temperature(self) -> float:
+        """What a nat of entropy is worth."""
+        return math.exp(self.log_temperature[0])
+
+    def learn(self, steps: Steps, random: np.random.Generator) -> LearnedMetrics:
+        """One gradient step of actor, critics and temperature."""
+        temperature = self.temperature
+        target = self.target_of(steps, temperature, random)
+        value_loss, gradient = self.kind.of_taken(self.critics, steps, target)
+        self.optimizers["critics"].step(gradient)
+        layers = self.actor.forward(steps.obs)
+        judged, of_outputs = self.kind.improve(
+            self.critics, steps.obs, layers[-1][0], temperature, random
+        )
+        self.optimizers["actor"].step(self.actor.gradient(layers, of_outputs[None]))
+        policy_loss = -float((judged.q + temperature * judged.entropy).mean())
+        entropy = float(judged.entropy.mean())
+        # Of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
+        surplus = np.array([temperature * (entropy - self.target_entropy)], np.float32)
+        self.optimizers["temperature"].step(surplus)
+        self.targets.flat += self.target_rate * (self.critics.flat - self.targets.flat)
+        return LearnedMetrics(policy_loss, value_loss, entropy, temperature)
+
+    def target_of(
+        self, steps: Steps, temperature: float, random: np.random.Generator
+    ) -> FloatArray:
+        """What the critics learn of steps, [B]: Haarnoja et al. 2018, equation 3, with the lesser
+        of the two targets' values."""
+        outputs = self.actor(steps.next_obs)[0]
+        q, entropy = self.kind.judge(self.targets, steps.next_obs, outputs, random)
+        target: FloatArray = (
+            steps.reward + self.discount * steps.going_on * (q + temperature * entropy)
+        ).astype(np.float32)
+        return target
+
+    def learn_value(self, steps: Steps, random: np.random.Generator) -> float:
+        """One gradient step of the network's own critic: of a state's value, unsoftened, for those
+        who look at the agent. Nothing is learned from it. Returns the loss."""
+        q = self.kind.judge(self.critics, steps.obs, self.actor(steps.obs)[0], random).q
+        layers = self.value.forward(steps.obs)
+        error = layers[-1] - q[:, None]
+        self.optimizers["value"].step(self.value.gradient(layers, 2 / len(q) * error))
+        return _sum_of_means(error[..., 0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all but the network, as tensors and plain values."""
+        return {
+            "critics": torch.from_numpy(self.critics.flat.copy()),
+            "targets": torch.from_numpy(self.targets.flat.copy()),
+            "log_temperature": torch.from_numpy(self.log_temperature.copy()),
+            "optimizers": {
+                name: optimizer.state_dict() for name, optimizer in self.optimizers.items()
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse; the network's weights are taken as they are. Raises KeyError, TypeError or
+        ValueError if it does not fit."""
+        self.read()
+        load(self.critics.flat, state["critics"])
+        load(self.targets.flat, state["targets"])
+        load(self.log_temperature, state["log_temperature"])
+        if abs(self.log_temperature[0]) > LARGEST_LOG_TEMPERATURE:
+            raise ValueError("its temperature is out of range")
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from agents.mbpo.agent import MBPOAgent
+from agents.mbpo.config import MBPOConfig
+from agents.policies.distributions import Categorical, DiagonalGaussian
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.ppo.agent import DivergedError, PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.trajectory import Trajectory
+from tests.tiny_runs import all_of, in_an_earlier_version, plain
+
+PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
+MBPO = MBPOConfig(
+    batch_size=32,
+    gradient_steps=0.5,
+    model_members=2,
+    model_elites=1,
+    model_hidden_sizes=(16,),
+    model_epochs=2,
+    model_batch_size=16,
+    model_learning_rate=1e-2,
+    warm_up_steps=20,
+    imagined_rollouts=1,
+)
+
+
+def agent(seed: int = 0, bits: bool = True, **changes: Any) -> MBPOAgent:
+    return MBPOAgent(PPO, MBPOConfig(**{**vars(MBPO), **changes}), 2, Categorical(2), bits, seed)
+
+
+def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
+    """Two places, as ones among zeros. Action 1 goes to the other one, which pays in the first."""
+    policy.reset(number)
+    obs, actions, rewards = [np.array([1, 0], np.uint8)], [], []
+    for _ in range(length):
+        action = int(policy.act(obs[-1])[0][0])
+        rewards.append(float(action and obs[-1][0]))
+        actions.append(action)
+        obs.append(obs[-1][::-1].copy() if action else obs[-1])
+    return Trajectory(
+        number,
+        "",
+        policy.policy_version,
+        np.stack(obs[:-1]),
+        np.array(actions),
+        np.zeros(length, np.float32),
+        np.array(rewards),
+        obs[-1],
+        False,
+        True,
+    )
+
+
+def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
+    policy = NumpyPolicy(one.policy_parameters(), one.policy_version)
+    return [corridor(policy, number) for number in range(first, first + count)]
+
+
+def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
+    """An episode with these observations, of which the last one follows the last step."""
+    length = len(obs) - 1
+    return Trajectory(
+        0,
+        "",
+        0,
+        obs[:-1],
+        np.arange(length) % 2,
+        np.zeros(length, np.float32),
+        np.array(rewards or range(length), np.float64),
+        obs[-1],
+        False,
+        True,
+    )
+
+
+def take_all(one: MBPOAgent, other: MBPOAgent, state: dict[str, Any] | None = None) -> None:
+    """Have `one` go on from where the other is, or was when this was its state."""
+    one.load_state_dict(copy.deepcopy(other.state_dict() if state is None else state))
+    real = other.replay.numbered(other.replay.oldest, other.replay.n_added)
+    one.remember(other.replay.n_added, [real], other.imagined)
+
+
+def test_it_learns_from_real_and_imagined_steps() -> None:
+    one = agent(gradient_steps=1.5, target_entropy=0.1, model_epochs=4)
+    returns = []
+    for update in range(8):
+        rollout = played(one, 4 * update)
+        returns.append(np.mean([trajectory.episode_return for trajectory in rollout]))
+        metrics = one.update(rollout, update / 8)
+    assert returns[0] < 3.5
+    assert returns[-1] > 4.3  # Of 5, always going.
+    assert metrics.real_steps == 320
+    assert metrics.imagined_steps > 320
+    assert metrics.model_reward_error < 0.2
+
+
+def test_two_agents_given_the_same_end_alike() -> None:
+    one, other = agent(), agent()
+    for update in range(3):
+        rollout = played(one, 4 * update)
+        assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+    assert all_of(one) == all_of(other)
+
+
+def test_a_loaded_agent_goes_on_alike() -> None:
+    one, other = agent(), agent(seed=5)
+    for update in range(2):
+        one.update(played(one, 4 * update), 0.0)
+    saved = one.state_dict()
+    take_all(other, one)
+    rollout = played(one, 8)
+
+    assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+    assert all_of(one) == all_of(other)
+    assert plain(saved) != plain(one.state_dict())
+
+
+def test_rollouts_are_as_long_as_asked_and_kept_so_long() -> None:
+    one = agent(rollout_length=2, rollout_length_final=4, imagined_updates=2, imagined_rollouts=0.5)
+    lengths = []
+    for update, progress in enumerate((0.0, 0.5, 1.0)):
+        metrics = one.update(played(one, 4 * update), progress)
+        lengths.append((metrics.rollout_length, one.imagined[-1].n_steps))
+    assert lengths == [(2, 40), (3, 60), (4, 80)]
+    assert [steps.n_steps for steps in one.imagined] == [60, 80]
+    assert metrics.imagined_steps == 180
+
+
+@pytest.mark.parametrize("imagined_share", [0.0, 0.5])
+def test_it_learns_of_scaled_rewards(imagined_share: float) -> None:
+    learned = []
+    for reward_scale in (1.0, 0.25):
+        config = dataclasses.replace(PPO, reward_scale=reward_scale)
+        mbpo = dataclasses.replace(MBPO, imagined_share=imagined_share)
+        one = MBPOAgent(config, mbpo, 2, Categorical(2), True, 0)
+        random = np.random.default_rng(0)
+        for _ in range(2):
+            obs = random.integers(0, 2, (41, 2)).astype(np.uint8)
+            one.update([seeing(obs, [reward / reward_scale for reward in range(40)])], 0.0)
+        learned.append(plain([one.state_dict()["network"], one.learner.state_dict()]))
+    assert learned[0] == learned[1]
+
+
+def test_imagined_rollouts_begin_at_the_newest_steps() -> None:
+    one = agent(bits=False, start_steps=15, imagined_rollouts=5, rollout_length_final=1)
+    begun: set[float] = set()
+    for update in range(3):
+        obs = np.arange(82 * update, 82 * update + 82, dtype=np.float32).reshape(41, 2)
+        one.update([seeing(obs)], 0.0)
+        begun = set(one.imagined[-1].obs[:, 0].tolist())
+    assert begun == set(obs[25:40, 0].tolist())
+
+
+def test_imagined_rollouts_end_where_the_model_says_so() -> None:
+    one = agent(rollout_length=5, rollout_length_final=5)
+    one.update(played(one, 0), 0.0)
+    assert one.dynamics is not None
+    one.dynamics.ends_seen = True
+    one.dynamics.outcome.weights[-1][...] = 0
+    one.dynamics.outcome.biases[-1][...] = [0.0, 50.0]
+    one._imagine(one.dynamics, 40, 5, np.random.default_rng(0))
+    assert one.imagined[-1].n_steps == 40
+    assert one.imagined[-1].terminated.all()
+
+
+def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:
+    one = agent(bits=False)
+    for highest in (1, 200):
+        obs = np.random.default_rng(0).integers(0, highest + 1, (41, 2)).astype(np.uint8)
+        one.update([seeing(obs)], 0.0)
+    assert one.imagined[-1].next_obs.max() > 100
+
+
+def test_the_model_of_an_earlier_checkpoint_stays_of_its_kind() -> None:
+    earlier, one = agent(bits=True), agent(bits=False)
+    earlier.update(played(earlier, 0), 0.0)
+    take_all(one, earlier)
+    rollout = played(one, 4)
+    assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
+    assert all_of(one) == all_of(earlier)
+
+
+def test_a_checkpoint_from_before_its_model_was_made_goes_on_with_a_new_one() -> None:
+    earlier, one = agent(warm_up_steps=50), agent(warm_up_steps=50)
+    earlier.update(played(earlier, 0), 0.0)
+    state = earlier.state_dict()
+    del state["dynamics"], state["gradient_steps_left"]
+    take_all(one, earlier, state)
+    rollout = played(one, 4)
+    assert one.update(rollout, 0.5) == earlier.update(rollout, 0.5)
+
+
+def test_without_imagined_steps_there_is_no_model() -> None:
+    one = agent(imagined_share=0.0)
+    metrics = one.update(played(one, 0), 0.0)
+    assert one.dynamics is None
+    assert metrics.imagined_steps == 0
+    assert metrics.gradient_steps == 20
+    assert math.isnan(metrics.model_obs_loss)
+
+
+def test_every_fourth_gradient_step_is_the_networks_critics_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, order = agent(imagined_share=0.0), []
+    for name in ("learn", "learn_value"):
+        method = getattr(one.learner, name)
+        monkeypatch.setattr(
+            one.learner, name, lambda *given, f=method, n=name: order.append(n) or f(*given)
+        )
+    one.update(played(one, 0), 0.0)
+    assert order == ["learn", "learn_value", *["learn"] * 3] * 5
+
+
+@pytest.mark.parametrize("imagined_share", [0.0, 0.5])
+def test_nothing_is_learned_before_the_warm_up(imagined_share: float) -> None:
+    one = agent(warm_up_steps=41, imagined_share=imagined_share)
+    before = plain(one.state_dict()["network"])
+    metrics = one.update(played(one, 0), 0.0)
+    assert (metrics.gradient_steps, metrics.imagined_steps) == (0, 0)
+    assert plain(one.state_dict()["network"]) == before
+    assert one.update(played(one, 4), 0.0).gradient_steps == 20
+
+
+def test_the_warm_up_ends_with_its_last_step() -> None:
+    one = agent(warm_up_steps=40)
+    assert one.update(played(one, 0), 0.0).gradient_steps == 20
+
+
+@pytest.mark.parametrize(("gradient_steps", "expected"), [(0.33, 33), (0.25, 25), (1.01, 101)])
+def test_updates_of_one_step_learn_as_often_as_one_long_update(
+    gradient_steps: float, expected: int
+) -> None:
+    short, long = (
+        agent(gradient_steps=gradient_steps, warm_up_steps=0, imagined_share=0.0) for _ in range(2)
+    )
+    obs = np.zeros((101, 2), np.uint8)
+    steps = [short.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(100)]
+    assert sum(steps) == expected == long.update([seeing(obs)], 0.0).gradient_steps
+    assert max(steps) - min(steps) == 1
+
+
+def test_a_loaded_agent_has_the_same_fraction_of_a_gradient_step_left() -> None:
+    one, other = (agent(gradient_steps=0.3, imagined_share=0.0) for _ in range(2))
+    obs = np.zeros((22, 2), np.uint8)
+    one.update([seeing(obs)], 0.0)  # 6.3: a third step more makes another.
+    take_all(other, one)
+    for each in (one, other):
+        steps = [each.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(2)]
+        assert steps == [1, 0]
+
+
+@pytest.mark.parametrize("left", [0.6, math.nan, 1e300])
+def test_more_than_a_fraction_of_a_gradient_step_is_refused(left: float) -> None:
+    with pytest.raises(ValueError, match="fraction"):
+        agent().load_state_dict({**agent().state_dict(), "gradient_steps_left": left})
+
+
+def test_losses_that_are_no_numbers_end_it() -> None:
+    one = agent(imagined_share=0.0)
+    rollout = played(one, 0)
+    rollout[0].reward[0] = np.inf
+    with pytest.raises(DivergedError, match="losses"):
+        one.update(rollout, 0.0)
+
+
+def test_a_model_whose_losses_are_no_numbers_ends_it() -> None:
+    one = agent()
+    one.update(played(one, 0), 0.0)
+    assert one.dynamics is not None
+    one.dynamics.optimizers[0].mean[...] = np.nan
+    with pytest.raises(DivergedError, match="model"):
+        one.update(played(one, 4), 0.0)
+
+
+@pytest.mark.parametrize("n_updates", [0, 1, 3])
+def test_an_earlier_version_kept_its_steps_in_its_state(n_updates: int) -> None:
+    one, other = (agent(replay_capacity=100, warm_up_steps=50) for _ in range(2))
+    for update in range(n_updates):
+        one.update(played(one, 4 * update), 0.0)
+    other.load_state_dict(in_an_earlier_version(one))
+    assert all_of(one) == all_of(other)
+    rollout = played(one, 12)
+    assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("replay", "obs", torch.zeros(40, 3)),
+        ("replay", "action", torch.zeros(40, 1)),
+        ("replay", "reward", torch.zeros(39)),
+        ("replay", "n_added", 39),
+        ("replay", "n_added", -1),
+        ("replay", "action", torch.full((40,), 2)),
+        ("replay", "action", torch.full((40,), -1)),
+        ("replay", "terminated", torch.zeros(40)),
+        ("replay", "obs", torch.zeros(40, 2, dtype=torch.complex64)),
+        ("learner", "critics", {"0.weight": torch.zeros(2)}),
+        ("learner", "critics", torch.full((418,), math.nan)),
+        ("learner", "log_temperature", torch.full((1,), 1000.0)),
+        ("dynamics", "elites", [math.inf]),
+        ("dynamics", "next_obs", torch.zeros(3)),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) -> None:
+    one = agent()
+    one.update(played(one, 0), 0.0)
+    state = in_an_earlier_version(one)
+    state[part][name] = value
+    with pytest.raises((ValueError, OverflowError)):
+        agent().load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", ["policy_version", "seed", "imagined_steps"])
+@pytest.mark.parametrize("odd", [-1, 2.0, None, "3", 2**63])
+def test_counts_that_there_cannot_be(name: str, odd: Any) -> None:
+    with pytest.raises(ValueError, match=f"its {name} is"):
+        agent().load_state_dict({**agent().state_dict(), name: odd})
+
+
+@pytest.mark.parametrize("n_steps", [-1, 10**400, 2.0, math.inf])
+def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
+    one = agent()
+    state = one.state_dict()
+    state["learner"]["optimizers"]["actor"]["n_steps"] = n_steps
+    with pytest.raises(ValueError, match="number of gradient steps"):
+        one.load_state_dict(state)
+
+
+def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
+    ppo = PPOAgent(PPO, 2, Categorical(2), seed=3)
+    one = agent()
+    one.load_policy(ppo.state_dict())
+    assert plain(one.state_dict()["network"]) == plain(ppo.state_dict()["network"])
+    with pytest.raises(ValueError, match="actions"):
+        one.load_policy(PPOAgent(PPO, 2, Categorical(3), seed=3).state_dict())
+
+
+def test_other_actions_are_refused() -> None:
+    with pytest.raises(ValueError, match="learns"):
+        MBPOAgent(PPO, MBPO, 2, DiagonalGaussian(2), False, 0)

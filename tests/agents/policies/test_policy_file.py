@@ -1,0 +1,190 @@
+"""A policy as a file of plain arrays."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+    SquashedGaussian,
+)
+from agents.policies.networks import ActorCritic
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.policy_file import load_policy, save_policy
+
+
+def policy_for(distribution: Distribution) -> PolicyParameters:
+    network = ActorCritic(6, distribution, (16, 8), "relu", seed=1)
+    return network.policy_parameters()
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        Categorical(4),
+        MultiCategorical([2, 3]),
+        DiagonalGaussian(3),
+        SquashedGaussian((-1.0, 0.0), (1.0, 4.0)),
+    ],
+)
+@pytest.mark.parametrize("normalised", [False, True])
+def test_what_is_loaded_acts_like_what_was_saved(
+    distribution: Distribution, normalised: bool, tmp_path: Path
+) -> None:
+    policy = policy_for(distribution)
+    if normalised:
+        policy = policy._replace(
+            obs_mean=np.full(6, 0.5, np.float32), obs_scale=np.full(6, 2, np.float32)
+        )
+    save_policy(tmp_path / "policy.npz", policy, {"env": "some", "env_args": {"n": 3}})
+    loaded, about = load_policy(tmp_path / "policy.npz")
+    assert about == {"env": "some", "env_args": {"n": 3}}
+    obs = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    for greedy in (True, False):
+        ours, theirs = (NumpyPolicy(p, greedy=greedy) for p in (policy, loaded))
+        for one in (ours, theirs):
+            one.reset(7)
+        for row in obs:
+            (action, log_prob), (same, same_log_prob) = ours.act(row[None]), theirs.act(row[None])
+            assert np.array_equal(action, same)
+            assert np.array_equal(log_prob, same_log_prob)
+
+
+def test_what_is_no_policy_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    for content in (b"", b"PK no zip", b"\x80\x04K\x01."):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is no policy file"):
+            load_policy(path)
+    np.savez(path, something=np.zeros(3))
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)
+
+
+def test_layers_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+    policy = policy_for(Categorical(4))
+    broken = policy._replace(weights=(policy.weights[0], policy.weights[1][:5], policy.weights[2]))
+    save_policy(tmp_path / "policy.npz", broken, {})
+    with pytest.raises(ValueError, match="do not fit together"):
+        load_policy(tmp_path / "policy.npz")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": (), "biases": ()},
+        {"weights": (np.float32(1),)},
+        {"biases": (np.zeros((4, 1), np.float32),)},
+        {"activation": "none"},
+        {"activation": ["tanh"]},
+        {"obs_mean": np.zeros(6, np.float32)},
+        {"obs_mean": np.zeros(2, np.float32), "obs_scale": np.ones(2, np.float32)},
+        {"log_std": np.zeros(4, np.float32)},
+        {"distribution": DiagonalGaussian(4)},
+    ],
+)
+def test_what_could_not_act_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    policy = ActorCritic(6, Categorical(4), (), "relu", seed=1).policy_parameters()
+    save_policy(tmp_path / "policy.npz", policy._replace(**changes), {})
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(tmp_path / "policy.npz")
+
+
+def small_policy() -> PolicyParameters:
+    policy = ActorCritic(3, DiagonalGaussian(1), (), "tanh", seed=1).policy_parameters()
+    return policy._replace(obs_mean=np.ones(3, np.float32), obs_scale=np.ones(3, np.float32))
+
+
+def unsealed(content: bytes) -> bytes:
+    """The file as earlier versions wrote it."""
+    end = content.rindex(b"PK\5\6") + 22
+    return content[: end - 2] + bytes(2)
+
+
+def test_no_bit_that_flips_in_a_file_goes_unnoticed(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {"env": "some"})
+    content = path.read_bytes()
+    for place in range(len(content)):
+        path.write_bytes(flipped(content, place, place % 8))
+        with pytest.raises(ValueError, match=r"policy\.npz is no policy file"):
+            load_policy(path)
+
+
+def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path: Path) -> None:
+    """What is in no member's checksum is found out by what the members are."""
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {"env": "some"})
+    content = unsealed(path.read_bytes())
+    path.write_bytes(content)
+    whole = plain(load_policy(path))
+    directory = content.index(b"PK\1\2")
+    bits = [(place, place % 8) for place in range(0, directory, 5)]
+    bits += [(place, bit) for place in range(directory, len(content)) for bit in (place % 8, 6)]
+    n_refused = 0
+    for place, bit in bits:
+        path.write_bytes(flipped(content, place, bit))
+        try:
+            assert plain(load_policy(path)) == whole, (place, bit)
+        except ValueError:
+            n_refused += 1
+    assert n_refused > len(bits) / 4
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+
+
+def plain(loaded: tuple[PolicyParameters, dict[str, Any]]) -> str:
+    policy, about = loaded
+    return repr([getattr(one, "tolist", lambda one=one: one)() for one in policy]) + repr(about)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda members: members.pop("obs_mean.npy"),
+        lambda members: members.pop("bias_0.npy"),
+        lambda members: members.update({"obs_meaN.npy": members.pop("obs_mean.npy")}),
+        lambda members: members.update({"weight_1.npy": members["weight_0.npy"]}),
+    ],
+)
+def test_what_is_missing_or_called_otherwise_is_noticed(change: Any, tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {})
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("n_layers", [0, 2, 10**15, -1, "1"])
+def test_a_number_of_layers_that_is_not_that_of_the_arrays(n_layers: Any, tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    save_policy(path, small_policy(), {})
+    with np.load(path) as file:
+        arrays = dict(file)
+    settings = {**json.loads(str(arrays["settings"])), "layers": n_layers}
+    np.savez(path, **{**arrays, "settings": np.array(json.dumps(settings))})
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)
+
+
+def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "policy.npz"
+    np.savez(path, settings=np.array([{"an": "object"}], dtype=object))
+    with pytest.raises(ValueError, match="is no policy file"):
+        load_policy(path)

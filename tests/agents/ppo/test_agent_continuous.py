@@ -1,0 +1,258 @@
+"""PPO with continuous actions, and with normalised observations and rewards."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+)
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
+from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.trajectory import Trajectory, stack_obs
+from tests.any_envs import TargetEnv
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import FlatEnv
+
+CONFIG = PPOConfig(
+    hidden_sizes=(16,),
+    learning_rate=1e-2,
+    learning_rate_final=1e-2,
+    epochs=2,
+    minibatch_size=1000,
+    entropy_coef=0.0,
+    reward_scale=1.0,
+    normalise_obs=True,
+    normalise_returns=True,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    # Networks this small only lose time to a second thread, most of all on a busy machine.
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:
+    config = dataclasses.replace(CONFIG, **changes)
+    return PPOAgent(config, 2, distribution or DiagonalGaussian(2), seed=0)
+
+
+def collect(agent: PPOAgent, numbers: Sequence[int], **env_args: Any) -> list[Trajectory]:
+    """Episodes of a TargetEnv whose observations lie around 50, unless told otherwise."""
+    env_args = {"offset": 50.0, "scale": 7.0, **env_args}
+    envs = SerialEnvs(lambda: FlatEnv(TargetEnv(**env_args)), min(len(numbers), 32))
+    actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    specs = [episode_spec(0, number) for number in numbers]
+    played = [trajectory for some in play_episodes(envs, actor, specs) for trajectory in some]
+    return sorted(played, key=lambda trajectory: trajectory.episode)
+
+
+def trained_agent(updates: int = 2, **changes: Any) -> PPOAgent:
+    agent = example_agent(**changes)
+    for update in range(updates):
+        agent.update(collect(agent, range(4 * update, 4 * update + 4)), 0.0)
+    return agent
+
+
+def everything(agent: PPOAgent) -> list[Any]:
+    """Weights and statistics, to be compared bit for bit."""
+    assert agent.obs_moments is not None
+    assert agent.return_scale is not None
+    weights = [p.detach().numpy().tobytes() for p in agent.network.parameters()]
+    return [weights, agent.obs_moments.state_dict(), agent.return_scale.state_dict()]
+
+
+def as_saved(agent: PPOAgent) -> dict[str, Any]:
+    """Its state, written to a file and read again."""
+    file = io.BytesIO()
+    torch.save(agent.state_dict(), file)
+    file.seek(0)
+    state: dict[str, Any] = torch.load(file, weights_only=True)
+    return state
+
+
+def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:
+    agent = example_agent()
+    first = agent.policy_parameters()
+    assert (first.obs_mean.tolist(), first.obs_scale.tolist()) == ([0, 0], [1, 1])
+    rollouts = []
+    for update in range(3):
+        rollouts.append(collect(agent, range(4 * update, 4 * update + 4)))
+        agent.update(rollouts[-1], 0.0)
+    parameters = agent.policy_parameters()
+    seen = np.concatenate([stack_obs(rollout)[0] for rollout in rollouts]).astype(np.float64)
+    np.testing.assert_allclose(parameters.obs_mean, seen.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(parameters.obs_scale, 1 / seen.std(axis=0), rtol=1e-5)
+    plain = example_agent(normalise_obs=False).policy_parameters()
+    assert plain.obs_mean is plain.obs_scale is None
+
+
+def test_the_log_standard_deviation_begins_as_told_and_is_learned() -> None:
+    agent = example_agent(log_std_init=-0.5)
+    assert agent.policy_parameters().log_std.tolist() == [-0.5, -0.5]
+    agent.update(collect(agent, range(4)), 0.0)
+    assert np.abs(agent.policy_parameters().log_std + 0.5).min() > 1e-3
+    assert agent.policy_parameters().log_std.dtype == np.float32
+
+
+def test_actor_and_learner_give_the_same_log_probabilities() -> None:
+    agent = trained_agent()
+    trajectories = collect(agent, range(20, 24))
+    parameters = agent.policy_parameters()
+    rows = normalised_obs(stack_obs(trajectories)[0], parameters.obs_mean, parameters.obs_scale)
+    assert np.abs(rows).max() < 4, "or else the statistics are not those of these observations"
+    with torch.no_grad():
+        log_prob, _ = log_prob_and_entropy(
+            agent.distribution,
+            agent.network.actor(torch.from_numpy(rows)),
+            agent.network.log_std,
+            None,
+            torch.from_numpy(np.concatenate([t.action for t in trajectories])),
+        )
+    recorded = np.concatenate([t.log_prob for t in trajectories])
+    np.testing.assert_allclose(log_prob.numpy(), recorded, atol=1e-5)
+
+
+def test_the_learner_sees_observations_as_the_actor_did() -> None:
+    """Otherwise the ratio of the very first minibatch would not be 1."""
+    agent = trained_agent(epochs=1)
+    metrics = agent.update(collect(agent, range(20, 24)), 0.0)
+    assert abs(metrics.approx_kl) < 1e-6
+    assert metrics.clip_fraction == 0
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(
+    normalise: bool,
+) -> None:
+    def learned(factor: float) -> np.ndarray:
+        agent = example_agent(normalise_returns=normalise)
+        for update in range(2):
+            trajectories = collect(agent, range(4 * update, 4 * update + 4))
+            agent.update([t._replace(reward=factor * t.reward) for t in trajectories], 0.0)
+        return agent.policy_parameters().weights[0]
+
+    assert np.allclose(learned(1), learned(1000), rtol=1e-4, atol=1e-6) == normalise
+
+
+def test_observations_far_out_are_clipped() -> None:
+    agent = trained_agent()
+    policy = NumpyPolicy(agent.policy_parameters())
+    far, farther = (policy.outputs(np.full((1, 2), number)) for number in (1e4, 1e6))
+    assert far.tolist() == farther.tolist() != policy.outputs(np.full((1, 2), 50.0)).tolist()
+
+
+def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
+    agent = trained_agent()
+    again = PPOAgent(CONFIG, 2, DiagonalGaussian(2), seed=9)
+    again.load_state_dict(as_saved(agent))
+    assert everything(again) == everything(agent)
+    assert again.policy_version == 2
+    for one in (agent, again):
+        one.update(collect(one, range(8, 12)), 0.5)
+    assert everything(again) == everything(agent)
+
+
+def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
+    agent = trained_agent()
+    warm = PPOAgent(CONFIG, 2, DiagonalGaussian(2), seed=9)
+    warm.load_policy(as_saved(agent))
+    assert everything(warm) == everything(agent)
+    assert (warm.policy_version, warm.seed) == (0, 9)
+    assert not warm.optimizer.state
+    trajectories = collect(warm, range(8, 12))
+    before = everything(agent)
+    warm.update(trajectories, 0.0)
+    assert everything(agent) == before, "what was loaded is a copy"
+    agent.update([t._replace(policy_version=2) for t in trajectories], 0.0)
+    assert everything(warm)[0] != everything(agent)[0], "Adam's moments are not those of before"
+
+
+def test_a_warm_start_does_not_go_on_with_episodes_of_another_run() -> None:
+    agent = example_agent()
+    halves = [t._replace(truncated=False) for t in collect(agent, range(4))]
+    agent.update(halves, 0.0)
+    assert agent.state_dict()["return_scale"]["open"]
+    warm = example_agent()
+    warm.load_policy(as_saved(agent))
+    assert not warm.state_dict()["return_scale"]["open"], "its episodes have the same numbers"
+    again = example_agent()
+    again.load_state_dict(as_saved(agent))
+    assert everything(again) == everything(agent)
+
+
+@pytest.mark.parametrize(
+    "distribution", [Categorical(2), MultiCategorical([1, 1]), DiagonalGaussian(1)]
+)
+def test_a_policy_over_other_actions_is_refused(distribution: Distribution) -> None:
+    """Even one whose network has the same shape."""
+    state = as_saved(example_agent(distribution))
+    for load in ("load_policy", "load_state_dict"):
+        with pytest.raises(ValueError, match="its actions are"):
+            getattr(example_agent(), load)(state)
+
+
+def test_a_state_without_the_statistics_in_use_is_refused() -> None:
+    state = as_saved(example_agent(normalise_obs=False))
+    with pytest.raises(KeyError, match="obs_moments"):
+        example_agent().load_policy(state)
+
+
+def test_a_small_continuous_problem_is_learned() -> None:
+    agent = example_agent(epochs=5, minibatch_size=64, discount=0.0, learning_rate=2e-2)
+    for update in range(16):
+        agent.update(collect(agent, range(32 * update, 32 * update + 32)), 0.0)
+    played = collect(agent, range(10_000, 10_050))
+    greedy = NumpyPolicy(agent.policy_parameters(), greedy=True)
+    shown = stack_obs(played)[0]
+    target = (shown - 50) / 7 / 2
+    error = np.square(greedy.outputs(shown) - target).sum(axis=1).mean()
+    # To know nothing and do nothing costs 2 * E[(u/2)^2] = 1/6 a step.
+    assert error < 1 / 6 / 10
+    # It began with a deviation of 1, which alone costs 2 where nothing is clipped.
+    assert -np.mean([t.reward.mean() for t in played]) < 0.5
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [Categorical(4), MultiCategorical([3, 2]), DiagonalGaussian(2), DiagonalGaussian(3)],
+)
+@pytest.mark.parametrize("n_acted", [0, 1, 5])
+def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
+    distribution: Distribution, n_acted: int
+) -> None:
+    random = np.random.default_rng(0)
+    parameters = PolicyParameters(
+        (random.normal(size=(2, distribution.n_outputs)).astype(np.float32),),
+        (np.zeros(distribution.n_outputs, np.float32),),
+        "tanh",
+        log_std=np.zeros(distribution.n_outputs, np.float32) if distribution.has_log_std else None,
+        distribution=distribution,
+    )
+    obs = random.normal(size=(9, 2)).astype(np.float32)
+    before, later = NumpyPolicy(parameters), NumpyPolicy(parameters)
+    before.reset(7, env=3)
+    whole = [before.act(row[None], [3])[0].tobytes() for row in obs]
+    later.reset(7, env=1, n_acted=n_acted)
+    rest = [later.act(row[None], [1])[0].tobytes() for row in obs[n_acted:]]
+    assert rest == whole[n_acted:]
+    later.reset(7, env=1, n_acted=n_acted + 1)
+    assert [later.act(row[None], [1])[0].tobytes() for row in obs[n_acted:]] != rest

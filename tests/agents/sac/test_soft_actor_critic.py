@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+    SquashedGaussian,
+)
+from agents.policies.networks import ActorCritic, mlp
+from agents.policies.stacked_mlp import StackedMLP
+from agents.sac.replay import Transitions
+from agents.sac.soft_actor_critic import OfChoices, OfNumbers, SoftActorCritic, Steps, steps_of
+
+CHOICES = Categorical(2)
+NUMBERS = SquashedGaussian((-1.0, 0.0), (1.0, 4.0))
+
+
+def learner(
+    target_entropy: float = 0.3,
+    seed: int = 0,
+    distribution: Distribution = CHOICES,
+    hidden_sizes: tuple[int, ...] = (16,),
+) -> SoftActorCritic:
+    network = ActorCritic(2, distribution, hidden_sizes, "relu", seed)
+    return SoftActorCritic(network, hidden_sizes, 0.5, 3e-3, 0.05, target_entropy, seed)
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def bandit(n_steps: int = 64) -> Steps:
+    """In either state, action 1 brings 1 and ends the episode; action 0 brings 0 and goes on."""
+    random = np.random.default_rng(0)
+    state = random.integers(0, 2, n_steps)
+    obs = np.eye(2, dtype=np.uint8)[state]
+    action = random.integers(0, 2, n_steps)
+    reward = action.astype(float)
+    return steps_of(Transitions(obs, action, reward, obs, action == 1), reward_scale=1.0)
+
+
+def target_shooting(n_steps: int = 256) -> Steps:
+    """The first number pays the more, the nearer it is to the state's; the second to 3."""
+    random = np.random.default_rng(0)
+    obs = random.integers(0, 2, (n_steps, 2)).astype(np.float32)
+    action = random.uniform(NUMBERS.low, NUMBERS.high, (n_steps, 2)).astype(np.float32)
+    goal = np.stack([obs[:, 0] - 0.5, np.full(n_steps, 3.0)], axis=1)
+    reward = -np.square(action - goal).sum(axis=1)
+    return steps_of(Transitions(obs, action, reward, obs, np.ones(n_steps, bool)), 1.0)
+
+
+def torch_critics(one: SoftActorCritic) -> list[torch.nn.Sequential]:
+    sizes = one.kind.critic_sizes(2, (16,))
+    pair = [mlp(sizes, "relu", 0.1, torch.Generator().manual_seed(0)) for _ in range(2)]
+    for n, module in enumerate(pair):
+        one.critics.write(module, n)
+    return pair
+
+
+def policy_loss_in_torch(
+    one: SoftActorCritic, obs: np.ndarray, outputs: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """By the papers' equations, with the noise that `random()` gives."""
+    pair, seen = [critic.double() for critic in torch_critics(one)], torch.from_numpy(obs).double()
+    if isinstance(one.kind, OfChoices):
+        log_prob = torch.log_softmax(outputs, dim=-1)
+        q = torch.minimum(*(critic(seen) for critic in pair)).detach()
+        return -(log_prob.exp() * (q - temperature * log_prob)).sum(dim=-1).mean()
+    mean, log_std = outputs.chunk(2, dim=-1)
+    noise = torch.from_numpy(random().standard_normal(mean.shape, dtype=np.float32))
+    normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
+    number = mean + normal.scale * noise
+    action = torch.tanh(number)
+    log_prob = (normal.log_prob(number) - torch.log(1 - action.square())).sum(dim=-1)
+    q = torch.minimum(*(critic(torch.cat([seen, action], dim=-1))[:, 0] for critic in pair))
+    return (temperature * log_prob - q).mean()
+
+
+@pytest.mark.parametrize("distribution", [CHOICES, NUMBERS], ids=["choices", "numbers"])
+def test_the_policys_gradient_is_autograds(distribution: Distribution) -> None:
+    one = learner(distribution=distribution)
+    obs = np.random.default_rng(1).standard_normal((9, 2), dtype=np.float32)
+    outputs = np.random.default_rng(2).normal(0, 0.5, (9, distribution.n_outputs))
+    outputs = outputs.astype(np.float32)
+    outputs[0, -1] = -25  # As a log standard deviation, beyond its limits.
+
+    judged, derivatives = one.kind.improve(one.critics, obs, outputs, 0.3, random())
+
+    seen = torch.from_numpy(outputs).double().requires_grad_()
+    loss = policy_loss_in_torch(one, obs, seen, 0.3)
+    loss.backward()
+    assert -(judged.q + 0.3 * judged.entropy).mean() == pytest.approx(loss.item(), abs=1e-5)
+    np.testing.assert_allclose(derivatives, seen.grad, atol=1e-5)
+    again = one.kind.judge(one.critics, obs, outputs, random())
+    np.testing.assert_array_equal(again.q, judged.q)
+    np.testing.assert_array_equal(again.entropy, judged.entropy)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "steps"), [(CHOICES, bandit(8)), (NUMBERS, target_shooting(8))]
+)
+def test_the_critics_gradient_is_autograds(distribution: Distribution, steps: Steps) -> None:
+    one = learner(distribution=distribution)
+    target = np.linspace(-1, 1, 8, dtype=np.float32)
+
+    value_loss, gradient = one.kind.of_taken(one.critics, steps, target)
+
+    pair, obs = torch_critics(one), torch.from_numpy(steps.obs)
+    if isinstance(one.kind, OfChoices):
+        action = torch.from_numpy(steps.action)[:, None]
+        taken = [critic(obs).gather(1, action)[:, 0] for critic in pair]
+    else:
+        number = (torch.from_numpy(steps.action) - torch.tensor([0.0, 2.0])) / torch.tensor([1, 2])
+        taken = [critic(torch.cat([obs, number], dim=-1))[:, 0] for critic in pair]
+    loss = torch.stack([(q - torch.from_numpy(target)).square().mean() for q in taken]).sum()
+    loss.backward()
+    assert value_loss == pytest.approx(loss.item(), rel=1e-5)
+    for critic in pair:
+        for parameter in critic.parameters():
+            parameter.data = parameter.grad
+    np.testing.assert_allclose(gradient, StackedMLP(pair, "relu").flat, atol=1e-6)
+
+
+def test_the_policy_loss_is_of_the_policy_before_the_step() -> None:
+    one, steps = learner(), bandit(9)
+    outputs = torch.from_numpy(one.actor(steps.obs)[0]).double()
+    temperature = one.temperature
+    metrics = one.learn(steps, random())
+    loss = policy_loss_in_torch(one, steps.obs, outputs, temperature)
+    assert metrics.policy_loss == pytest.approx(loss.item(), abs=1e-5)
+    assert metrics.temperature == temperature
+
+
+def test_target_by_hand() -> None:
+    one = learner()
+    for networks, biases in ((one.targets, [[1.0, 2.0], [3.0, 0.0]]), (one.actor, [[0.0, 0.0]])):
+        networks.flat[...] = 0
+        networks.biases[-1][:, 0] = biases
+    steps = bandit(4)
+    # The lesser of both, for a policy that chooses either with 1/2: (1 + 0) / 2.
+    ahead = 0.5 * (0.5 + 0.2 * math.log(2))
+    expected = steps.reward + steps.going_on * ahead
+    assert one.target_of(steps, 0.2, random()).tolist() == pytest.approx(expected.tolist())
+
+
+def test_it_learns_what_pays() -> None:
+    one = learner(target_entropy=0.05)
+    steps, numbers = bandit(), random()
+    for _ in range(600):
+        metrics = one.learn(steps, numbers)
+        one.learn_value(steps, numbers)
+    one.write()
+    obs = torch.from_numpy(steps.obs)
+    probability = torch.softmax(one.network.actor(obs), dim=-1)[:, 1]
+    assert probability.min() > 0.9
+    assert metrics.entropy < 0.3
+    # Action 1 brings 1; the state's value is about that.
+    assert one.network.critic(obs).detach().numpy() == pytest.approx(1.0, abs=0.15)
+
+
+def test_it_learns_numbers_that_pay() -> None:
+    one = learner(target_entropy=-4, distribution=NUMBERS, hidden_sizes=(64, 64))
+    steps, numbers = target_shooting(), random()
+    for _ in range(700):
+        one.learn(steps, numbers)
+    obs = np.array([[0, 0], [1, 1]], np.float32)
+    action, _ = NUMBERS.mode(NUMBERS.prepare(one.actor(obs)[0]), np.arange(2))
+    np.testing.assert_allclose(action, [[-0.5, 3], [0.5, 3]], atol=0.2)
+
+
+def test_the_temperature_holds_the_entropy() -> None:
+    high, low = learner(target_entropy=0.65), learner(target_entropy=0.1)
+    numbers = random()
+    for _ in range(800):
+        metrics = [one.learn(bandit(), numbers) for one in (high, low)]
+    assert metrics[0].entropy > 0.55
+    assert metrics[1].entropy < 0.25
+    assert metrics[0].temperature > metrics[1].temperature
+
+
+def test_targets_follow_slowly() -> None:
+    one = learner()
+    before = one.targets.flat.copy()
+    one.learn(bandit(), random())
+    np.testing.assert_allclose(
+        one.targets.flat, before + 0.05 * (one.critics.flat - before), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("distribution", "steps"), [(CHOICES, bandit()), (NUMBERS, target_shooting())]
+)
+def test_a_loaded_learner_goes_on_alike(distribution: Distribution, steps: Steps) -> None:
+    one = learner(distribution=distribution)
+    other = learner(seed=7, distribution=distribution)
+    for _ in range(3):
+        one.learn(steps, random())
+        one.learn_value(steps, random())
+    one.write()
+    other.network.load_state_dict(one.network.state_dict())
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
+
+    metrics = [it.learn(steps, random()) for it in (one, other)]
+    losses = [it.learn_value(steps, random()) for it in (one, other)]
+
+    assert metrics[0] == metrics[1]
+    assert losses[0] == losses[1]
+    for ours, theirs in zip(
+        [one.actor.flat, one.value.flat, one.targets.flat, one.log_temperature],
+        [other.actor.flat, other.value.flat, other.targets.flat, other.log_temperature],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("distribution", [MultiCategorical([2, 2]), DiagonalGaussian(2)])
+def test_other_actions_are_refused(distribution: Distribution) -> None:
+    with pytest.raises(ValueError, match="learns"):
+        learner(distribution=distribution)
+
+
+def test_a_critic_of_numbers_sees_them() -> None:
+    kind = learner(distribution=NUMBERS).kind
+    assert isinstance(kind, OfNumbers)
+    assert kind.critic_sizes(2, (16,)) == [4, 16, 1]

@@ -1,0 +1,90 @@
+"""What Blue's policy chooses from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workflow_rl.cage2.agent.action_sets import LATE, make_action_set, useful_actions
+from workflow_rl.cage2.compiled.tables import FALSE
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.environments.episode import episode_spec
+
+
+def test_the_useful_actions() -> None:
+    names = {ACTION_NAMES[action] for action in useful_actions()}
+    assert len(names) == 67
+    assert {"Sleep", "Analyse Op_Host2", "Remove User1", "Restore Op_Server0"} <= names
+    assert {"DecoyFemitter Enterprise1", "DecoyVsftpd User4"} <= names
+    # Of what would do nothing, or no good.
+    assert not {"Monitor", "Restore User0", "Analyse Defender", "DecoyApache User4"} & names
+    assert make_action_set("all").n == len(ACTION_NAMES)
+
+
+def test_one_action_for_all_decoys_of_a_host() -> None:
+    """The next that fits, in the order in which Red falls for them, until Restore takes them."""
+    actions = make_action_set("by-host")
+    assert actions.n == 45
+    actions.begin([0, 3])
+    restore = ACTION_NAMES.index("Restore User2")
+
+    def play(choice: int, envs: list[int]) -> list[str]:
+        chosen = actions.chosen(envs, np.full(len(envs), choice))
+        actions.after(envs, chosen)
+        return [ACTION_NAMES[action] for action in chosen]
+
+    on_user2 = actions.n - 3
+    in_order = [f"Decoy{name} User2" for name in ("Femitter", "Tomcat", "Apache", "SSHD")]
+    assert play(on_user2, [3]) == in_order[:1]
+    # Every env has its own.
+    assert play(on_user2, [0, 3]) == in_order[:2]
+    assert [play(on_user2, [3])[0] for _ in range(3)] == [*in_order[2:], "Sleep"]
+    actions.after([3], np.array([restore]))
+    assert play(on_user2, [0, 3]) == [in_order[1], in_order[0]]
+    actions.begin([0])
+    assert play(on_user2, [0]) == in_order[:1]
+
+
+def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
+    """As the simulator has it: every action on the way succeeds."""
+    environment = Cage2("SleepAgent", 60, "compiled", "belief", "by-host")
+    envs = environment.make_envs(1)
+    envs.reset([0], [episode_spec(0, 0, environment.variants)])
+    (simulator,) = {envs._envs._simulator}
+    for choice in range(make_action_set("by-host").n - 11, make_action_set("by-host").n):
+        for _ in range(5):
+            envs.step([0], np.array([choice]))
+            # Sleep's success is not known.
+            assert simulator.states[0]["blue_success"] != FALSE
+
+
+def test_by_the_clock_nothing_is_restored_that_does_not_pay() -> None:
+    """Users' hosts shortly before each horizon; others, but for the server, in the last step."""
+    timed, untimed = make_action_set("by-host-timed"), make_action_set("by-host")
+    assert timed.n == untimed.n
+    choices = np.arange(timed.n)
+    envs = [1] * timed.n
+    timed.begin([1])
+    untimed.begin([1])
+    for step in range(max(LATE) + 5):
+        chosen, plain = timed.chosen(envs, choices), untimed.chosen(envs, choices)
+        is_late = any(horizon - n <= step < horizon for horizon, n in LATE.items())
+        for action, instead in zip(plain.tolist(), chosen.tolist(), strict=True):
+            kind, _, host = ACTION_NAMES[action].partition(" ")
+            late = (is_late and "User" in host) or (step == 99 and host != "Op_Server0")
+            expected = f"Remove {host}" if kind == "Restore" and late else ACTION_NAMES[action]
+            assert ACTION_NAMES[instead] == expected
+        timed.after([1], np.array([0]))
+        untimed.after([1], np.array([0]))
+
+
+def test_every_env_has_its_own_clock() -> None:
+    timed = make_action_set("by-host-timed")
+    timed.begin([0, 2])
+    in_first_step = timed.chosen([0] * timed.n, np.arange(timed.n)).tolist()
+    restore = in_first_step.index(ACTION_NAMES.index("Restore User1"))
+    timed.begin([0], n_steps=99)
+    names = [ACTION_NAMES[action] for action in timed.chosen([0, 2], np.full(2, restore))]
+    assert names == ["Remove User1", "Restore User1"]
+    timed.begin([0])
+    assert ACTION_NAMES[timed.chosen([0], np.array([restore]))[0]] == "Restore User1"

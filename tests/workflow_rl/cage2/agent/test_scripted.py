@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage2.agent.scripted import (
+    FIRST_REMOVE,
+    FIRST_RESTORE,
+    MONITOR,
+    N_ACTIONS,
+    SCRIPTED_AGENTS,
+    make_scripted_agent,
+)
+from workflow_rl.cage2.cyborg.private_cyborg import no_stable_baselines3
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
+
+OBS = np.zeros(52, np.uint8)
+CYBORGS_AGENTS = {
+    "sleep": "SleepAgent",
+    "react-remove": "BlueReactRemoveAgent",
+    "react-restore": "BlueReactRestoreAgent",
+}
+
+
+def test_the_action_indices_are_those_of_the_scenario() -> None:
+    assert len(ACTION_NAMES) == N_ACTIONS
+    assert ACTION_NAMES[MONITOR] == "Monitor"
+    assert ACTION_NAMES[FIRST_REMOVE] == f"Remove {HOSTS[0]}"
+    assert ACTION_NAMES[FIRST_RESTORE] == f"Restore {HOSTS[0]}"
+
+
+def test_the_module_stands_alone() -> None:
+    program = """
+import sys, workflow_rl.cage2.agent.scripted
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert not {"workflow_rl", "csle_cyborg", "torch"} & loaded
+"""
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[4], check=True, timeout=60
+    )
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="agent='react': choose one of sleep, random, react-rem"):
+        make_scripted_agent("react")
+
+
+def test_the_random_agent_draws_all_actions_evenly_and_by_its_seed() -> None:
+    agent = make_scripted_agent("random")
+    agent.reset(4)
+    drawn = [agent.act(OBS) for _ in range(14_500)]
+    counts = np.bincount(drawn, minlength=N_ACTIONS)
+    # Standard deviation 10 around 100.
+    assert counts.shape == (N_ACTIONS,)
+    assert 50 < counts.min() <= counts.max() < 150
+    agent.reset(4)
+    assert [agent.act(OBS) for _ in range(50)] == drawn[:50]
+    agent.reset(5)
+    assert [agent.act(OBS) for _ in range(50)] != drawn[:50]
+
+
+def mask(*hosts: int) -> Any:
+    suspicious = np.zeros(13, np.bool_)
+    suspicious[list(hosts)] = True
+    return suspicious
+
+
+def test_a_react_agent_treats_what_it_saw_while_monitoring_in_order_and_spares_user0() -> None:
+    agent = make_scripted_agent("react-restore")
+    agent.reset(0)
+    # Nothing has been monitored at first; what is seen during a treatment is missed.
+    seen = [(3,), (8,), (), (2, 5), (7,), (), (2,), ()]
+    acts = [agent.act(OBS, {"suspicious_hosts": mask(*hosts)}) for hosts in seen]
+    assert acts == [1, 1, 1, 132 + 2, 132 + 5, 1, 132 + 2, 1]
+    agent.reset(0)
+    assert agent.act(OBS, {"suspicious_hosts": mask(5)}) == MONITOR
+
+
+def test_a_react_agent_says_what_it_needs() -> None:
+    agent = make_scripted_agent("react-remove")
+    agent.reset(0)
+    with pytest.raises(ValueError, match="suspicious_hosts"):
+        agent.act(OBS)
+
+
+def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
+    """Rewards of CybORG's own agent on CybORG as published, through its own interface."""
+    with no_stable_baselines3():
+        from csle_cyborg import agents
+        from csle_cyborg.main import Main
+    cyborg = Main(scenario2(), "sim", agents={"Red": getattr(agents, red_agent)})
+    agent = getattr(agents, agent_name)()
+    episodes = []
+    for seed in seeds:
+        random.seed(seed)
+        result = cyborg.reset(agent="Blue")
+        agent.end_episode()
+        rewards = []
+        for _ in range(100):
+            action = agent.get_action(result.observation, result.action_space)
+            result = cyborg.step(agent="Blue", action=action)
+            rewards.append(result.reward)
+        episodes.append(rewards)
+    return episodes
+
+
+def rewards_on_the_env(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
+    env, agent = Cage2Env(red_agent), make_scripted_agent(agent_name)
+    episodes = []
+    for seed in seeds:
+        obs, info = env.reset(seed=seed)
+        agent.reset(seed)
+        rewards: list[Any] = []
+        truncated = False
+        while not truncated:
+            obs, reward, _, truncated, info = env.step(agent.act(obs, info))
+            rewards.append(reward)
+        episodes.append(rewards)
+    return episodes
+
+
+@pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
+@pytest.mark.parametrize("agent_name", CYBORGS_AGENTS)
+def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: str) -> None:
+    seeds = range(8)
+    theirs = cyborgs_own_rewards(CYBORGS_AGENTS[agent_name], red_agent, seeds)
+    assert rewards_on_the_env(agent_name, red_agent, seeds) == theirs
+
+
+def test_the_observation_alone_does_not_tell_what_the_react_agents_act_on() -> None:
+    env = Cage2Env("RedMeanderAgent")
+    found = set()
+    for seed in range(10):
+        env.reset(seed=seed)
+        for _ in range(100):
+            obs, *_, info = env.step(MONITOR)
+            for host, bits in enumerate(obs.reshape(13, 4)):
+                found.add((tuple(bits[:2].tolist()), bool(info["suspicious_hosts"][host])))
+    assert {((1, 1), True), ((1, 1), False)} <= found
+    # Caught processes always show as exploits.
+    assert not any(suspicious and bits != (1, 1) for bits, suspicious in found)
+
+
+def test_every_scripted_agent_plays_an_episode() -> None:
+    for name in SCRIPTED_AGENTS:
+        (rewards,) = rewards_on_the_env(name, "RedMeanderAgent", range(1))
+        assert len(rewards) == 100
+        assert sum(rewards) < 0

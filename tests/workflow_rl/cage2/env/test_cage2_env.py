@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.scenario2 import (
+    ACTION_NAMES,
+    HOSTS,
+    RED_ACTIONS,
+    RED_AGENTS,
+    RED_TARGETS,
+    SUCCESSES,
+    scenario2,
+)
+
+ROOT = Path(__file__).parents[4]
+
+
+def play(env: Cage2Env, seed: int, actions: list[int], red_agent: str | None = None) -> list[Any]:
+    """The trace of one episode: observation, reward and info after the reset and every step."""
+    options = None if red_agent is None else {"red_agent": red_agent}
+    trace: list[Any] = [plain(*env.reset(seed=seed, options=options))]
+    return trace + [plain(*env.step(action)) for action in actions]
+
+
+def plain(obs: Any, *rest: Any) -> tuple[Any, ...]:
+    """What can be compared."""
+    *others, info = rest
+    shown = {name: np.asarray(value).tolist() for name, value in info.items()}
+    return (obs.tolist(), *others, shown)
+
+
+def random_actions(seed: int, n: int = 40) -> list[int]:
+    return np.random.default_rng(seed).integers(len(ACTION_NAMES), size=n).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*render modes.*")
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+def test_the_env_keeps_gymnasiums_contract(simulator: str) -> None:
+    check_env(Cage2Env("RedMeanderAgent", max_steps=30, simulator=simulator))
+
+
+@pytest.mark.parametrize("max_steps", [30, 50, 100])
+def test_an_episode_is_truncated_after_max_steps_and_never_terminates(max_steps: int) -> None:
+    env = Cage2Env(max_steps=max_steps)
+    trace = play(env, seed=1, actions=[0] * max_steps)
+    assert [truncated for *_, truncated, _ in trace[1:]] == [False] * (max_steps - 1) + [True]
+    assert not any(terminated for _, _, terminated, *_ in trace[1:])
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
+    assert play(env, seed=1, actions=[0] * max_steps) == trace
+
+
+def test_a_step_before_the_first_reset_is_an_error() -> None:
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        Cage2Env().step(0)
+
+
+@pytest.mark.parametrize("action", [-1, 145])
+def test_an_action_out_of_range_is_an_error(action: int) -> None:
+    env = Cage2Env()
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=rf"action={action}: choose an index from 0 to 144"):
+        env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"red_agent": "BLine"}, r"red_agent='BLine': choose one of B_lineAgent, RedMeander"),
+        ({"max_steps": 0}, "max_steps=0"),
+        ({"simulator": "cybrog"}, r"simulator='cybrog': choose one of cyborg, cyborg-stock"),
+    ],
+)
+def test_a_wrong_argument_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Cage2Env(**wrong)
+
+
+def test_a_wrong_red_agent_in_the_options_is_named() -> None:
+    with pytest.raises(ValueError, match="red_agent='Nobody'"):
+        Cage2Env().reset(options={"red_agent": "Nobody"})
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+@pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
+def test_the_seed_determines_the_episode(simulator: str, red_agent: str) -> None:
+    actions = random_actions(0)
+    env, other = (Cage2Env(red_agent, simulator=simulator) for _ in range(2))
+    trace = play(env, 7, actions)
+    play(other, 1, actions[:13])
+    assert play(other, 7, actions) == trace
+    assert play(env, 7, actions) == trace
+    assert play(env, 8, actions) != trace
+
+
+def test_resets_without_a_seed_go_on_from_the_last_one_given() -> None:
+    def traces(env: Cage2Env) -> list[Any]:
+        found = [play(env, 3, [0] * 20)]
+        for _ in range(3):
+            env.reset()
+            found.append([(env.step(0), env.describe()["red_action"])[1] for _ in range(20)])
+        return found
+
+    first, again = traces(Cage2Env("RedMeanderAgent")), traces(Cage2Env("RedMeanderAgent"))
+    assert first == again
+    assert first[1] != first[2] != first[3]
+
+
+@pytest.mark.parametrize(
+    "simulators",
+    [("cyborg", "cyborg"), ("cyborg-stock", "cyborg-stock"), ("cyborg", "cyborg-stock")],
+)
+def test_interleaved_envs_equal_separate_ones(simulators: tuple[str, str]) -> None:
+    envs = [Cage2Env("RedMeanderAgent", simulator=simulator) for simulator in simulators]
+    actions = [random_actions(seed) for seed in range(2)]
+    separate = [play(env, seed, actions[seed]) for seed, env in enumerate(envs)]
+    interleaved: list[list[Any]] = []
+    for seed, env in enumerate(envs):
+        interleaved.append([plain(*env.reset(seed=seed))])
+    for pair in zip(*actions, strict=True):
+        for trace, env, action in zip(interleaved, envs, pair, strict=True):
+            trace.append(plain(*env.step(action)))
+    assert interleaved == separate
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+def test_pythons_global_random_is_neither_changed_nor_read(simulator: str) -> None:
+    random.seed(1)
+    before = random.getstate()
+    env = Cage2Env("RedMeanderAgent", simulator=simulator)
+    trace = play(env, 5, random_actions(5))
+    assert random.getstate() == before
+
+    disturbed: list[Any] = [plain(*env.reset(seed=5))]
+    for action in random_actions(5):
+        random.seed(2)
+        disturbed.append(plain(*env.step(action)))
+    assert disturbed == trace
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock"])
+def test_one_env_plays_every_red_agent_like_an_env_of_its_own(simulator: str) -> None:
+    actions = random_actions(2)
+    env = Cage2Env("SleepAgent", simulator=simulator)
+    for seed, red_agent in enumerate([*RED_AGENTS, *reversed(RED_AGENTS)]):
+        own = Cage2Env(red_agent, simulator=simulator)
+        trace = play(env, seed, actions, red_agent)
+        assert trace == play(own, seed, actions)
+        assert {RED_AGENTS[info["red_agent"]] for *_, info in trace} == {red_agent}
+    assert RED_AGENTS[play(env, 0, actions)[0][1]["red_agent"]] == "SleepAgent"
+
+
+@pytest.mark.parametrize("simulator", ["cyborg", "cyborg-stock", "compiled"])
+def test_what_both_sides_did_is_told(simulator: str) -> None:
+    env = Cage2Env("B_lineAgent", simulator=simulator)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.describe()
+    *_, info = env.reset(seed=0)
+    assert (info["blue_action"], info["red_action"], info["red_target"]) == (-1, -1, -1)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.describe()
+    restore = ACTION_NAMES.index("Restore User2")
+    *_, info = env.step(restore)
+    told = env.describe()
+    assert info["blue_action"] == restore
+    assert (told["blue_action"], told["blue_success"]) == ("Restore User2", "TRUE")
+    assert SUCCESSES[info["blue_success"]] == "TRUE"
+    assert RED_ACTIONS[info["red_action"]] == "DiscoverRemoteSystems"
+    assert RED_TARGETS[info["red_target"]] == "User"
+    assert told["red_action"].startswith("DiscoverRemoteSystems 10.0.")
+    assert told["red_success"] == SUCCESSES[info["red_success"]] == "TRUE"
+    env.step(0)
+    assert (env.describe()["blue_action"], env.describe()["blue_success"]) == ("Sleep", "UNKNOWN")
+    # Femitter runs on Windows only.
+    env.step(ACTION_NAMES.index("DecoyFemitter Op_Server0"))
+    assert env.describe()["blue_success"] == "FALSE"
+
+
+def test_red_targets_are_hosts_and_subnets() -> None:
+    """Of whatever Red does in ten episodes, against CybORG's own words."""
+    env = Cage2Env("RedMeanderAgent")
+    seen = set()
+    for seed in range(10):
+        env.reset(seed=seed)
+        for _ in range(60):
+            *_, info = env.step(0)
+            words = env.describe()["red_action"].split()
+            target = RED_TARGETS[info["red_target"]] if info["red_target"] >= 0 else None
+            assert words[0] == RED_ACTIONS[info["red_action"]]
+            kind = "host" if target in HOSTS else target and "subnet"
+            seen.add((words[0], kind))
+            if words[0] in ("PrivilegeEscalate", "Impact"):
+                assert words[1] == target
+    assert seen >= {
+        ("DiscoverRemoteSystems", "subnet"),
+        ("DiscoverNetworkServices", "host"),
+        ("ExploitRemoteService", "host"),
+        ("PrivilegeEscalate", "host"),
+    }
+
+
+def test_restoring_costs_one_and_user0_is_worth_nothing() -> None:
+    env = Cage2Env("SleepAgent")
+    env.reset(seed=0)
+    assert [env.step(action)[1] for action in (0, 132, 1, 144)] == [0.0, -1.0, 0.0, -1.0]
+
+
+def test_importing_and_playing_loads_neither_torch_nor_stable_baselines3(tmp_path: Path) -> None:
+    (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
+    program = """
+import sys
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+for simulator in ("cyborg", "cyborg-stock"):
+    env = Cage2Env(simulator=simulator)
+    env.reset(seed=0)
+    env.step(0)
+assert not {"torch", "stable_baselines3"} & set(sys.modules), "loaded too much"
+import stable_baselines3
+assert stable_baselines3.PPO == "the real one"
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+
+
+def test_a_stable_baselines3_imported_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
+    program = """
+import sys, stable_baselines3
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+Cage2Env(simulator="cyborg-stock")
+assert sys.modules["stable_baselines3"] is stable_baselines3
+import csle_cyborg.agents.simple_agents.blue_load_agent as blue_load_agent
+assert blue_load_agent.PPO == "the real one"
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
+
+
+@pytest.mark.skipif("CybORG" in sys.modules, reason="the upstream package is loaded")
+def test_without_the_upstream_package_the_error_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "CybORG", None)
+    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-2"):
+        Cage2Env(simulator="cyborg-upstream")
+
+
+# The layout of the challenge's own package, over csle-cyborg.
+UPSTREAM = {
+    "__init__.py": """
+import yaml
+from csle_cyborg.main import Main
+
+class CybORG(Main):
+    def __init__(self, scenario_file, environment="sim", env_config=None, agents=None):
+        with open(scenario_file) as file:
+            super().__init__(yaml.safe_load(file), environment, env_config, agents)
+""",
+    "Agents/__init__.py": """
+from csle_cyborg.agents import B_lineAgent, RedMeanderAgent, SleepAgent
+""",
+    "Agents/Wrappers/__init__.py": "",
+    "Agents/Wrappers/ChallengeWrapper.py": """
+from csle_cyborg.agents.wrappers import challenge_wrapper
+
+class ChallengeWrapper(challenge_wrapper.ChallengeWrapper):
+    def reset(self):
+        return super().reset()[0]
+
+    def step(self, action=None):
+        return super().step(action)[:4]
+""",
+}
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a package `CybORG` importable; gives the path of its scenario."""
+    package = tmp_path / "CybORG"
+    scenario = package / "Shared" / "Scenarios" / "Scenario2.yaml"
+    for name, text in UPSTREAM.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    scenario.parent.mkdir(parents=True)
+    scenario.write_text(json.dumps(scenario2()))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield scenario
+    for name in [name for name in sys.modules if name.partition(".")[0] == "CybORG"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("upstream")
+def test_the_upstream_package_plays_through_the_same_adapter() -> None:
+    ours, upstream = Cage2Env(), Cage2Env(simulator="cyborg-upstream")
+    assert "CybORG" in sys.modules
+    for seed, red_agent in enumerate(RED_AGENTS):
+        actions = random_actions(seed)
+        assert play(upstream, seed, actions, red_agent) == play(ours, seed, actions, red_agent)
+
+
+def test_an_upstream_package_with_other_actions_is_refused(upstream: Path) -> None:
+    changed = scenario2()
+    changed["Agents"]["Blue"]["actions"].remove("DecoyTomcat")
+    upstream.write_text(json.dumps(changed))
+    with pytest.raises(RuntimeError, match=r"132 actions instead of CAGE-2's 145"):
+        Cage2Env(simulator="cyborg-upstream")
+
+
+def test_it_says_that_it_has_no_pictures_and_what_there_is_instead() -> None:
+    env = Cage2Env()
+    with pytest.raises(NotImplementedError, match="workflow-rl replay"):
+        env.render()
+    with pytest.raises(TypeError, match=r"render_mode='ansi': .*workflow-rl replay"):
+        Cage2Env(render_mode="ansi")

@@ -1,0 +1,243 @@
+"""The compiled vector environment against single environments, one for one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_returned_data_not_reused, data_equivalence
+from gymnasium.utils.passive_env_checker import data_shares_objects
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import (
+    DictInfoToList,
+    DtypeObservation,
+    NormalizeObservation,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
+
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+
+N_ENVS = len(RED_AGENTS)
+
+
+def assert_same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert sorted(one) == sorted(other)
+        for name in one:
+            assert_same(one[name], other[name])
+    elif isinstance(one, np.ndarray):
+        assert one.dtype == other.dtype
+        assert repr(one.tolist()) == repr(other.tolist())
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("simulator", ["cyborg", "compiled"])
+def test_the_vector_env_is_n_single_envs(mode: AutoresetMode, simulator: str) -> None:
+    """Across the ends of episodes, with the seeds that the single envs draw for further ones."""
+    single = SyncVectorEnv(
+        [
+            lambda name=name: Cage2Env(name, max_steps=20, simulator=simulator)
+            for name in RED_AGENTS
+        ],
+        autoreset_mode=mode,
+    )
+    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 20, mode)
+    assert compiled.observation_space == single.observation_space
+    assert compiled.action_space == single.action_space
+    for result in zip(single.reset(seed=5), compiled.reset(seed=5), strict=True):
+        assert_same(*result)
+    compiled.action_space.seed(0)
+    for _ in range(70):
+        actions = compiled.action_space.sample()
+        results = zip(single.step(actions), compiled.step(actions), strict=True)
+        for of_single, of_compiled in results:
+            assert_same(of_single, of_compiled)
+
+
+def test_disabled_autoreset_resets_by_mask() -> None:
+    envs = CompiledVectorEnv(2, max_steps=3, autoreset_mode=AutoresetMode.DISABLED)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step(np.zeros(2, np.int64))
+    envs.reset(seed=1)
+    for step in range(3):
+        *_, truncated, _ = envs.step(np.zeros(2, np.int64))
+        assert truncated.tolist() == [step == 2] * 2
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step(np.zeros(2, np.int64))
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step(np.zeros(2, np.int64))
+    envs.reset(options={"reset_mask": np.array([False, True])})
+    envs.step(np.zeros(2, np.int64))
+
+
+def test_results_are_not_overwritten() -> None:
+    envs = CompiledVectorEnv(2)
+    envs.reset(seed=0)
+    shown = [envs.step(np.zeros(2, np.int64)) for _ in range(12)]
+    assert len({obs.tobytes() for obs, *_ in shown}) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_envs": 0}, "num_envs=0"),
+        ({"max_steps": 0}, "max_steps=0"),
+        ({"red_agent": "Red"}, "red_agent='Red': choose one of B_lineAgent"),
+        ({"num_envs": 2, "red_agent": RED_AGENTS}, "names 3 agents, but num_envs=2"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CompiledVectorEnv(**arguments)
+
+
+def sync_envs(mode: AutoresetMode, max_steps: int) -> SyncVectorEnv:
+    return SyncVectorEnv(
+        [lambda name=name: Cage2Env(name, max_steps, simulator="compiled") for name in RED_AGENTS],
+        autoreset_mode=mode,
+    )
+
+
+def test_disabled_autoreset_is_that_of_single_envs() -> None:
+    """By masks, with seeds for some, and with another red agent for one episode."""
+    single = sync_envs(AutoresetMode.DISABLED, 5)
+    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 5, AutoresetMode.DISABLED)
+    compiled.action_space.seed(3)
+
+    def reset(**arguments: Any) -> None:
+        for results in zip(
+            # The single envs remove the mask from the options.
+            single.reset(**{name: copy.deepcopy(value) for name, value in arguments.items()}),
+            compiled.reset(**arguments),
+            strict=True,
+        ):
+            assert_same(*results)
+
+    def play() -> None:
+        for _ in range(5):
+            actions = compiled.action_space.sample()
+            for results in zip(single.step(actions), compiled.step(actions), strict=True):
+                assert_same(*results)
+
+    reset(seed=11)
+    play()
+    reset(options={"reset_mask": np.array([True, False, True])})
+    reset(seed=[None, 5, None], options={"reset_mask": np.array([False, True, False])})
+    play()
+    reset(options={"red_agent": "RedMeanderAgent"})
+    play()
+    reset()
+    play()
+
+
+@pytest.mark.parametrize("red_agent", ["Red", ["SleepAgent"]])
+def test_a_wrong_red_agent_in_the_options_is_named(red_agent: Any) -> None:
+    envs = CompiledVectorEnv(2)
+    with pytest.raises(ValueError, match="red_agent"):
+        envs.reset(options={"red_agent": red_agent})
+
+
+@pytest.mark.parametrize("mask", [[True], [False, False], [1, 0]])
+def test_a_mask_that_is_none_is_refused(mask: Any) -> None:
+    with pytest.raises(ValueError, match="reset_mask: 2 booleans"):
+        CompiledVectorEnv(2).reset(options={"reset_mask": np.array(mask)})
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "mode"),
+    [
+        (RecordEpisodeStatistics, AutoresetMode.NEXT_STEP),
+        (RecordEpisodeStatistics, AutoresetMode.SAME_STEP),
+        (NormalizeReward, AutoresetMode.NEXT_STEP),
+        (NormalizeReward, AutoresetMode.SAME_STEP),
+        (DictInfoToList, AutoresetMode.NEXT_STEP),
+        (DictInfoToList, AutoresetMode.SAME_STEP),
+        # Those of observations refuse SAME_STEP, for they would leave out final_obs.
+        (NormalizeObservation, AutoresetMode.NEXT_STEP),
+        (lambda envs: DtypeObservation(envs, np.float32), AutoresetMode.NEXT_STEP),
+    ],
+)
+def test_gymnasiums_wrappers_do_the_same_to_it(wrapper: Any, mode: AutoresetMode) -> None:
+    single = wrapper(sync_envs(mode, 6))
+    compiled = wrapper(CompiledVectorEnv(N_ENVS, RED_AGENTS, 6, mode))
+    assert data_equivalence(single.reset(seed=2), compiled.reset(seed=2))
+    compiled.action_space.seed(2)
+    for _ in range(20):
+        actions = compiled.action_space.sample()
+        results = [envs.step(actions) for envs in (single, compiled)]
+        for *_, infos in results:
+            if isinstance(infos, dict) and "episode" in infos:
+                infos["episode"].pop("t")  # Wall time.
+        assert data_equivalence(*results)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_nothing_returned_is_returned_again(mode: AutoresetMode) -> None:
+    """Gymnasium's check of single envs, on a batch of one; the second step truncates."""
+    envs: Any = CompiledVectorEnv(1, max_steps=2, autoreset_mode=mode)
+    check_returned_data_not_reused(envs)
+    assert not data_shares_objects(envs.reset(seed=0), envs.reset(seed=0))
+
+
+def test_steps_are_described_unless_not_wanted() -> None:
+    envs = CompiledVectorEnv(2)
+    keys = {"red_agent", "blue_action", "blue_success"}
+    keys |= {"red_action", "red_target", "red_success", "suspicious_hosts"}
+    envs.reset(seed=0)
+    *_, infos = envs.step(np.zeros(2, np.int64))
+    assert set(infos) == keys | {f"_{key}" for key in keys}
+    *_, of_single = single_env_step()
+    assert set(of_single) == keys
+    silent = CompiledVectorEnv(2, describe_steps=False)
+    assert silent.reset(seed=0)[1] == {}
+    assert silent.step(np.zeros(2, np.int64))[4] == {}
+
+
+def single_env_step() -> Any:
+    env = Cage2Env(simulator="cyborg")
+    env.reset(seed=0)
+    return env.step(0)
+
+
+def test_a_loop_written_for_any_vector_env() -> None:
+    """As CleanRL's ppo.py collects: rollouts of a fixed length that cut episodes anywhere."""
+    n_envs, n_steps, n_rollouts, max_steps = 64, 32, 4, 30
+    envs = gymnasium.make_vec("workflow_rl/CAGE2-v0", num_envs=n_envs, max_steps=max_steps)
+    envs = RecordEpisodeStatistics(envs, buffer_length=10_000)
+    assert isinstance(envs.single_action_space, gymnasium.spaces.Discrete)
+    random = np.random.default_rng(1)
+    rewards, dones = np.zeros((2, n_rollouts * n_steps, n_envs))
+    finished: list[tuple[int, int, float, int]] = []
+    obs, _ = envs.reset(seed=1)
+    for step in range(n_rollouts * n_steps):
+        assert obs.shape == (n_envs, *envs.single_observation_space.shape)
+        actions = random.integers(envs.single_action_space.n, size=n_envs)
+        obs, rewards[step], terminated, truncated, infos = envs.step(actions)
+        dones[step] = terminated | truncated
+        for env in np.flatnonzero(infos.get("_episode", ())).tolist():
+            episode = infos["episode"]
+            finished.append((step, env, episode["r"][env], episode["l"][env]))
+    # An episode and the step that resets after it take 31.
+    ends = range(max_steps - 1, n_rollouts * n_steps, max_steps + 1)
+    assert [(step, env) for step, env, *_ in finished] == [
+        (step, env) for step in ends for env in range(n_envs)
+    ]
+    assert dones.sum() == len(finished)
+    for step, env, episode_return, length in finished:
+        assert length == max_steps
+        played = rewards[step - max_steps + 1 : step + 1, env]
+        assert episode_return == pytest.approx(played.sum())
+        if step + 1 < len(rewards):
+            assert rewards[step + 1, env] == 0
+    assert len({episode_return for *_, episode_return, _ in finished}) > 10
+    envs.close()

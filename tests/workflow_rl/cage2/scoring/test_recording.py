@@ -1,0 +1,251 @@
+"""Recordings of episodes: those of the evaluation, and true in every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from workflow_rl.cage2 import parity
+from workflow_rl.cage2.cyborg.network import cyborg_network
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.cage2.scoring import recording
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.evaluation_env import step_actions
+from workflow_rl.cage2.scoring.recording import (
+    Recording,
+    ScriptedBlue,
+    TrainedBlue,
+    compare_with_cyborg,
+    load_blue,
+    moments_of,
+    record_episode,
+)
+from workflow_rl.runs.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    TrainingState,
+    save_checkpoint,
+)
+from workflow_rl.runs.config import TrainConfig
+
+ATTACKERS = RED_AGENTS[:2]
+STEPS = 30
+
+
+def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PPOAgent:
+    """A checkpoint of an agent that has learned nothing, but chooses different actions."""
+    ppo = ppo or PPOConfig(hidden_sizes=(8,))
+    config = TrainConfig("async", n_envs=2, ppo=ppo, env_args=env_args)
+    agent = PPOAgent(config.ppo, *config.environment.spaces()[:2], seed=1)
+    with torch.no_grad():
+        agent.network.actor[-1].weight *= 200  # type: ignore[operator, union-attr]
+    if agent.obs_moments is not None:
+        agent.obs_moments.update(np.random.default_rng(1).integers(0, 2, (9, 52)).astype(float))
+    if agent.return_scale is not None:
+        agent.return_scale._moments.update(np.random.default_rng(2).normal(0, 9, (50, 1)))
+    save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))
+    return agent
+
+
+def assert_as_in_cyborg(one: Recording) -> None:
+    """Everything that is shown of every step, read from CybORG."""
+    env = Cage2Env(one.red_agent, one.max_steps, obs_dtype="uint8")
+    spec = cell_spec(one.seed, one.max_steps, one.red_agent, one.episode)
+    obs, _ = env.reset(seed=spec.env_seed)
+    total = 0.0
+    for after, step in zip(
+        (one.beginning, *(step.after for step in one.steps)), (None, *one.steps), strict=True
+    ):
+        if step is not None:
+            obs, reward, *_ = env.step(ACTION_NAMES.index(step.blue_action))
+            total += reward
+            told = env.describe()
+            assert (step.reward, step.total) == (reward, total)
+            assert step.blue_success == told["blue_success"]
+            assert (step.red_text, step.red_success) == (told["red_action"], told["red_success"])
+            assert step.caught == told["suspicious_hosts"]
+            assert round(sum(step.costs.values()), 1) == -reward
+        network = cyborg_network(env)
+        assert list(after.subnets) == network["subnets Red knows"]
+        assert after.red_knows_ot_service == network["Red knows the OT service"]
+        assert after.ot_service_runs == (1043 in [p[0] for p in network["Op_Server0: processes"]])
+        for host, state, bits in zip(HOSTS, after.hosts, obs.reshape(13, 4), strict=True):
+            sessions = network[f"{host}: red sessions"]
+            rights = {privileged for _, privileged in sessions}
+            assert state.red == ("privileged" if True in rights else "user" if sessions else "none")
+            assert state.red_files == network[f"{host}: red files"]
+            ports = network[f"{host}: ports Red knows"]
+            assert state.ports == tuple(ports or ())
+            known = "address" if host in network["addresses Red knows"] else "nothing"
+            assert state.known == (known if ports is None else "ports")
+            services = network[f"{host}: services"].keys() - {"OTService"}
+            assert {f"Decoy{name}" for name in state.decoys} == services
+            saw = {"nothing": (0, 0), "scan": (1, 0), "exploit": (1, 1)}[state.activity]
+            beliefs = {"clean": (0, 0), "unknown": (1, 0), "user": (0, 1), "privileged": (1, 1)}
+            assert (*saw, *beliefs[state.belief]) == tuple(bits.tolist())
+
+
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+@pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
+def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
+    assert_as_in_cyborg(record_episode(ScriptedBlue(blue), red_agent, 100, seed=4))
+
+
+def test_decoys_are_shown_while_they_are_there() -> None:
+    blue = ScriptedBlue("sleep")
+    blue._agent = parity.MixedAgent(parity.MIXTURES["decoys"])
+    one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
+    assert_as_in_cyborg(one)
+    assert any(len(host.decoys) > 2 for host in one.steps[-1].after.hosts)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("red_agent", ATTACKERS)
+def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, greedy: bool) -> None:
+    save_run(tmp_path / "agent.pt")
+    actor = load_policy(tmp_path / "agent.pt", greedy)
+    evaluation = evaluate_actor(
+        actor, 3, seed=7, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
+    )
+    blue = load_blue(tmp_path / "agent.pt", greedy=greedy)
+    for number, trajectory in enumerate(evaluation.cells[0].trajectories):
+        one = record_episode(blue, red_agent, STEPS, 7, number)
+        assert [step.reward for step in one.steps] == trajectory.reward.tolist()
+        played = [(step.blue_action, step.red_text) for step in one.steps]
+        assert played == step_actions(trajectory)
+    returns = {record_episode(blue, red_agent, STEPS, 7, k).episode_return for k in range(3)}
+    assert len(returns) > 1
+
+
+def test_scripted_agents_play_as_in_the_evaluation() -> None:
+    for name in ("random", "react-restore"):
+        evaluation = evaluate_actor(
+            name, 2, n_workers=1, horizons=[50], red_agents=["RedMeanderAgent"]
+        )
+        for number, trajectory in enumerate(evaluation.cells[0].trajectories):
+            one = record_episode(ScriptedBlue(name), "RedMeanderAgent", 50, 0, number)
+            assert [step.reward for step in one.steps] == trajectory.reward.tolist()
+            assert one.steps[0].decision is None
+
+
+def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
+    agent = save_run(
+        tmp_path / "agent.pt",
+        PPOConfig(hidden_sizes=(8,), normalise_obs=True, normalise_returns=True, reward_scale=0.5),
+    )
+    one = record_episode(load_blue(tmp_path / "agent.pt"), "B_lineAgent", STEPS)
+    obs = np.zeros((1, 52), np.float32)
+    mean, scale = agent.obs_moments.mean_and_scale()  # type: ignore[union-attr]
+    with torch.no_grad():
+        logits, value = agent.network(torch.from_numpy((obs - mean) * scale))
+    probability = torch.softmax(logits[0], 0)
+    decision = one.steps[0].decision
+    assert decision is not None
+    assert decision.value is not None
+    for name, shown in decision.probabilities:
+        assert shown == pytest.approx(probability[ACTION_NAMES.index(name)].item(), rel=1e-4)
+    unit = 0.5 * agent.return_scale.scaled(np.array([1e-3]))[0] / 1e-3  # type: ignore[union-attr]
+    assert decision.value == pytest.approx(value.item() / unit, rel=1e-4)
+    for step in one.steps:
+        assert step.decision is not None
+        shown = [probability for _, probability in step.decision.probabilities]
+        assert step.decision.probabilities[0][0] == step.blue_action  # Greedy.
+        assert shown == sorted(shown, reverse=True)
+        assert sum(shown) <= 1 + 1e-9
+    assert len({step.decision.value for step in one.steps if step.decision}) > 1
+
+
+def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
+    policy = np.random.default_rng(3)
+    from agents.policies.numpy_policy import PolicyParameters
+
+    flat = PolicyParameters(
+        (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"
+    )
+    blue = TrainedBlue("flat", NumpyPolicy(flat), Cage2())
+    one = record_episode(blue, "B_lineAgent", STEPS)
+    assert one.choice == "sampled"
+    decisions = [(step.blue_action, step.decision) for step in one.steps]
+    assert all(action in dict(decision.probabilities) for action, decision in decisions)  # type: ignore[union-attr]
+    assert any(len(decision.probabilities) == 6 for _, decision in decisions)  # type: ignore[union-attr]
+
+
+def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
+    """With one choice for all decoys of a host, it is the next decoy; after the last, to sleep."""
+    opening = ["DecoyFemitter User2", "Sleep"]
+    save_run(tmp_path / "agent.pt", actions="by-host", opening=opening)
+    one = record_episode(load_blue(tmp_path / "agent.pt", greedy=False), "B_lineAgent", 100)
+    decisions = [step.decision for step in one.steps]
+    assert [step.blue_action for step in one.steps[:2]] == opening
+    assert [decision.is_opening for decision in decisions if decision] == [True] * 2 + [False] * 98
+    assert decisions[0] is not None
+    assert decisions[0].probabilities == ((opening[0], 1.0),)
+    for step in one.steps[2:]:
+        assert step.decision is not None
+        assert step.blue_action in dict(step.decision.probabilities)
+        assert len(dict(step.decision.probabilities)) == len(step.decision.probabilities)
+
+
+def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
+    one = record_episode(ScriptedBlue("react-restore"), "B_lineAgent", 100)
+    assert round(sum(moment.cost for moment in one.moments), 1) == -round(one.episode_return, 1)
+    assert [m.cost for m in one.moments] == sorted((m.cost for m in one.moments), reverse=True)
+    found = moments_of([{"a": 1.0}, {"a": 1.0, "b": 0.1}, {}, {"a": 0.1}])
+    shown = [(moment.cause, moment.first, moment.last, moment.cost) for moment in found]
+    assert shown == [("a", 1, 2, 2.0), ("b", 2, 2, 0.1), ("a", 4, 4, 0.1)]
+
+
+def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = record_episode(ScriptedBlue("random"), "RedMeanderAgent", STEPS)
+    assert compare_with_cyborg(one).is_same is True
+    # What Blue did makes a difference: it is this episode that is compared.
+    played = []
+    play = parity.LockStep.play
+
+    def watched(self: parity.LockStep, agent: object, *given: object) -> object:
+        difference = play(self, agent, *given)  # type: ignore[arg-type]
+        played.append((agent, self.networks))
+        return difference
+
+    monkeypatch.setattr(parity.LockStep, "play", watched)
+    compare_with_cyborg(one)
+    ((agent, networks),) = played
+    assert networks
+    assert next(agent._left, None) is None  # All of it.
+
+    monkeypatch.setattr(
+        parity.LockStep, "play", lambda *_: parity.Difference("", "", 0, 3, {}, ({}, {}))
+    )
+    different = compare_with_cyborg(one)
+    assert different.is_same is False
+    assert "step 3" in different.text
+
+    def missing(*given: object, **named: object) -> None:
+        raise ModuleNotFoundError("No module named 'csle_cyborg'")
+
+    monkeypatch.setattr(parity.LockStep, "__init__", missing)
+    recording._lock_step.cache_clear()
+    assert compare_with_cyborg(one).is_same is None
+
+
+def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
+    save_run(tmp_path / "agent.pt")
+    (tmp_path / "run").mkdir()
+    save_run(tmp_path / "run" / "checkpoint.pt")
+    assert load_blue(tmp_path / "agent.pt").name == f"{tmp_path.name}/agent.pt"
+    assert load_blue(tmp_path / "run").name == "run"
+    assert load_blue(Path("react-remove")).choice == "scripted"
+    assert load_blue(Path("champion")).choice == "greedy"
+    save_run(tmp_path / "seeing.pt", simulator="compiled", observation="true-state")
+    with pytest.raises(CheckpointError, match="true state"):
+        load_blue(tmp_path / "seeing.pt")
+    with pytest.raises(CheckpointError):
+        load_blue(tmp_path / "none")

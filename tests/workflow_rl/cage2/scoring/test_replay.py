@@ -1,0 +1,160 @@
+"""The command `replay`: its page, without a browser (`tests/browser` opens it), and its errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.html_pages import assert_valid
+from tests.workflow_rl.cage2.scoring.test_recording import save_run
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.scoring import replay
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.recording import Comparison, ScriptedBlue, record_episode
+from workflow_rl.commands.main import main
+
+STEPS = "12"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["replay", *map(str, arguments)])
+
+
+def data_of(page: Path) -> Any:
+    """What the page shows."""
+    (text,) = re.findall(
+        r'<script type="application/json" id="episodes">(.*?)</script>', page.read_text()
+    )
+    return json.loads(text)
+
+
+def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None:
+    save_run(tmp_path / "agent.pt")
+    page = tmp_path / "replay.html"
+    result = run(tmp_path / "agent.pt", "--red-agent", "RedMeanderAgent", "--output", page)
+    assert result.exit_code == 0, result.output
+    assert "is the same, the networks included" in result.output
+    text = page.read_text()
+    assert_valid(text)
+    assert len(text.encode()) < 2_000_000
+    assert "Every step was held against csle-cyborg" in text
+    shown = data_of(page)
+    assert len(shown["hosts"]) == 13
+    assert sum(map(len, shown["subnets"].values())) == 13
+    assert ["Enterprise2", "Op_Server0"] in shown["leads"]
+    (one,) = shown["recordings"]
+    (trajectory,) = (
+        evaluate_actor(
+            load_policy(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
+        )
+        .cells[0]
+        .trajectories
+    )
+    assert [step["reward"] for step in one["steps"]] == trajectory.reward.tolist()
+    assert f"return {trajectory.episode_return:.1f}" in result.output
+
+
+def test_two_agents_in_the_same_episode(tmp_path: Path) -> None:
+    page = tmp_path / "two.html"
+    given = ["--seed", "3", "--episode", "5", "--max-steps", STEPS, "--output", page]
+    result = run("sleep", "--against", "react-restore", *given)
+    assert result.exit_code == 0, result.output
+    assert_valid(page.read_text())
+    sleeping, reacting = data_of(page)["recordings"]
+    assert (sleeping["agent"], reacting["agent"]) == ("sleep", "react-restore")
+    env = Cage2Env("B_lineAgent", int(STEPS))
+    env.reset(seed=cell_spec(3, int(STEPS), "B_lineAgent", 5).env_seed)
+    for one, other in zip(sleeping["steps"], reacting["steps"], strict=True):
+        _, reward, *_ = env.step(ACTION_NAMES.index("Sleep"))
+        assert one["reward"] == reward
+        if one["blue_action"] == other["blue_action"]:
+            assert one["red_text"] == other["red_text"]
+    alone = tmp_path / "alone.html"
+    run("react-restore", *given[:-1], alone)
+    assert data_of(alone)["recordings"] == [reacting]
+
+
+def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
+    folder = tmp_path / "<b>&</script>"  # Its last part is script>.
+    folder.mkdir(parents=True)
+    save_run(folder / "a<i>.pt")
+    page = tmp_path / "replay.html"
+    result = run(folder / "a<i>.pt", "--max-steps", "2", "--output", page)
+    assert result.exit_code == 0, result.output
+    assert_valid(page.read_text())
+    assert "a&lt;i&gt;.pt" in page.read_text()
+    assert data_of(page)["recordings"][0]["agent"] == "script>/a<i>.pt"
+
+
+def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:
+    blue = ScriptedBlue("react-restore")
+    replay.replay_page([record_episode(blue, "B_lineAgent")], [Comparison(True, "")])
+    ratios = []
+    for _ in range(3):
+        start = time.perf_counter()
+        one = record_episode(blue, "B_lineAgent")
+        replay.replay_page([one], [Comparison(True, "")])
+        middle = time.perf_counter()
+        env = Cage2Env("B_lineAgent", simulator="cyborg-stock")
+        env.reset(seed=0)
+        for step in one.steps:
+            env.step(ACTION_NAMES.index(step.blue_action))
+        ratios.append((middle - start) / (time.perf_counter() - middle))
+    # CybORG takes a fifth of a second; importing torch, which the command has to, a whole one.
+    assert min(ratios) < 3, ratios
+
+
+def test_a_difference_from_cyborg_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "replay.html"
+    monkeypatch.setattr(
+        replay, "compare_with_cyborg", lambda one: Comparison(False, "Differs in step 3.")
+    )
+    result = run("sleep", "--max-steps", "5", "--output", page)
+    assert result.exit_code == 1
+    assert "Differs in step 3." in result.output
+    assert "Differs in step 3." in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "Invalid value for AGENT: there is no checkpoint at nowhere"),
+        (["sleep", "--against", "nowhere"], "for --against: there is no checkpoint at nowhere"),
+        (["sleep", "--red-agent", "mixed"], "'mixed' is not one of 'B_lineAgent'"),
+        (["sleep", "--max-steps", "1001"], "1001 is not in the range 1<=x<=1000"),
+        (["sleep", "--which", "best"], "--which best goes with a run folder"),
+        (["sleep", "--output", "no/folder.html"], "no/folder.html cannot be written"),
+    ],
+)
+def test_errors_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.replace("'AGENT'", "AGENT").split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_cyborg_fails_so_does_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: object) -> None:
+        raise RuntimeError("env 0: CybORG itself fails at this point")
+
+    page = tmp_path / "replay.html"
+    page.write_text("before")
+    monkeypatch.setattr(replay, "record_episode", fails)
+    result = run("sleep", "--episode", "4", "--output", page)
+    assert result.exit_code == 2
+    assert "--episode 4 cannot be played" in result.output
+    assert page.read_text() == "before"

@@ -1,0 +1,172 @@
+"""What a report says of runs on CAGE-2: scores, actions, replays, as the agents really play."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from tests.html_pages import assert_valid
+from tests.workflow_rl.cage2.scoring.test_recording import save_run
+from tests.workflow_rl.cage2.scoring.test_replay import data_of
+from tests.workflow_rl.reporting.test_report import make_run, page_of, section
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scoring import report
+from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
+from workflow_rl.cage2.scoring.scores import to_dict
+from workflow_rl.environments.environment import DEFAULT_ENV
+from workflow_rl.output_files import sha256_of
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.config import TrainConfig
+
+EPISODES = 4
+
+
+@pytest.fixture(autouse=True)
+def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "EPISODES", EPISODES)
+    monkeypatch.setattr(report, "EPISODES_ON_THE_WAY", 2)
+
+
+def cage2_run(path: Path, **env_args: object) -> Path:
+    env_args = {"red_agent": "mixed", **env_args}
+    run = make_run(path, env=DEFAULT_ENV, total_steps=None, env_args=env_args)
+    for name in ("best.pt", "checkpoint.pt"):
+        save_run(run / name, **env_args)
+    return run
+
+
+def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_path: Path) -> None:
+    run = cage2_run(tmp_path / "a run")
+    text = page_of(tmp_path, run)
+    evaluation = evaluate_actor(load_policy(run), EPISODES, n_workers=1, horizons=[100])
+    links = re.findall(r'<a href="(report_files/[^"]+)">([^<]+) \(episode (\d+)\)</a>', text)
+    assert len(links) == 6
+    for cell, three in zip(evaluation.cells, (links[:3], links[3:])):  # noqa: B905 (SleepAgent's)
+        returns = sorted(cell.returns, reverse=True)
+        expected = [returns[0], returns[EPISODES // 2], returns[-1]]
+        for (link, shown, episode), wanted in zip(three, expected, strict=True):
+            assert float(shown.replace("−", "-").replace(",", "")) == pytest.approx(wanted)  # noqa: RUF001
+            page = tmp_path / link.replace("%20", " ")
+            assert_valid(page.read_text())
+            (one,) = data_of(page)["recordings"]
+            assert (one["red_agent"], one["episode"]) == (cell.red_agent, int(episode))
+            assert one["steps"][-1]["total"] == pytest.approx(wanted)
+            assert one["agent"] == "a run"
+            assert "Every step was held against csle-cyborg" in page.read_text()
+
+
+def test_of_many_runs_there_are_three_replays_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "MOST_IN_DETAIL", 1)
+    runs = [cage2_run(tmp_path / name) for name in ("one", "two")]
+    text = page_of(tmp_path, *runs)
+    returns = [
+        value
+        for cell in evaluate_actor(
+            load_policy(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
+        ).cells
+        for value in cell.returns
+    ]
+    links = re.findall(r'<a href="report_files/one-[^"]+">([^ <]+) \((\w+), episode', text)
+    shown = [float(value.replace("−", "-").replace(",", "")) for value, _ in links]  # noqa: RUF001
+    expected = sorted(returns, reverse=True)
+    assert shown == pytest.approx([expected[0], expected[EPISODES], expected[-1]])
+    assert len(list((tmp_path / "report_files").iterdir())) == 6
+
+
+def test_how_often_each_action_is_used(tmp_path: Path) -> None:
+    run = cage2_run(tmp_path / "run")
+    (run / "kept").mkdir()
+    save_run(run / "kept" / "000010.pt")
+    text = page_of(tmp_path, run)
+    evaluation = evaluate_actor(
+        load_policy(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
+    )
+    counts = Counter(int(i) for one in evaluation.cells[0].trajectories for i in one.action)
+    (table,) = re.findall(
+        r"<h4>Uses in an episode against B_lineAgent</h4>(.*?)</table>", text, re.DOTALL
+    )
+    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table)
+    uses = {name: re.findall(r">([\d.]+)</td>", cells)[-1] for name, cells in rows}
+    expected = {ACTION_NAMES[i]: f"{n / EPISODES:.2f}" for i, n in counts.items()}
+    assert {name: shown for name, shown in uses.items() if shown != "0.00"} == expected
+    for red_agent in RED_AGENTS:
+        assert f"<figcaption>Against {red_agent}</figcaption>" in text
+    assert "Training does not record which actions were used" in text
+
+
+def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
+    run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
+    evaluation = evaluate_actor("sleep", 2, n_workers=1, horizons=[30, 50, 100])
+    digest = {"agent_sha256": sha256_of(run / "best.pt", 2**20)}
+    (run / "evaluation.json").write_text(json.dumps({**to_dict(evaluation), **digest}))
+    scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")
+    cell = evaluation.cells[-2]
+    shown = f"100 steps, RedMeanderAgent {cell.mean:,.2f} ± {cell.interval_95:,.2f}"
+    assert shown in scores.replace("−", "-")  # noqa: RUF001
+    assert f"Total {evaluation.total:,.2f}" in scores.replace("−", "-")  # noqa: RUF001
+    assert "not scored yet" in scores
+    # They are those of an agent: of no other.
+    shutil.copy(run / "evaluation.json", other)
+    save_run(other / "best.pt", red_agent="B_lineAgent")
+    copied = section(page_of(tmp_path, other), "Scores beside the leaderboard")
+    assert "Total not scored yet" in copied
+    assert f"{TOP_SCORES[0].total:.2f}" in scores.replace("−", "-")  # noqa: RUF001
+
+
+def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path: Path) -> None:
+    one = cage2_run(tmp_path / "one", red_agent="RedMeanderAgent")
+    page_of(tmp_path, one)
+    names = sorted(path.name for path in (tmp_path / "report_files").iterdir())
+    assert names == [f"one-RedMeanderAgent-{which}.html" for which in ("best", "median", "worst")]
+    shutil.rmtree(tmp_path / "report_files")
+    seeing = cage2_run(tmp_path / "seeing", simulator="compiled", observation="true-state")
+    empty = make_run(tmp_path / "empty", env=DEFAULT_ENV, total_steps=None)
+    text = page_of(tmp_path, seeing, empty)
+    assert section(text, "Replays") == "No checkpoint that could be played."
+    assert not (tmp_path / "report_files").exists()
+
+
+def test_a_run_on_another_environment_beside_it(tmp_path: Path) -> None:
+    text = page_of(tmp_path, cage2_run(tmp_path / "one"), make_run(tmp_path / "other"))
+    assert "other not scored yet" in section(text, "Scores")
+    assert "one" in section(text, "What Blue does")
+    assert "other" not in section(text, "What Blue does")
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+    from tests.workflow_rl.reporting.test_report import report as run_report
+
+    run = cage2_run(tmp_path / "run")
+    (run / "best.pt").write_bytes(b"nothing")
+    result = run_report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "best.pt is damaged" in result.output
+    assert not (tmp_path / "report.html").exists()
+    config = TrainConfig("async", env="CartPole-v1", ppo=PPOConfig(hidden_sizes=(8,)))
+    agent = PPOAgent(config.ppo, *config.environment.spaces()[:2], seed=1)
+    other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
+    save_checkpoint(run / "best.pt", other)
+    result = run_report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "best.pt was trained on CartPole-v1, not on CAGE-2" in result.output
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "\udcff#%", "é" * 120])
+def test_replays_of_a_run_of_any_name(name: str, tmp_path: Path) -> None:
+    text = page_of(tmp_path, cage2_run(tmp_path / name, red_agent="B_lineAgent"))
+    links = re.findall(r'<a href="report_files/([^"]+)">', text)
+    assert len(links) == 3
+    assert {unquote(link) for link in links} == {
+        path.name for path in (tmp_path / "report_files").iterdir()
+    }

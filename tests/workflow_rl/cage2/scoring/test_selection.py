@@ -1,0 +1,76 @@
+"""What candidates are compared on: episodes of their own, and how sure the comparison is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scoring import selection
+from workflow_rl.cage2.scoring.evaluation import cell_spec
+from workflow_rl.cage2.scoring.selection import ATTACKERS, score, scores_of_episodes
+from workflow_rl.environments.episode import SeedStream, episode_spec
+
+N = 4
+
+
+class Sleeping:
+    """An actor that notes the seeds of its episodes."""
+
+    policy_version = 0
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        self.seeds.append(seed)
+
+    def act(self, obs: Any, envs: Sequence[int] = (0,)) -> Any:
+        return np.zeros(len(envs), np.int64), np.zeros(len(envs), np.float32)
+
+
+def seeds_against(red_agent: str) -> set[int]:
+    actor = Sleeping()
+    scores_of_episodes(actor, Cage2("attackers", 2, "compiled"), red_agent, N)
+    return set(actor.seeds)
+
+
+def test_every_attacker_comes_with_episodes_of_its_own() -> None:
+    seeds = [seeds_against(red_agent) for red_agent in ATTACKERS]
+    assert [len(one) for one in seeds] == [N, N]
+    assert not seeds[0] & seeds[1]
+
+
+def test_candidates_are_not_chosen_on_episodes_that_score_or_train_them() -> None:
+    numbers = [red * 1_000_000 + number for red in range(3) for number in range(2 * N)]
+    others = {
+        episode_spec(0, number, (), stream).action_seed
+        for stream in SeedStream
+        if stream is not SeedStream.SELECTION
+        for number in numbers
+    }
+    others |= {
+        cell_spec(0, max_steps, red_agent, number).action_seed
+        for max_steps in (2, 30, 50, 100)
+        for red_agent in RED_AGENTS
+        for number in range(2 * N)
+    }
+    for red_agent in ATTACKERS:
+        assert not seeds_against(red_agent) & others
+
+
+def test_a_candidates_score_and_its_error_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of -3 and -9 in all cells: variance 18, of the mean of two 9; two attackers."""
+    monkeypatch.setattr(
+        selection,
+        "scores_of_episodes",
+        lambda *arguments: np.array([[-1.0, -1.0, -1.0], [-2.0, -3.0, -4.0]]),
+    )
+    found = score(Sleeping(), Cage2("attackers"), 2)
+    assert found.mean == -12
+    assert found.error == pytest.approx(math.sqrt(9 + 9))

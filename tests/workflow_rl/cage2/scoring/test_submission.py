@@ -1,0 +1,182 @@
+"""What is handed in to the challenge: alone with NumPy, it plays as the checkpoint does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agents.policies.networks import ActorCritic
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.policy_file import save_policy
+from scripts import evaluate_in_one_stream
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
+from workflow_rl.commands.export import export
+
+OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
+VIEWS = {
+    "table": Cage2("B_lineAgent"),
+    "belief": Cage2("attackers", 100, "compiled", "belief", "by-host", OPENING),
+    "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
+    "timed": Cage2("attackers", 100, "compiled", "belief", "by-host-timed"),
+}
+
+PLAY = """
+import json, sys
+for name in ("numba", "torch", "workflow_rl", "agents"):
+    sys.modules[name] = None
+sys.path.insert(0, ".")
+import evaluation
+cells = json.loads(sys.argv[1])
+simulator, agent = evaluation.find_simulator(), evaluation.BlueAgent()
+print(json.dumps([
+    [episode.total_reward for episode in
+     evaluation.play(simulator, agent, red_agent, n_steps, len(seeds), seeds)]
+    for n_steps, red_agent, seeds in cells
+]))
+"""
+
+# The loop of the challenge's own evaluation.py: a reset before the first episode of a cell, and one
+# after every episode.
+OFFICIAL = """
+import json, random, sys
+sys.path.insert(0, ".")
+import evaluation
+simulator, agent, totals = evaluation.find_simulator(), evaluation.BlueAgent(), []
+random.seed(153)
+for num_steps in (30, 50, 100):
+    for red_agent in ("B_lineAgent", "RedMeanderAgent", "SleepAgent"):
+        red = getattr(simulator.agents, red_agent)
+        cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": red})
+        env = simulator.wrapper(env=cyborg, agent_name="Blue")
+        observation, _ = env.reset()
+        action_space = env.get_action_space("Blue")
+        for _ in range(2):
+            rewards = []
+            for _ in range(num_steps):
+                observation, reward, *_ = env.step(agent.get_action(observation, action_space))
+                rewards.append(reward)
+            agent.end_episode()
+            totals.append(sum(rewards))
+            observation, _ = env.reset()
+print(json.dumps(totals))
+"""
+
+
+def policy_for(environment: Cage2) -> PolicyParameters:
+    """One that chooses many different actions, greedily too."""
+    spaces = environment.spaces()
+    network = ActorCritic(spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1)
+    return network.policy_parameters()
+
+
+def submission(environment: Cage2, folder: Path) -> Path:
+    """The folder handed in. The agent itself is beside it, as agent.npz."""
+    agent = folder / "agent.npz"
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    save_policy(agent, policy_for(environment), about)
+    return exported(agent, folder / "submission")
+
+
+def exported(agent: Path | str, output: Path) -> Path:
+    arguments = [str(agent), "--format", "cage2", "--output", str(output)]
+    result = CliRunner().invoke(export, arguments)
+    assert result.exit_code == 0, result.output
+    return output
+
+
+def require_same_returns(agent: Path, folder: Path, cells: list[Any], episodes: int) -> None:
+    """Play so many episodes of these cells with both."""
+    seeded = [
+        (steps, red, [cell_spec(5, steps, red, n).env_seed for n in range(episodes)])
+        for steps, red in cells
+    ]
+    command = [sys.executable, "-c", PLAY, json.dumps(seeded)]
+    played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert played.returncode == 0, played.stderr
+    evaluation = evaluate_actor(load_policy(agent), episodes, seed=5)
+    returns = {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
+    for cell, theirs in zip(cells, json.loads(played.stdout), strict=True):
+        # Sums of the same rewards, in another order.
+        assert theirs == pytest.approx(returns[cell], abs=1e-9), cell
+        assert cell[1] == "SleepAgent" or len(set(theirs)) > 1
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_it_plays_as_the_agent_does(name: str, tmp_path: Path) -> None:
+    folder = submission(VIEWS[name], tmp_path)
+    cells = [(30, "B_lineAgent"), (50, "RedMeanderAgent")]
+    require_same_returns(tmp_path / "agent.npz", folder, cells, episodes=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> None:
+    from workflow_rl.runs.saved_agent import saved_path
+
+    cells = [(steps, red) for steps in (30, 50, 100) for red in RED_AGENTS]
+    folder = exported("champion", tmp_path / "submission")
+    require_same_returns(saved_path(Path("champion")), folder, cells, episodes=100)
+
+
+def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_path: Path) -> None:
+    folder = submission(VIEWS["belief"], tmp_path)
+    command = [sys.executable, "evaluation.py", "--episodes", "2"]
+    played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert played.returncode == 0, played.stderr
+    (result,) = folder.glob("*_BlueAgent.txt")
+    assert re.fullmatch(r"\d{8}_\d{6}_BlueAgent", result.stem)
+    lines = result.read_text().splitlines()
+    assert len(lines) == 3 + 9 * 3
+    assert re.match(r"steps: 30, adversary: B_lineAgent, mean: -\d", lines[3])
+    assert lines[4].startswith("actions: [('DecoyFemitter User2', 'DiscoverRemoteSystems")
+    assert "total" in played.stdout
+
+    # The same episodes on sped-up csle-cyborg.
+    scores = tmp_path / "scores.json"
+    arguments = [str(tmp_path / "agent.npz"), "--episodes", "2", "--json", str(scores), "--quiet"]
+    assert CliRunner().invoke(evaluate_in_one_stream.main, arguments).exit_code == 0
+    evaluated = json.loads(scores.read_text())
+    fast = [r for cell in evaluated["cells"] for r in cell["returns"]]
+    for cell in evaluated["cells"]:
+        # The deviation of two is their difference by sqrt(2), that of their mean half of it.
+        half = abs(cell["returns"][0] - cell["returns"][1]) / 2
+        assert cell["interval_95"] == pytest.approx(1.96 * half)
+    squares = sum(cell["interval_95"] ** 2 for cell in evaluated["cells"])
+    assert evaluated["total_interval_95"] == pytest.approx(squares**0.5)
+    stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
+    assert fast == pytest.approx(stock, abs=1e-9)
+    assert len(set(fast)) > 6
+
+    challenge = subprocess.run(
+        [sys.executable, "-c", OFFICIAL], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert stock == pytest.approx(json.loads(challenge.stdout), abs=1e-9)
+
+
+def test_an_agent_of_the_true_state_cannot_be_handed_in(tmp_path: Path) -> None:
+    environment = Cage2("mixed", 100, "compiled", "true-state")
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    save_policy(tmp_path / "agent.npz", policy_for(environment), about)
+    arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
+    result = CliRunner().invoke(export, [*arguments, str(tmp_path / "submission")])
+    assert result.exit_code == 2
+    assert "it sees the true state" in result.output
+    assert not (tmp_path / "submission").exists()
+
+
+def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
+    submission(VIEWS["table"], tmp_path)
+    arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
+    for folder in (tmp_path / "submission", tmp_path / "agent.npz"):
+        result = CliRunner().invoke(export, [*arguments, str(folder)])
+        assert result.exit_code == 2
+        assert "give a new or empty folder" in result.output

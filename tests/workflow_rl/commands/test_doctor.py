@@ -1,0 +1,90 @@
+"""The doctor: well here, and what it says of each thing that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.commands import doctor
+from workflow_rl.commands.main import main
+from workflow_rl.portable import NATIVE
+
+
+def findings(check) -> list[doctor.Finding]:
+    return list(doctor._findings(check))
+
+
+def test_all_is_well_here():
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == 0, result.output
+    subjects = [line.split()[0] for line in result.output.splitlines()]
+    expected = ["versions", "processor", "cores", "memory", "cyborg", "compiled"]
+    assert [subject for subject in subjects if subject in expected] == expected
+    assert subjects.count("weights") == 2
+    assert "All is well." in result.output
+
+
+def test_other_versions(monkeypatch):
+    monkeypatch.setattr("workflow_rl.runs.machine.package_version", lambda name: "1.0+cpu")
+    (finding,) = findings(doctor.versions)
+    assert "numpy 1.0+cpu instead of" in finding.text
+    assert "pip install" in finding.fix
+
+
+def test_kernels_of_its_own(monkeypatch):
+    monkeypatch.setenv(NATIVE, "1")
+    finding = findings(doctor.machine)[0]
+    assert f"unset {NATIVE}" in finding.fix
+
+
+def test_another_setting(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
+    assert "OPENBLAS_CORETYPE is 'Zen'" in findings(doctor.machine)[0].fix
+
+
+def test_a_fast_path_that_is_none():
+    assert doctor._speed("compiled", 60.0, 50.0, "unset it").fix == "unset it"
+    assert doctor._speed("compiled", 6000.0, 50.0, "unset it").fix == ""
+
+
+def test_other_weights(monkeypatch, tmp_path):
+    record = json.loads(doctor.REFERENCE.read_text())
+    record["weights"][-1] = "0" * 64
+    record["machines"][0]["torch"] = "1.0"
+    (tmp_path / "reference.json").write_text(json.dumps(record))
+    monkeypatch.setattr(doctor, "REFERENCE", tmp_path / "reference.json")
+    for finding in findings(doctor.weights):
+        assert "after update 3" in finding.text
+        assert "torch" in finding.fix
+
+
+@pytest.mark.parametrize("error", [ImportError("no csle_cyborg"), RuntimeError("no room\nat all")])
+def test_a_check_that_fails_is_a_finding(error):
+    def simulators():
+        raise error
+
+    (finding,) = findings(simulators)
+    assert finding.subject == "simulators"
+    assert "no " in finding.text
+    assert finding.fix
+
+
+def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
+    monkeypatch.setattr(doctor, "LEAST_MEMORY", 2**60)
+    for name in ("versions", "machine", "simulators", "weights"):
+        monkeypatch.setattr(doctor, name, lambda: [])
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == 1
+    assert "memory       WRONG" in result.output
+    assert "fix: end other programs" in result.output
+
+
+def test_the_reference_was_made_with_nothing_of_its_own():
+    record = json.loads(doctor.REFERENCE.read_text())
+    assert record["machines"][0]["departures"] == []
+    assert os.sep not in record["config"]["env"].removeprefix("workflow_rl/")
+    assert Path(doctor.REFERENCE).parent.name == "released"

@@ -1,0 +1,115 @@
+"""Trained agents in formats that others read: what comes out there is what the policy computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from agents.policies.distributions import Categorical, DiagonalGaussian
+from agents.policies.networks import ActorCritic
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.policy_file import save_policy
+from workflow_rl.commands.export import export
+from workflow_rl.runs.saved_agent import load_saved
+
+CART_POLE = {"env": "CartPole-v1", "env_args": {}}
+
+
+def parameters(normalised: bool = False) -> PolicyParameters:
+    distribution = DiagonalGaussian(2) if normalised else Categorical(2)
+    policy = ActorCritic(4, distribution, (16, 8), "tanh", seed=1).policy_parameters()
+    if not normalised:
+        return policy
+    mean, scale = np.arange(4, dtype=np.float32), np.full(4, 3, np.float32)
+    return policy._replace(obs_mean=mean, obs_scale=scale)
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(export, list(map(str, arguments)))
+
+
+def saved(folder: Path, policy: PolicyParameters, about: dict[str, Any] = CART_POLE) -> Path:
+    path = folder / "agent.npz"
+    save_policy(path, policy, about)
+    return path
+
+
+OBS = np.random.default_rng(0).normal(scale=5, size=(7, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_torchscript_agrees(normalised: bool, tmp_path: Path) -> None:
+    policy = parameters(normalised)
+    agent, output = saved(tmp_path, policy), tmp_path / "agent.ts"
+    result = run(agent, "--format", "torchscript", "--output", output)
+    assert result.exit_code == 0, result.output
+    written = output.read_bytes()
+    again = run(agent, "--format", "torchscript", "--output", output)
+    assert again.exit_code == 2
+    assert "is there already" in again.output
+    assert output.read_bytes() == written
+    again = run(agent, "--format", "torchscript", "--output", output, "--overwrite")
+    assert again.exit_code == 0, again.output
+    outputs = torch.jit.load(str(output))(torch.from_numpy(OBS)).numpy()
+    np.testing.assert_allclose(outputs, NumpyPolicy(policy).outputs(OBS), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_onnx_agrees(normalised: bool, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    policy = parameters(normalised)
+    agent, output = saved(tmp_path, policy), tmp_path / "agent.onnx"
+    result = run(agent, "--format", "onnx", "--output", output)
+    assert result.exit_code == 0, result.output
+    session = onnxruntime.InferenceSession(str(output))
+    for obs in (OBS, OBS[:1]):
+        (outputs,) = session.run(None, {"obs": obs})
+        np.testing.assert_allclose(outputs, NumpyPolicy(policy).outputs(obs), rtol=1e-5, atol=1e-6)
+
+
+def test_a_policy_file_is_an_agent_like_any_other(tmp_path: Path) -> None:
+    policy = parameters()
+    output = tmp_path / "again.npz"
+    result = run(saved(tmp_path, policy), "--format", "npz", "--output", output)
+    assert result.exit_code == 0, result.output
+    loaded, environment = load_saved(output)
+    assert environment.env_id == "CartPole-v1"
+    assert np.array_equal(loaded.outputs(OBS), NumpyPolicy(policy).outputs(OBS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none"], "there is no checkpoint at none"),
+        (["agent.npz", "--format", "cage2"], "cage2 is not for agents of CartPole-v1"),
+        (["agent.npz", "--output", "folder.npz"], "folder.npz is a folder: give a file"),
+        (["agent.npz", "--output", "out"], "give a name that ends in .npz"),
+        (["agent.npz", "--which", "latest"], "--which latest goes with a run folder"),
+        (["broken.npz"], "broken.npz is no policy file"),
+        (["nowhere.npz"], "does not say what environment it is for"),
+    ],
+)
+def test_what_is_wrong_is_one_clear_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path, parameters())
+    Path("broken.npz").write_bytes(b"nothing")
+    Path("folder.npz").mkdir()
+    save_policy(Path("nowhere.npz"), parameters(), {"env": "Nowhere-v0"})
+    defaults = ["--format", "npz", "--output", "out.npz"]
+    options = [
+        word
+        for name, value in zip(defaults[::2], defaults[1::2], strict=True)
+        if name not in arguments
+        for word in (name, value)
+    ]
+    result = run(*arguments, *options)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not Path("out.npz").exists()

@@ -1,0 +1,271 @@
+"""The command line: help, and one clear line for every mistake, with nothing harmed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from workflow_rl.commands.main import main
+from workflow_rl.commands.train import best_of
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+
+TINY = [
+    *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),
+    *("--hidden-sizes", "8", "--quiet"),
+]
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "best"),
+    [
+        ({}, 1),
+        ({1: {"finished": False}}, 2),
+        ({1: {"return_mean_last_300": None}}, 2),
+        ({1: {"skipped_episodes": [999, 998, 997]}}, 1),
+        ({1: {"skipped_episodes": [999, 998, 997, 700]}}, 2),
+        ({1: {"skipped_episodes": [999, 998, 997, 699]}}, 1),
+    ],
+)
+def test_the_best_policy_is_the_one_with_the_highest_return(changes, best) -> None:
+    """Of those that came to their end, and whose last 300 episodes all but 1% could be played."""
+    summaries = [
+        {
+            **{"finished": True, "return_mean_last_300": mean, "episodes": 1000},
+            **{"skipped_episodes": [3], **changes.get(number, {})},
+        }
+        for number, mean in enumerate([-9.0, -1.0, -4.0])
+    ]
+    assert best_of(summaries) == best
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "finished"
+    result = invoke("train-async", *TINY, "--run-dir", str(path))
+    assert result.exit_code == 0, result.output
+    assert str(path) in result.output
+    assert "worker utilisation" in result.output
+    return path
+
+
+@pytest.fixture
+def unfinished(finished, tmp_path) -> Path:
+    """A run with half its episodes done."""
+    path = tmp_path / "unfinished"
+    path.mkdir()
+    for name in ("config.json", "metrics.csv", "checkpoint.pt"):
+        (path / name).write_bytes((finished / name).read_bytes())
+    content = torch.load(path / "checkpoint.pt", weights_only=True)
+    content["config"]["total_episodes"] = 8
+    torch.save(content, path / "checkpoint.pt")
+    return path
+
+
+def refused(result: Result, *parts: str) -> None:
+    assert result.exit_code == 2, result.output
+    error = result.output.strip().splitlines()[-1]
+    assert error.startswith("Error: ")
+    for part in parts:
+        assert part in error
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", ["train-sync", "train-async"])
+def test_help_lists_every_config_field_under_a_heading(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    for heading in ("Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
+        assert f"\n{heading}\n" in result.output
+    values = TrainConfig("sync", algorithm="mbpo").to_dict()
+    for name in [*(values.keys() - {"mode", "ppo", "mbpo"}), *values["ppo"], *values["mbpo"]]:
+        assert "--" + name.replace("_", "-") in result.output
+
+
+@pytest.mark.parametrize("script", ["async_train_workflow_rl.py", "parallel_train_workflow_rl.py"])
+def test_help_does_not_wait_for_torch(script):
+    code = f"""
+import runpy, sys
+sys.argv = [{script!r}, "--help"]
+try:
+    runpy.run_path({str(ROOT / "workflow_rl" / script)!r}, run_name="__main__")
+except SystemExit:
+    pass
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd="/", stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--red-agent", "Nobody"], ["--red-agent", "Nobody", "B_lineAgent"]),
+        (["--n-envs", "0"], ["--n-envs", "0", "x>=1"]),
+        (["--n-envs", "many"], ["--n-envs", "many"]),
+        (["--n-envs", "4", "--n-workers", "5"], ["--n-workers", "5", "4"]),
+        (["--n-envs", "9", "--n-workers", "2", "--envs-per-worker", "2"], ["--envs-per-worker"]),
+        (["--clip-range", "-1"], ["--clip-range", "-1"]),
+        (["--discount", "1.5"], ["--discount", "1.5"]),
+        (["--learning-rate", "nan"], ["--learning-rate", "nan"]),
+        (["--worker-timeout", "inf"], ["--worker-timeout", "inf"]),
+        (["--seed", "99999999999999999999"], ["--seed", "99999999999999999999"]),
+        (["--hidden-sizes", "64,x"], ["--hidden-sizes", "64,x", "64,64"]),
+        (["--resume"], ["--resume FOLDER"]),
+        (["--stock-simulator", "--simulator", "cyborg-upstream"], ["--stock-simulator"]),
+        (["--simulator", "cyborg-upstream"], ["cyborg-upstream", "not installed"]),
+    ],
+)
+def test_mistakes_in_the_options(arguments, parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in ("train-sync", "train-async"):
+        refused(invoke(command, *arguments), *parts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, click.Abort])
+def test_ctrl_c_before_the_training_is_one_line(interruption, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise interruption
+
+    monkeypatch.setattr("workflow_rl.commands.train.new_runs", interrupted)
+    result = invoke("train-async", *TINY, "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 130
+    assert result.output.split() == ["stopped", "by", "SIGINT"]
+
+
+def test_an_agent_that_does_not_fit_leaves_no_folder(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("train-async", *TINY, "--hidden-sizes", "9", "--init-from", str(finished))
+    refused(result, "--init-from does not fit")
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_no_cuda_device():
+    refused(invoke("train-async", *TINY, "--device", "cuda"), "--device", "cpu")
+
+
+def test_a_run_dir_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    refused(invoke("train-async", *TINY, "--run-dir", str(tmp_path / "file" / "run")), "file/run")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_dir_in_use(finished):
+    before = contents(finished)
+    refused(invoke("train-async", *TINY, "--run-dir", str(finished)), "not empty", "--resume")
+    assert contents(finished) == before
+
+
+def test_resuming_a_finished_run(finished):
+    before = contents(finished)
+    refused(invoke("train-async", "--resume", str(finished)), "finished", "4 episodes")
+    assert contents(finished) == before
+
+
+def test_a_finished_run_does_not_go_on_with_less(finished):
+    before = contents(finished)
+    result = invoke("train-async", "--resume", str(finished), "--total-episodes", "3")
+    refused(result, "--total-episodes is 3", "finished, after 4", "give more")
+    assert contents(finished) == before
+
+
+def test_resuming_without_a_checkpoint(tmp_path):
+    refused(invoke("train-async", "--resume", str(tmp_path)), "no checkpoint", "checkpoint.pt")
+
+
+def test_resuming_a_damaged_checkpoint(unfinished):
+    content = (unfinished / "checkpoint.pt").read_bytes()
+    (unfinished / "checkpoint.pt").write_bytes(content[: len(content) // 2])
+    before = contents(unfinished)
+    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "damaged")
+    assert contents(unfinished) == before
+
+
+def test_resuming_a_checkpoint_of_another_shape(unfinished):
+    content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
+    content["config"]["ppo"]["hidden_sizes"] = [9]
+    torch.save(content, unfinished / "checkpoint.pt")
+    before = contents(unfinished)
+    refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "shape")
+    assert contents(unfinished) == before
+
+
+def test_resuming_with_another_trainer_or_other_learning(unfinished):
+    before = contents(unfinished)
+    refused(invoke("train-sync", "--resume", str(unfinished)), "async run", "train-async")
+    refused(
+        invoke("train-async", "--resume", str(unfinished), "--seed", "5"), "--seed is 5", "has 0"
+    )
+    refused(
+        invoke("train-async", "--resume", str(unfinished), "--hidden-sizes", "64,64"),
+        "--hidden-sizes",
+    )
+    refused(
+        invoke("train-async", "--resume", str(unfinished), "--run-dir", "elsewhere"), "elsewhere"
+    )
+    refused(invoke("train-async", "--resume", str(unfinished / "checkpoint.pt")), "give the run's")
+    assert contents(unfinished) == before
+
+
+def test_resuming_with_other_workers(unfinished):
+    options = ["--run-dir", str(unfinished), "--resume", "--n-workers", "1", "--seed", "0"]
+    result = invoke("train-async", *options, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert (unfinished / "summary.json").exists()
+
+
+def test_resuming_unrolls_with_other_envs(unfinished):
+    content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
+    unrolls = {"num_steps_per_env": 5, "episodes_per_update": None, "steps_per_update": 10}
+    content["config"].update(unrolls)
+    torch.save(content, unfinished / "checkpoint.pt")
+    before = contents(unfinished)
+    result = invoke("train-async", "--resume", str(unfinished), "--n-envs", "3")
+    refused(result, "--n-envs is 3", "has 2", "leave it out")
+    assert contents(unfinished) == before
+    same = ["--n-envs", "2", "--n-workers", "2", "--quiet"]
+    result = invoke("train-async", "--resume", str(unfinished), *same)
+    assert result.exit_code == 0, result.output
+
+
+def test_dry_run_prints_the_config_and_leaves_nothing(tmp_path):
+    result = invoke("train-sync", *TINY, "--dry-run", "--run-dir", str(tmp_path / "run"))
+    assert result.exit_code == 0
+    assert "envs_per_worker: 1" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
+    """With such a learning rate the second minibatch would make every weight NaN."""
+    path = tmp_path / "run"
+    result = invoke("train-async", *TINY, "--learning-rate", "1e30", "--run-dir", str(path))
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.output
+    assert "Error: learning diverged: the " in result.output
+    assert "diverged.npz" in result.output
+    kept = load_checkpoint(path / "checkpoint.pt")
+    assert kept.training.updates == 0
+    assert all(tensor.isfinite().all() for tensor in kept.agent["network"].values())
+    with np.load(path / "diverged.npz") as batch:
+        assert len(batch["reward"]) == len(batch["obs"]) == batch["length"].sum()
+    summary = json.loads((path / "summary.json").read_text())
+    assert not summary["finished"]
+    assert summary["reason"].startswith("the ")

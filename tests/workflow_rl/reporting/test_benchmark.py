@@ -1,0 +1,204 @@
+"""The benchmark: what it measures, how rows are computed, and the files it writes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from workflow_rl.reporting import benchmark as benchmark_module
+from workflow_rl.reporting.benchmark import Rate, benchmark, make_rows, make_variants
+
+FIELDS = {
+    "mode",
+    "simulator",
+    "n_envs",
+    "n_workers",
+    "envs_per_worker",
+    "episodes_per_second",
+    "worker_utilisation",
+    "ratio_to_ceiling",
+    "cores",
+    "python",
+    "csle_cyborg",
+    "numpy",
+    "torch",
+}
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(benchmark, [*map(str, arguments), "--quiet"])
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> list[dict]:
+    """A benchmark of the default variants, small in every respect."""
+    folder = tmp_path_factory.mktemp("benchmark")
+    modes = ("sync", "sync-packed", "async", "async-training")
+    result = run(
+        *(argument for mode in modes for argument in ("--modes", mode)),
+        *("--n-envs", 2, "--episodes", 3, "--max-steps", 5, "--rounds", 2, "--seconds", 0.2),
+        *("--json", folder / "rates.json", "--png", folder / "rates.png"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "async-training" in result.output
+    png = (folder / "rates.png").read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert png.endswith(b"IEND\xaeB`\x82")
+    return json.loads((folder / "rates.json").read_text())
+
+
+def test_every_variant_of_every_simulator_has_a_row(rows):
+    variants = ["ceiling", "sync", "sync-packed", "async", "async-training"]
+    assert [(row["simulator"], row["variant"]) for row in rows] == [
+        (simulator, variant) for simulator in ("stock", "cyborg") for variant in variants
+    ]
+    assert {row["mode"] for row in rows} == set(variants) - {"sync-packed"}
+    assert all(row.keys() >= FIELDS for row in rows)
+    assert all(row["csle_cyborg"] == "0.0.3" for row in rows)
+
+
+def test_rows_are_plausible(rows):
+    for row in rows:
+        assert row["episodes_per_second"] > 0
+        assert 0 < row["worker_utilisation"] <= 1
+        assert row["n_workers"] * row["envs_per_worker"] >= row["n_envs"]
+        assert row["env_steps_per_second"] == pytest.approx(5 * row["episodes_per_second"])
+        assert len(row["episodes_per_second_by_round"]) == 2
+        if row["variant"] == "ceiling":
+            assert row["ratio_to_ceiling"] == row["worker_utilisation"] == 1
+            assert row["n_workers"] == row["cores"]
+        elif row["variant"] == "sync":
+            assert (row["n_workers"], row["envs_per_worker"]) == (2, 1)
+
+
+def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
+    for simulator in ("stock", "cyborg"):
+        measured = {
+            row["variant"]: row["episodes_per_second_by_round"]
+            for row in rows
+            if row["simulator"] == simulator
+        }
+        for row in rows:
+            if row["simulator"] == simulator:
+                rates = measured[row["variant"]]
+                for name, other in (("ratio_to_ceiling", "ceiling"), ("speedup_over_sync", "sync")):
+                    ratios = [a / b for a, b in zip(rates, measured[other], strict=True)]
+                    assert row[name] == pytest.approx(statistics.median(ratios))
+
+
+def test_rows_of_hand_computed_rates():
+    variants = make_variants(
+        {"cyborg": {"simulator": "cyborg", "max_steps": 5}},
+        [4],
+        ["async", "sync"],
+        {"cyborg": 10},
+    )
+    rates = [
+        [Rate(10.0, 50.0, 1.0), Rate(20.0, 100.0, 1.0), Rate(40.0, 200.0, 1.0)],
+        [Rate(9.0, 45.0, 0.9), Rate(16.0, 80.0, 0.8), Rate(38.0, 190.0, 0.95)],
+        [Rate(3.0, 15.0, 0.3), Rate(4.0, 20.0, 0.2), Rate(19.0, 95.0, 0.5)],
+    ]
+    _, asynchronous, synchronous = make_rows(variants, rates)
+    # 9/10, 16/20, 38/40; the ratio of the medians, 16/20, is another number.
+    assert asynchronous["ratio_to_ceiling"] == 0.9
+    assert asynchronous["speedup_over_sync"] == 3.0
+    assert asynchronous["episodes_per_second"] == 16.0
+    assert asynchronous["worker_utilisation"] == 0.9
+    assert synchronous["ratio_to_ceiling"] == 0.3
+    assert synchronous["speedup_over_sync"] == 1.0
+
+
+def test_without_the_synchronous_variant_there_is_no_speedup_over_it():
+    variants = make_variants({"cyborg": {"simulator": "cyborg"}}, [4], ["async"], {"cyborg": 10})
+    rate = [Rate(1.0, 1.0, 1.0)]
+    assert [row["speedup_over_sync"] for row in make_rows(variants, [rate, rate])] == [None, None]
+
+
+def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch):
+    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
+    monkeypatch.setattr("workflow_rl.runs.config.usable_cores", lambda: 4)
+    names = ["sync", "sync-packed", "async", "async-training"]
+    variants = make_variants(
+        {"stock": {"simulator": "cyborg-stock"}}, [8], names, {"stock": 20}, seed=3
+    )
+    layouts = {
+        variant.name: (variant.config.n_workers, variant.config.envs_per_worker)
+        for variant in variants
+    }
+    assert layouts == {
+        "ceiling": (4, 1),
+        "sync": (8, 1),
+        "sync-packed": (4, 2),
+        "async": (4, 2),
+        "async-training": (4, 2),
+    }
+    assert all(variant.config.total_episodes == 24 for variant in variants[1:])
+    assert all(variant.config.env_args["simulator"] == "cyborg-stock" for variant in variants)
+    assert all(variant.config.seed == 3 for variant in variants)
+
+
+def test_a_turn_is_as_long_as_asked_for(monkeypatch):
+    def at_30_a_second(variant, ceiling_seconds, stack):
+        assert (variant.name, ceiling_seconds) == ("ceiling", 2.5)
+        return lambda number: Rate(30.0, 3000.0, 1.0)
+
+    monkeypatch.setattr(benchmark_module, "_prepare", at_30_a_second)
+    assert benchmark_module.episodes_in(2.5, "cyborg") == 75
+
+
+def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(monkeypatch):
+    order = []
+
+    def prepare(variant, ceiling_seconds, stack):
+        def turn(number):
+            order.append((number, variant.name))
+            # Free-running workers become faster with every turn.
+            return Rate(len(order) if variant.name == "ceiling" else 7.0, 1.0, 1.0)
+
+        return turn
+
+    monkeypatch.setattr(benchmark_module, "_prepare", prepare)
+    variants = make_variants(
+        {"cyborg": {"simulator": "cyborg"}}, [4], ["sync", "async"], {"cyborg": 10}
+    )
+    ceiling, sync, asynchronous = benchmark_module.measure(variants, 2, 1.0)
+    assert [name for number, name in order if number == 0] == [
+        "ceiling",
+        "sync",
+        "ceiling",
+        "async",
+    ]
+    assert [name for number, name in order if number == 1] == [
+        "ceiling",
+        "async",
+        "ceiling",
+        "sync",
+    ]
+    # Its turns were the 1st and 3rd, then the 5th and 7th.
+    assert [rate.episodes_per_second for rate in ceiling] == [2.0, 6.0]
+    assert [rate.episodes_per_second for rate in sync + asynchronous] == [7.0] * 4
+
+
+@pytest.mark.parametrize("option", ["--json", "--png"])
+def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(
+    option, tmp_path, monkeypatch
+):
+    def fail(*arguments, **options):
+        raise AssertionError("measured before the outputs were checked")
+
+    monkeypatch.setattr(benchmark_module, "measure", fail)
+    result = run(option, tmp_path / "nowhere" / "rates")
+    assert result.exit_code == 2
+    line = result.output.strip().splitlines()[-1]
+    assert line.startswith(f"Error: Invalid value for {option}: {tmp_path}")
+
+
+def test_values_out_of_range_are_refused():
+    for option, value in (("--n-envs", 0), ("--modes", "fast"), ("--seconds", 31)):
+        result = run(option, value)
+        assert result.exit_code == 2
+        assert option in result.output.strip().splitlines()[-1]

@@ -1,0 +1,312 @@
+"""The comparison of modes: their settings, what its tables say of given metrics, its files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from workflow_rl.reporting import compare_modes as compare_modes_module
+from workflow_rl.reporting.compare_modes import (
+    DEFAULT_MODES,
+    ON_POLICY,
+    Run,
+    alf_configs,
+    compare_modes,
+    make_alf_rows,
+    make_rows,
+    mode_config,
+    reached,
+    seconds_per_update_and_eps,
+    train_all,
+)
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.presets import PRESETS
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(compare_modes, [*map(str, arguments), "--quiet"])
+
+
+def metrics(*updates: tuple[int, float], seconds: float = 0.5) -> list[dict[str, float]]:
+    """Updates of so many episodes and so high a mean return, each of as many seconds."""
+    rows: list[dict[str, float]] = []
+    episodes = 0
+    for number, (count, return_mean) in enumerate(updates, start=1):
+        episodes += count
+        rows.append(
+            {
+                "episodes": episodes,
+                "return_mean": return_mean,
+                "wall_seconds": number * seconds,
+                "seconds_per_update": seconds,
+                "eps": count / seconds,
+                "policy_lag_mean": 1.0 if number > 1 else 0.0,
+                "policy_lag_max": 1 if number > 1 else 0,
+                "stale_fraction": 0.25,
+            }
+        )
+    return rows
+
+
+def a_run(rows: list[dict[str, float]], seed: int = 0, **summary: float) -> Run:
+    return Run(
+        rows,
+        {
+            "seed": seed,
+            "wall_seconds": rows[-1]["wall_seconds"],
+            "learner_idle_seconds": 0.1,
+            "episodes_per_second_run": rows[-1]["episodes"] / rows[-1]["wall_seconds"],
+            "worker_utilisation_run": 0.5,
+            "dropped_steps": 0,
+            "return_mean_last_300": rows[-1]["return_mean"],
+            "n_workers": 2,
+            **summary,
+        },
+    )
+
+
+def test_modes_are_the_trainers_settings():
+    sync, async_ = mode_config("sync", n_envs=4), mode_config("async", n_envs=4)
+    assert (sync.mode, sync.async_rl) == ("sync", False)
+    assert (async_.mode, async_.async_rl) == ("async", False)
+    lag_1 = mode_config("lag-1", n_envs=4)
+    assert (lag_1.mode, lag_1.async_rl, lag_1.num_batches_to_accumulate) == ("async", True, 1)
+    assert (lag_1.batching, lag_1.ppo.correction) == ("exact-lag", "none")
+    lag_16 = mode_config("lag-16-vtrace", n_envs=4, episodes_per_update=12)
+    assert (lag_16.num_batches_to_accumulate, lag_16.ppo.correction) == (16, "vtrace")
+    assert lag_16.episodes_per_update == 12
+
+
+@pytest.mark.parametrize("name", ON_POLICY)
+def test_every_preset_of_the_same_algorithm_is_a_mode(name):
+    config = mode_config(name, n_envs=4, episodes_per_update=12)
+    assert config.preset == name
+    for field, value in PRESETS[name].items():
+        assert getattr(config if hasattr(config, field) else config.ppo, field) == value
+
+
+@pytest.mark.parametrize(
+    "name", ["fast", "lag-0", "lag-", "lag-x", "lag-2-vtraces", "LAG-1", "", "mbpo-batch"]
+)
+def test_unknown_modes_are_refused(name):
+    with pytest.raises(ConfigError, match="is not one of sync, async, lag-N") as error:
+        mode_config(name)
+    assert error.value.field_name == "modes"
+
+
+def test_alfs_ways_learn_from_as_many_unrolls_of_equal_length():
+    configs = alf_configs(6, 3, total_episodes=10)
+    sync, async_ = configs["alf-6-sync"], configs["alf-6-async"]
+    assert (sync.n_envs, sync.n_workers, sync.async_rl) == (6, 3, False)
+    assert (async_.n_envs, async_.n_workers, async_.async_rl) == (18, 3, True)
+    assert async_.envs_per_worker == 6
+    assert sync.steps_per_update == async_.steps_per_update == 600
+    assert sync.num_steps_per_env == async_.num_steps_per_env == 100
+    assert sync.ppo == async_.ppo
+
+
+def test_target_is_reached_by_the_running_mean_of_100_episodes():
+    rows = metrics((60, -20.0), (60, -120.0), (40, -30.0), (60, -40.0), (24, -10.0))
+    # After 60 episodes the mean is too young; then -120, (60 * -120 + 40 * -30) / 100 = -84, and
+    # (40 * -30 + 60 * -40) / 100 = -36.
+    assert reached(rows, -36.0) == (220, 2.0)
+    assert reached(rows, -85.0) == (160, 1.5)
+    assert reached(rows, -5.0) == (math.inf, math.inf)
+
+
+def test_updates_in_which_no_episode_ended_are_passed_over():
+    rows = metrics((100, -90.0), (0, math.nan), (100, -50.0))
+    assert reached(rows, -60.0) == (200, 1.5)
+
+
+def test_speed_leaves_the_first_update_out():
+    rows = metrics((10, 0.0), (30, 0.0), (50, 0.0))
+    rows[0]["seconds_per_update"] = 99.0
+    rows[2]["seconds_per_update"] = 1.5
+    rows[2]["eps"] = 10.0
+    # 30 unrolls in 0.5 s and 15 in 1.5 s.
+    assert seconds_per_update_and_eps(rows) == (1.0, 22.5)
+    assert seconds_per_update_and_eps(rows[:1]) == (99.0, 20.0)
+
+
+def test_row_of_hand_computed_runs():
+    updates = ((100, -100.0), (100, -50.0)), ((100, -100.0), (100, -70.0))
+    runs = {
+        "async": [a_run(metrics((100, -50.0))), a_run(metrics((100, -100.0), (100, -40.0)))],
+        "lag-1": [
+            a_run(metrics(*updates[0], (100, -20.0)), 0, dropped_steps=7),
+            a_run(metrics(*updates[1], (100, -30.0)), 1, worker_utilisation_run=0.75),
+        ],
+    }
+    reference, row = make_rows(runs, -60.0)
+    assert row["mode"] == "lag-1"
+    assert row["n_seeds"] == row["seeds_at_target"] == 2
+    assert row["episodes_to_target_by_seed"] == [200, 300]
+    assert row["episodes_to_target"] == 250
+    assert row["seconds_to_target"] == 1.25
+    assert row["policy_lag_mean"] == pytest.approx(2 / 3)
+    assert row["policy_lag_max"] == 1
+    assert row["stale_fraction"] == 0.25
+    assert row["dropped_steps"] == 3.5
+    assert row["worker_utilisation"] == 0.625
+    assert row["learner_idle"] == pytest.approx(0.1 / 1.5)
+    assert row["return_mean_last_300"] == -25.0
+    assert row["episodes_per_second"] == row["eps"] == 200.0
+    # async took 100 and 200 episodes, 0.5 s and 1 s.
+    assert row["episodes_to_target_x_async"] == pytest.approx(250 / 150)
+    assert row["seconds_to_target_x_async"] == pytest.approx(1.25 / 0.75)
+    assert reference["episodes_to_target_x_async"] == 1.0
+
+
+def test_a_seed_that_does_not_reach_the_target_counts_as_infinitely_slow():
+    good, bad = metrics((100, -50.0)), metrics((100, -90.0))
+    runs = {
+        "async": [a_run(good), a_run(bad), a_run(good)],
+        "alf": [a_run(bad), a_run(good), a_run(bad)],
+    }
+    most, few = make_rows(runs, -60.0)
+    assert (most["seeds_at_target"], most["episodes_to_target"]) == (2, 100)
+    assert most["episodes_to_target_by_seed"] == [100, None, 100]
+    assert (few["seeds_at_target"], few["episodes_to_target"]) == (1, None)
+    assert few["seconds_to_target"] is few["seconds_to_target_x_async"] is None
+    json.dumps([most, few], allow_nan=False)
+
+
+def test_without_async_there_is_no_ratio_to_it():
+    (row,) = make_rows({"sync": [a_run(metrics((100, -50.0)))]}, -60.0)
+    assert row["episodes_to_target"] == 100
+    assert row["episodes_to_target_x_async"] is None
+
+
+def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
+    def at_eps(*eps: float) -> list[Run]:
+        return [a_run(metrics((4, 0.0), (4, 0.0), seconds=4 / number)) for number in eps]
+
+    runs = {"alf-4-sync": at_eps(1.0, 2.0, 8.0), "alf-4-async": at_eps(4.0, 16.0, 8.0)}
+    (row,) = make_alf_rows(runs, [4])
+    assert row == {
+        "envs_per_actor": 4,
+        "n_actors": 2,
+        "sync_seconds_per_update": 2.0,
+        "sync_eps": 2.0,
+        "async_seconds_per_update": 0.5,
+        "async_eps": 8.0,
+        "ratio": 4.0,
+    }
+
+
+def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path, caplog):
+    order = []
+
+    def train(config, path, quiet=False, last_update=None):
+        assert last_update == 7
+        order.append((config.seed, config.mode, path.name))
+        return {"seed": config.seed, "skipped_episodes": [3, 4] if len(order) == 4 else []}
+
+    monkeypatch.setattr("workflow_rl.runs.loop.train", train)
+    monkeypatch.setattr(compare_modes_module, "read_metrics", lambda path: [])
+    configs = {name: mode_config(name) for name in ("sync", "async")}
+    runs = train_all(configs, 2, tmp_path, last_update=7)
+    assert order == [
+        (0, "sync", "sync-seed-0"),
+        (0, "async", "async-seed-0"),
+        (1, "async", "async-seed-1"),
+        (1, "sync", "sync-seed-1"),
+    ]
+    assert [run.summary["seed"] for run in runs["sync"]] == [0, 1]
+    (warning,) = caplog.messages
+    assert warning.startswith("2 episodes of sync-seed-1 could not be played")
+
+
+SMALL = ("--seeds", 1, "--total-episodes", 8, "--max-steps", 5, "--n-envs", 4, "--n-actors", 2)
+
+
+def test_command_writes_tables_figure_and_run_folders(tmp_path):
+    outputs = {name: tmp_path / name for name in ("modes.json", "modes.png", "runs")}
+    result = command(
+        *SMALL,
+        *("--modes", "sync", "--modes", "lag-2-vtrace", "--modes", "continuous"),
+        *("--episodes-per-update", 4, "--envs-per-actor", 3, "--target-return", -1000),
+        *("--json", outputs["modes.json"], "--png", outputs["modes.png"]),
+        *("--run-root", outputs["runs"]),
+    )
+    assert result.exit_code == 0, result.output
+    content = json.loads(outputs["modes.json"].read_text())
+    assert [row["mode"] for row in content["modes"]] == ["sync", "lag-2-vtrace", "continuous"]
+    for row in content["modes"]:
+        assert f"│ {row['mode']} " in result.output
+        assert row["eps"] > 0
+        assert row["seconds_per_update"] > 0
+        assert 0 < row["worker_utilisation"] <= 1
+        assert row["return_mean_last_300"] <= 0
+    assert content["modes"][0]["policy_lag_max"] == 0
+    assert content["modes"][1]["policy_lag_max"] == 1  # There are but two updates.
+    (alf,) = content["alf"]
+    assert (alf["envs_per_actor"], alf["n_actors"]) == (3, 2)
+    assert alf["ratio"] == pytest.approx(alf["async_eps"] / alf["sync_eps"])
+    assert content["settings"]["total_episodes"] == 8
+    assert content["environment"]["cores"] >= 1
+    png = outputs["modes.png"].read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert png.endswith(b"IEND\xaeB`\x82")
+    assert {path.name for path in outputs["runs"].iterdir()} == {
+        f"{name}-seed-0"
+        for name in ("sync", "lag-2-vtrace", "continuous", "alf-3-sync", "alf-3-async")
+    }
+    again = command(*SMALL, "--run-root", outputs["runs"])
+    assert again.exit_code == 2
+    assert "--run-root" in again.output
+    assert "not empty" in again.output
+
+
+@pytest.fixture
+def trained(monkeypatch) -> list[dict]:
+    """The configs that would have been trained."""
+    asked: list[dict] = []
+
+    def note(configs, n_seeds, folder, quiet):
+        asked.append(dict(configs))
+        return {name: [a_run(metrics((100, -50.0)))] * n_seeds for name in configs}
+
+    monkeypatch.setattr(compare_modes_module, "train_all", note)
+    monkeypatch.setattr(compare_modes_module, "warn_if_results_vary", lambda config: None)
+    return asked
+
+
+def test_default_modes_have_every_preset_and_alfs_table_comes_alone(trained):
+    assert command().exit_code == 0
+    assert list(trained[0]) == list(DEFAULT_MODES)
+    assert set(PRESETS) - set(DEFAULT_MODES) == {"mbpo-continuous", "mbpo-batch"}
+    result = command("--envs-per-actor", 2, "--envs-per-actor", 3, "--envs-per-actor", 2)
+    assert result.exit_code == 0, result.output
+    assert list(trained[1]) == ["alf-2-sync", "alf-2-async", "alf-3-sync", "alf-3-async"]
+    assert "ratio" in result.output
+    assert "utilisation" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["--modes", "fast"], "--modes"),
+        (["--n-envs", 2, "--n-actors", 3], "--n-actors"),
+        (["--seeds", 0], "--seeds"),
+        (["--simulator", "stock"], "--simulator"),
+        (["--target-return", "nan"], "--target-return"),
+        (["--envs-per-actor", 2, "--png", "modes.png"], "--png"),
+        (["--json", "nowhere/modes.json"], "--json"),
+        (["--png", "nowhere/modes.png"], "--png"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_trained(
+    arguments, culprit, trained, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert culprit in result.output.strip().splitlines()[-1]
+    assert trained == []
+    assert list(Path().iterdir()) == []

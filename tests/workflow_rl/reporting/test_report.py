@@ -1,0 +1,392 @@
+"""The command `report` on any environment's runs: what it says, and that it says what it lacks."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import math
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.html_pages import assert_valid
+from workflow_rl.commands.main import main
+from workflow_rl.reporting.report import groups_of, read_run, sections_of
+from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
+from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import METRICS, RunDirError, distinct_names
+from workflow_rl.runs.learning_curve import learning_curve_figure
+
+UPDATES = 20
+
+
+def make_run(
+    path: Path, finished: bool = True, rows: dict[str, float] | None = None, **config: Any
+) -> Path:
+    """The folder of a run of UPDATES updates of 10 episodes, whose return rises from -400."""
+    settings: dict[str, Any] = {"n_envs": 4, "env": "CartPole-v1", "total_steps": 1000, **config}
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(TrainConfig("async", **settings).to_dict()))
+    with (path / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, dict.fromkeys((*METRICS, *(rows or {}))), restval=0)
+        writer.writeheader()
+        for n in range(1, UPDATES + 1):
+            row = {
+                **{"update": n, "episodes": 10 * n, "env_steps": 100 * n, "wall_seconds": 2.0 * n},
+                **{"update_seconds": 0.5, "learner_idle_seconds": 1.0, "collect_seconds": 1.25},
+                **{"return_mean": -400 / n - settings.get("seed", 0), "eval_return_mean": math.nan},
+                **{"worker_utilisation_run": 0.625, **(rows or {})},
+            }
+            writer.writerow(row)
+    if finished:
+        summary = {"wall_seconds": 2.0 * UPDATES, "best_score": -1.5, "skipped_episodes": [7]}
+        (path / "summary.json").write_text(json.dumps(summary))
+    return path
+
+
+def report(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)])
+
+
+def page_of(tmp_path: Path, *arguments: str | Path) -> str:
+    result = report(*arguments, "--output", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "report.html").read_text()
+    assert_valid(text)
+    return text
+
+
+def section(text: str, title: str) -> str:
+    """Its text alone, with single spaces."""
+    (body,) = re.findall(rf"<h2[^>]*>{title}</h2>(.*?)</section>", text, re.DOTALL)
+    words = re.sub(r"<script.*?</script>|<[^>]+>", " ", body, flags=re.DOTALL)
+    return " ".join(words.split())
+
+
+def values(array: Any) -> Any:
+    """Of an array as Plotly writes it."""
+    return np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
+
+
+def figures(text: str) -> list[go.Figure]:
+    """Every chart, which Plotly itself takes."""
+    found = re.findall(r'<script type="application/json">(.*?)</script>', text)
+    return [go.Figure(json.loads(one)) for one in found]
+
+
+def test_a_run_is_told_whole(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "run"))
+    runs = section(text, "Runs")
+    assert "run CartPole-v1 async 0 20 200 2,000 40.0" in runs
+    recent = sum(-400 / n for n in range(11, 21)) / 10
+    assert f"−{-recent:.1f} −1.5 finished" in runs  # noqa: RUF001
+    assert "run 40.0 10.0 20.0 10.0 25.0" in section(text, "How time was spent")
+    assert "62.5%" in section(text, "How time was spent")
+    assert "run 0 1 (7) 0 none" in section(text, "Faults")
+    assert "ppo.discount" in section(text, "Settings")
+    assert "not scored yet" in section(text, "Scores")
+    curves = figures(text)[:3]
+    for figure, last in zip(curves, (200, 2000, 40), strict=True):
+        (line,) = figure.data
+        assert values(line.x)[-1] == last
+        assert values(line.customdata)[-1] == pytest.approx(recent)
+    assert not (tmp_path / "report_files").exists()
+
+
+def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"slow-{seed}", seed=seed) for seed in range(3)]
+    runs.append(make_run(tmp_path / "other", ppo={"discount": 0.5}))
+    text = page_of(tmp_path, *runs)
+    assert "slow (3 seeds)" in text
+    low, high, median, other = figures(text)[0].data
+    assert other.name == "other"
+    assert values(median.customdata)[-1] - values(other.customdata)[-1] == pytest.approx(
+        -1
+    )  # Of seed 1.
+    assert values(low.y)[-1] < values(median.y)[-1] < values(high.y)[-1]
+    differ = section(text, "Settings that differ").split("Settings that are the same")[0]
+    assert "ppo.discount 0.99 0.99 0.99 0.5" in differ
+    assert "seed 0 1 2 0" in differ
+    assert "n_envs" not in differ
+
+
+def test_beside_other_agents_and_by_kind_of_episode(tmp_path: Path) -> None:
+    kinds = {"B_lineAgent": -20.0, "RedMeanderAgent": -30.0, "SleepAgent": 0.0}
+    args = {"red_agent": "mixed", "simulator": "compiled"}
+    rows = {f"return_mean_{kind}": value for kind, value in kinds.items()}
+    cage2 = {"env": "workflow_rl/CAGE2-v0", "env_args": args, "total_steps": None}
+    run = make_run(tmp_path / "run", rows=rows, **cage2)
+    text = page_of(tmp_path, run)
+    assert len(figures(text)) >= 3
+    for figure in figures(text)[:3]:
+        assert [line.name for line in figure.data] == ["all", *kinds]
+        assert {line.name: values(line.customdata)[-1] for line in figure.data[1:]} == kinds
+        known = [note.text for note in figure.layout.annotations]
+        assert known[-1] == "champion: −9.2"  # noqa: RUF001
+        assert len(figure.layout.shapes) == len(known) > 2
+        # Names stand clear of each other, in a chart that is LABELS_IN_HEIGHT of them high.
+        heights = [note.y for note in figure.layout.annotations]
+        lines = [line.y0 for line in figure.layout.shapes]
+        assert min(np.diff(heights)) >= 0.99 * (max(lines) - min(lines)) / LABELS_IN_HEIGHT
+    assert "all B_lineAgent RedMeanderAgent SleepAgent" in section(text, "Learning curves")
+    # Two runs against different red agents: a line for each, and none that holds for both.
+    other = make_run(tmp_path / "other", **{**cage2, "env_args": {"red_agent": "B_lineAgent"}})
+    figure = figures(page_of(tmp_path, run, other))[0]
+    assert [line.name for line in figure.data] == ["run", "other"]
+    assert not figure.layout.shapes
+
+
+def test_names_and_groups(tmp_path: Path) -> None:
+    paths = [make_run(tmp_path / one / "run", seed=n) for n, one in enumerate(("a", "b"))]
+    names = distinct_names(paths)
+    assert names == ["a/run", "b/run"]
+    named = [read_run(path)._replace(name=name) for path, name in zip(paths, names, strict=True)]
+    assert list(groups_of(named)) == ["a/run (2 seeds)"]
+    text = page_of(tmp_path, *paths, paths[0])  # Once is enough.
+    assert "2 runs" in text
+
+
+def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
+    one = make_run(tmp_path / "one", rows={"eval_return_mean": 3.25})
+    two = make_run(tmp_path / "two")
+    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    (one / "best.pt").write_bytes(b"an agent")
+    evaluation["agent_sha256"] = hashlib.sha256(b"an agent").hexdigest()
+    (one / "evaluation.json").write_text(json.dumps(evaluation))
+    text = page_of(tmp_path, one, two)
+    scores = section(text, "Scores")
+    assert "one 9.00 ± – 9.00 9.00 1 greedy" in scores  # noqa: RUF001
+    assert "two not scored yet" in scores
+    assert "one 20 3.25" in section(text, "Learning curves")
+
+
+@pytest.mark.parametrize("digest", [None, hashlib.sha256(b"another agent").hexdigest()])
+def test_scores_of_another_agent_are_not_shown(digest: str | None, tmp_path: Path) -> None:
+    """Of the one before the run went on, or of another run; or nobody knows of which."""
+    run = make_run(tmp_path / "run")
+    (run / "best.pt").write_bytes(b"an agent")
+    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    evaluation |= {} if digest is None else {"agent_sha256": digest}
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 0, result.output
+    assert "run not scored yet" in section((tmp_path / "report.html").read_text(), "Scores")
+
+
+def test_a_run_that_stopped_and_its_faults(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", finished=False, rows={"workers_restarted": 1})
+    (run / "diverged.npz").touch()
+    text = page_of(tmp_path, run)
+    faults = section(text, "Faults")
+    assert "run 20 (updates 1, 2, 3" in faults
+    assert "not finished: 20 updates" in faults
+    assert "diverged.npz" in faults
+    assert "not finished" in section(text, "Runs")
+
+
+def test_each_worker_from_a_trace(tmp_path: Path) -> None:
+    events = [
+        {"ph": "M", "name": "thread_name", "tid": n, "args": {"name": name}}
+        for n, name in enumerate(("learner", "collector", "worker-0"))
+    ]
+    for tid, name, start, seconds in [
+        (0, "learning", 0.0, 1.0),
+        (0, "waiting", 1.0, 3.0),
+        (2, "stepping", 0.0, 3.0),
+        (2, "waiting", 3.0, 1.0),
+    ]:
+        span = {"ph": "X", "name": name, "tid": tid, "ts": start * 1e6, "dur": seconds * 1e6}
+        events.append(span)
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"traceEvents": events, "otherData": {"mode": "async"}}))
+    text = page_of(tmp_path, make_run(tmp_path / "run"), "--trace", trace)
+    told = section(text, "How time was spent")
+    assert "Process stepping waiting learning" in told
+    assert "worker-0 75.0% 25.0% 0.0%" in told
+    assert "learner 0.0% 75.0% 25.0%" in told
+    assert "collector" not in told
+    assert "trace.json" in told
+
+
+def test_no_path_of_the_machine_is_on_the_page(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "run"))
+    assert str(tmp_path) not in text
+
+
+def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "<i>&'\""))
+    assert "<i>" not in text.split("</script>")[1]
+    assert figures(text)[0].data[0].name == "&lt;i&gt;&amp;'\""
+
+
+def test_a_run_folder_of_any_bytes(tmp_path: Path) -> None:
+    text = page_of(tmp_path, make_run(tmp_path / "n\udcff"))
+    assert r"<title>n\udcff" in text
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "config.json").unlink(), "is not a run folder"),
+        (lambda run: (run / "metrics.csv").write_text("update\n"), "metrics.csv cannot be read"),
+        (
+            lambda run: (run / "metrics.csv").write_text(",".join(METRICS) + "\n"),
+            "nothing to report yet",
+        ),
+        (lambda run: (run / "evaluation.json").write_text("[]"), "evaluation.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, damage: Any, message: str) -> None:
+    run = make_run(tmp_path / "run")
+    damage(run)
+    output = tmp_path / "report.html"
+    output.write_text("before")
+    result = report(run, "--output", output)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert output.read_text() == "before"
+
+
+EVALUATION = {"mean": 9.0, "interval_95": 1.5, "returns": [9.0, 8.0], "actions": "greedy"}
+CELL = {**EVALUATION, "max_steps": 30, "red_agent": "B_lineAgent"}
+CAGE2_EVALUATION = {
+    **{"official_protocol": True, "total": -20.0, "total_interval_95": 1.0},
+    "cells": [CELL],
+}
+SPAN = {"ph": "X", "name": "stepping", "tid": 0, "ts": 0.0, "dur": 2e6}
+NAMED = {"ph": "M", "name": "thread_name", "tid": 0, "args": {"name": "worker-0"}}
+TRACE = {"traceEvents": [NAMED, SPAN], "otherData": {"mode": "async"}}
+ODD_VALUES: list[Any] = [
+    *(None, True, -1, 0.5, math.inf, math.nan, "x", "\udcff", "", [], {}, [[]], [None]),
+    *(10**400, -(10**400), ["x"], {"a": 1}),
+]
+ODD_CONTENTS = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"3",
+    b'"x"',
+    b"{",
+    b"\xff\xfe",
+    b"[" * 99_999,
+    b"9" * 5000,
+]
+
+
+def fuzzed(draw: Any, value: Any) -> Any:
+    """A JSON value in which one part is another, or is missing."""
+    if isinstance(value, dict | list) and value and draw(st.integers(0, 4)):
+        key = draw(st.sampled_from(sorted(value) if isinstance(value, dict) else [0]))
+        if isinstance(value, dict) and not draw(st.integers(0, 5)):
+            return {name: one for name, one in value.items() if name != key}
+        changed = dict(value) if isinstance(value, dict) else list(value)
+        changed[key] = fuzzed(draw, value[key])
+        return changed
+    return draw(st.sampled_from(ODD_VALUES))
+
+
+def put(path: Path, content: Any) -> None:
+    """In the place of what is there; None: a folder, False: a pipe."""
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    elif content is False:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+
+
+def told_or_refused(run: Path, trace: Path) -> None:
+    """All that the commands `report` and `plot` make of the files, but the pictures' pixels."""
+    refused = ""
+    try:
+        runs, traces = [read_run(run)], [read_trace(trace)]
+        sections_of(runs, traces, run / "further")
+        timeline_figure(traces)
+        learning_curve_figure({"run": runs[0].metrics})
+    except (RunDirError, TraceError) as error:
+        refused = f"{error}\n"
+    assert refused.count("\n") == bool(refused)
+    assert refused.startswith(str(run.parent) if refused else "")
+    assert len(refused) < 600
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.booleans())
+def test_an_odd_file_is_one_line_or_left_out(data: Any, is_cage2: bool) -> None:
+    with TemporaryDirectory() as folder:
+        env = "workflow_rl/CAGE2-v0" if is_cage2 else "CartPole-v1"
+        run, trace = make_run(Path(folder) / "run", env=env), Path(folder) / "trace.json"
+        evaluation = CAGE2_EVALUATION if is_cage2 else EVALUATION
+        (run / "evaluation.json").write_text(json.dumps(evaluation))
+        trace.write_text(json.dumps(TRACE))
+        files = [trace, run / "summary.json", run / "evaluation.json"]
+        file = data.draw(st.sampled_from(files))
+        if data.draw(st.integers(0, 3)):
+            content = fuzzed(data.draw, json.loads(file.read_text()))
+            file.write_text(json.dumps(content))
+        else:
+            put(file, data.draw(st.sampled_from(ODD_CONTENTS)))
+        told_or_refused(run, trace)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([*METRICS]),
+    st.sampled_from(["9" * 400, "nan", "-inf", "1e400", "x", "", "-1", "1e308", "\u00b2", "\0"]),
+    st.integers(1, UPDATES),
+)
+def test_odd_metrics_are_one_line_or_left_out(column: str, cell: str, update: int) -> None:
+    with TemporaryDirectory() as folder:
+        run, trace = make_run(Path(folder) / "run"), Path(folder) / "trace.json"
+        trace.write_text(json.dumps(TRACE))
+        lines = [line.split(",") for line in (run / "metrics.csv").read_text().splitlines()]
+        lines[update][lines[0].index(column)] = cell
+        (run / "metrics.csv").write_text("\n".join(map(",".join, lines)))
+        told_or_refused(run, trace)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("summary.json", {"wall_seconds": 1.0, "best_score": "high"}),
+        ("summary.json", {"wall_seconds": 1.0, "skipped_episodes": None}),
+        ("summary.json", {"wall_seconds": 10**400}),
+        ("evaluation.json", {**EVALUATION, "returns": []}),
+        ("evaluation.json", {**EVALUATION, "returns": None}),
+        ("evaluation.json", {**EVALUATION, "mean": "9"}),
+        ("evaluation.json", {**CAGE2_EVALUATION, "total": 10**400}),
+        ("evaluation.json", {**CAGE2_EVALUATION, "cells": [{**CELL, "red_agent": []}]}),
+    ],
+)
+def test_what_says_something_odd_is_named(file: str, content: Any, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / file).write_text(json.dumps(content))
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert f"{file} cannot be read: " in result.output
+
+
+def test_a_trace_that_is_none_and_a_folder_in_the_way(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    result = report(run, "--trace", run / "config.json", "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "is not a trace" in result.output
+    (tmp_path / "report_files").touch()
+    result = report(run, "--output", tmp_path / "report.html")
+    assert result.exit_code == 2
+    assert "report_files is no folder" in result.output
+    assert not (tmp_path / "report.html").exists()

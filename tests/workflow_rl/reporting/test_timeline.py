@@ -1,0 +1,198 @@
+"""Traces as pictures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from matplotlib.colors import to_rgb
+
+from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.commands.plot import plot
+from workflow_rl.reporting.timeline import (
+    COLOURS,
+    Spans,
+    TraceError,
+    read_trace,
+    shares_of,
+    timeline_figure,
+)
+
+PERIOD = 100  # Milliseconds of an update in `a_trace`.
+
+
+def at(milliseconds: float, activity: Activity) -> int:
+    return round(milliseconds * 1e6) << 4 | activity
+
+
+def a_trace(path: Path, updates: int = 6, n_workers: int = 2, mode: str = "sync") -> Path:
+    """Updates of 100 ms: 20 of learning, then 80 in which workers step and wait 1 ms in turn."""
+    with Trace(path, {"mode": mode}) as trace:
+        for update in range(updates):
+            start = PERIOD * update
+            trace.extend(LEARNER, [at(start, Activity.LEARNING), at(start + 20, Activity.WAITING)])
+            for worker in range(n_workers):
+                trace.extend(
+                    f"worker-{worker}",
+                    [
+                        at(
+                            start + time,
+                            Activity.STEPPING if time >= 20 and time % 2 else Activity.WAITING,
+                        )
+                        for time in range(PERIOD)
+                    ],
+                )
+        trace.extend(LEARNER, [at(PERIOD * updates, Activity.IDLE)])
+    return path
+
+
+def test_shares_of_the_time_between_two_moments():
+    spans = Spans(
+        np.array([0.0, 1.0, 4.0]),
+        np.array([1.0, 3.0, 5.0]),
+        np.array([Activity.STEPPING, Activity.WAITING, Activity.STEPPING]),
+    )
+    shares = shares_of(spans, np.array([-1.0, 0.5, 2.5, 4.5, 8.5]))
+    # Of 1.5 s, 2 s, 2 s and 4 s.
+    assert shares[Activity.STEPPING] == pytest.approx([0.5 / 1.5, 0.25, 0.25, 0.125])
+    assert shares[Activity.WAITING] == pytest.approx([0, 0.75, 0.25, 0])
+    assert shares.sum() == pytest.approx(shares[[Activity.STEPPING, Activity.WAITING]].sum())
+
+
+def test_reads_what_was_written(tmp_path):
+    trace = read_trace(a_trace(tmp_path / "trace.json"))
+    assert list(trace.rows) == ["learner", "worker-0", "worker-1"]
+    assert trace.title == "Synchronous (trace.json)"
+    assert trace.learning()[1] == pytest.approx((0.1, 0.12))
+    assert trace.end == pytest.approx(0.6)
+    assert trace.busy_share(0.1, 0.2) == pytest.approx(0.4)
+    assert trace.busy_share(0.1, 0.12) == pytest.approx(0)
+
+
+def test_two_updates_and_a_hundredth_of_them_are_shown(tmp_path):
+    figure = timeline_figure([read_trace(a_trace(tmp_path / "trace.json"))])
+    wide, zoomed = figure.axes
+    left, right = wide.get_xlim()
+    assert right - left == pytest.approx(0.22)
+    assert left < 0.2 < right - 0.2  # From before the third update's learning.
+    left, right = zoomed.get_xlim()
+    assert right - left == pytest.approx(2.2)  # Milliseconds.
+
+
+def test_names_in_a_trace_are_drawn_as_they_are(tmp_path):
+    path = tmp_path / "from_$5_to_$9.json"
+    with Trace(path, {}) as trace:
+        trace.extend("$1_node_$2", [at(0, Activity.STEPPING), at(9, Activity.IDLE)])
+    figure = timeline_figure([read_trace(path)])
+    figure.savefig(tmp_path / "timeline.png")
+    assert path.name in figure.axes[0].get_title("left").replace(r"\$", "$")
+    assert figure.axes[0].get_yticklabels()[0].get_text() == r"\$1_node_\$2"
+
+
+def test_all_panels_show_as_much_time_as_the_slowest_trace_needs(tmp_path):
+    traces = [read_trace(a_trace(tmp_path / f"{n}.json", updates=n)) for n in (6, 1)]
+    figure = timeline_figure(traces)
+    widths = [np.diff(axes.get_xlim())[0] for axes in figure.axes]
+    assert widths[0] == pytest.approx(widths[2])
+    assert widths[1] == pytest.approx(widths[3])
+
+
+def test_a_bar_has_the_colour_of_what_is_done(tmp_path):
+    trace = read_trace(a_trace(tmp_path / "trace.json"))
+    # 1 ms of waiting, 1 ms of stepping; the learner learns until 0.12 s.
+    (axes,) = timeline_figure([trace], 0.110, 0.122).axes
+    image = np.asarray(axes.images[0].get_array())
+    columns = image.shape[1]
+    assert image[0, 0] == pytest.approx(to_rgb(COLOURS[Activity.LEARNING]))
+    assert image[0, -1] == pytest.approx(to_rgb(COLOURS[Activity.WAITING]))
+    assert image[1, columns // 2] == pytest.approx(to_rgb(COLOURS[Activity.WAITING]))
+    assert image[1, -columns // 24] == pytest.approx(to_rgb(COLOURS[Activity.STEPPING]))
+
+
+def test_what_no_pixel_can_show_alone_is_mixed(tmp_path):
+    trace = read_trace(a_trace(tmp_path / "trace.json", updates=200, n_workers=1))
+    (axes,) = timeline_figure([trace], 0, 20).axes
+    mean = np.asarray(axes.images[0].get_array())[1].mean(axis=0)
+    stepping, waiting = (
+        np.array(to_rgb(COLOURS[activity])) for activity in (Activity.STEPPING, Activity.WAITING)
+    )
+    assert mean == pytest.approx(0.4 * stepping + 0.6 * waiting, abs=0.01)
+
+
+def test_a_hundred_workers_fit(tmp_path):
+    figure = timeline_figure([read_trace(a_trace(tmp_path / "trace.json", n_workers=100))])
+    assert figure.get_size_inches()[1] < 8
+    assert len(figure.axes[0].get_yticks()) < 30
+
+
+def test_command_draws_a_png(tmp_path):
+    paths = [str(a_trace(tmp_path / f"{mode}.json", mode=mode)) for mode in ("sync", "async")]
+    result = CliRunner().invoke(plot, ["--timeline", *paths])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    output = tmp_path / "piece.png"
+    result = CliRunner().invoke(
+        plot, ["--timeline", *paths, "--from", "0.1", "--to", "0.2", "--output", str(output)]
+    )
+    assert result.exit_code == 0, result.output
+    assert output.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not a trace"),
+        ("[]", "is not a trace"),
+        ('{"traceEvents": [{"ph": "X"}]}', "is not a trace"),
+        (
+            f'{{"traceEvents": [{{"ph": "X", "tid": 1, "name": "acting", "ts": {10**400}, '
+            '"dur": 1}]}',
+            "is not a trace",
+        ),
+        ('{"traceEvents": []}', "nothing happens"),
+    ],
+)
+def test_other_files(content, part, tmp_path):
+    path = tmp_path / "trace.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TraceError, match=part):
+        read_trace(path)
+    result = CliRunner().invoke(plot, ["--timeline", str(path)])
+    assert result.exit_code == 2
+    assert part in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "--from", "1"], "--timeline"),
+        (["--timeline", "trace.json", "--from", "2", "--to", "1"], "not after"),
+    ],
+)
+def test_mistakes(arguments, part):
+    result = CliRunner().invoke(plot, arguments)
+    assert result.exit_code == 2
+    assert part in result.output
+
+
+def test_drawing_does_not_wait_for_torch():
+    script = "import sys, workflow_rl.commands.plot; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_trace_of_more_rows_than_workers_can_be_is_not_drawn(tmp_path):
+    """A small file of many rows would fill the memory."""
+    path = tmp_path / "rows.json"
+    rows = range(6000)
+    names = [{"ph": "M", "name": "thread_name", "tid": n, "args": {"name": str(n)}} for n in rows]
+    spans = [{"ph": "X", "name": "acting", "tid": n, "ts": 0, "dur": 1} for n in rows]
+    path.write_text(json.dumps({"traceEvents": names + spans}))
+    with pytest.raises(TraceError, match="6000 rows"):
+        read_trace(path)

@@ -1,0 +1,50 @@
+"""When an environment chooses the best of a run's agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from workflow_rl.runs import best_agent
+from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.runs.config import TrainConfig
+
+ENV = "CartPole-v1"
+
+
+def chosen(path: Path, quiet: bool) -> str:
+    if not path.name:
+        raise CheckpointError("there is none")
+    return f"of {path}"
+
+
+@pytest.fixture(autouse=True)
+def guest(monkeypatch: pytest.MonkeyPatch) -> None:
+    guests = {ENV: SimpleNamespace(choose_best=f"{__name__}:chosen")}
+    monkeypatch.setattr(best_agent, "guests", guests)
+
+
+def choose(eval_every: int, best_score: float | None, **changes: Any) -> str | None:
+    config = TrainConfig("async", **{"env": ENV, "eval_every": eval_every, **changes})
+    return best_agent.choose_best(Path("run"), config, {"best_score": best_score})
+
+
+def test_it_does_unless_the_runs_evaluations_have_chosen() -> None:
+    assert choose(0, None) == choose(0, 3.0) == choose(5, None) == "of run"
+    assert choose(5, 3.0) is None
+    assert choose(5, 0.0) is None
+
+
+def test_other_environments_do_not() -> None:
+    assert choose(0, None, env="Acrobot-v1") is None
+
+
+def test_candidates_that_cannot_be_read_leave_the_best_as_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = TrainConfig("async", env=ENV)
+    assert best_agent.choose_best(Path(), config, {"best_score": None}) is None
+    assert "there is none" in caplog.text

@@ -1,0 +1,164 @@
+import dataclasses
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.policies.archive import read_archive
+from workflow_rl.runs.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    TrainingState,
+    checkpoint_path,
+    load_checkpoint,
+    require_own_shape,
+    save_checkpoint,
+)
+
+
+def a_checkpoint() -> Checkpoint:
+    training = TrainingState(updates=3, episodes=72, best_score=-12.5)
+    training.recent_returns.extend([-1.0, -2.0])
+    return Checkpoint({"seed": 7}, {"weight": torch.arange(3.0)}, training)
+
+
+def test_round_trip(tmp_path):
+    save_checkpoint(tmp_path / "checkpoint.pt", a_checkpoint())
+    loaded = load_checkpoint(tmp_path / "checkpoint.pt")
+    assert loaded.config == {"seed": 7}
+    assert loaded.training == a_checkpoint().training
+    assert torch.equal(loaded.agent["weight"], torch.arange(3.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    before = path.read_bytes()
+
+    def crash(file):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", crash)
+    with pytest.raises(OSError, match="disk full"):
+        save_checkpoint(path, a_checkpoint())
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, Checkpoint({}, {"weight": torch.zeros(100)}, TrainingState()))
+    assert torch.equal(load_checkpoint(path).agent["weight"], torch.zeros(100))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(bytes(400), bytes(399) + b"\1"))
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_checkpoint(path)
+
+
+def test_training_begins_at_nothing():
+    counts = dataclasses.asdict(TrainingState())
+    assert {counts[name] for name in ("updates", "episodes", "env_steps", "wall_seconds")} == {0}
+
+
+def test_which_file_of_a_run_is_meant(tmp_path):
+    best, latest = tmp_path / "best.pt", tmp_path / "checkpoint.pt"
+    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "latest") == latest
+    best.touch()
+    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "best") == best
+    assert checkpoint_path(tmp_path, "latest") == latest
+    assert checkpoint_path(best, "latest") == best
+
+
+@pytest.mark.parametrize("updates", range(4))
+def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
+    assert TrainingState(updates=updates).logged_updates == updates
+    assert TrainingState(updates=updates + 1, unlogged={}).logged_updates == updates
+
+
+@pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
+def test_networks_of_another_shape_than_the_config_are_refused(sizes):
+    layers = {f"actor.{2 * n}.weight": torch.zeros(size, 2) for n, size in enumerate([*sizes, 3])}
+
+    def saved_with(hidden_sizes: list[int]) -> Checkpoint:
+        ppo = {"hidden_sizes": hidden_sizes}
+        return Checkpoint({"ppo": ppo}, {"network": layers}, TrainingState())
+
+    require_own_shape(saved_with(sizes), Path("a.pt"))
+    for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):
+        with pytest.raises(CheckpointError, match="another shape"):
+            require_own_shape(saved_with(others), Path("a.pt"))
+
+
+def test_a_missing_one_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint at .*nothing\.pt"):
+        load_checkpoint(tmp_path / "nothing.pt")
+
+
+@pytest.mark.parametrize("kept", [0, 10, 500, 0.5, 0.99])
+def test_a_damaged_one_is_refused(tmp_path, kept):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    content = path.read_bytes()
+    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], {"format": 2, "training": {}}, 3])
+def test_somebody_elses_file_is_refused(tmp_path, content):
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
+        load_checkpoint(tmp_path / "other.pt")
+
+
+def test_another_format_is_refused_with_both_numbers(tmp_path):
+    torch.save({"format": 99}, tmp_path / "later.pt")
+    with pytest.raises(CheckpointError, match="format 99, but this version reads 2"):
+        load_checkpoint(tmp_path / "later.pt")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('exploded').touch()",))
+
+
+@pytest.mark.parametrize("writer", ["torch", "pickle"])
+def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
+    monkeypatch.chdir(tmp_path)
+    if writer == "torch":
+        torch.save({"format": 1, "agent": Bomb()}, "bomb.pt")
+    else:
+        (tmp_path / "bomb.pt").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path / "bomb.pt")
+    assert not (tmp_path / "exploded").exists()
+
+
+def rewritten(path: Path, extra: dict[str, bytes]) -> None:
+    """The archive with further members, those whose names end alike first."""
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in [*extra.items(), *members.items()]:
+            file.writestr(name, content)
+
+
+def test_torch_reads_no_other_pickle_than_was_looked_at(tmp_path):
+    """Its reader takes names that differ in case for the same."""
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, a_checkpoint())
+    with zipfile.ZipFile(path) as file:
+        (name,) = (one for one in file.namelist() if one.endswith("data.pkl"))
+    other = pickle.dumps({"format": 99}, protocol=2)
+    rewritten(path, {name.replace("data.pkl", "DATA.PKL"): other})
+    with pytest.raises(CheckpointError, match="two of its members have one name"):
+        load_checkpoint(path)
+
+
+def test_a_pipe_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match="no file"):
+        read_archive(tmp_path / "agent.npz")

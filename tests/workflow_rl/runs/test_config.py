@@ -1,0 +1,159 @@
+import dataclasses
+import json
+
+import gymnasium
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.ppo.agent import PPOConfig
+from workflow_rl.runs import config as config_module
+from workflow_rl.runs.config import ConfigError, TrainConfig, default_ppo, workers_for
+
+
+def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
+    config = TrainConfig("sync", n_envs=5)
+    assert (config.n_workers, config.envs_per_worker) == (5, 1)
+
+
+def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch):
+    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    config = TrainConfig("async", n_envs=100)
+    assert (config.n_workers, config.envs_per_worker) == (2, 50)
+    assert TrainConfig("async", n_envs=1).n_workers == 1
+
+
+def test_compiled_envs_share_one_worker_a_core(monkeypatch):
+    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    config = TrainConfig("sync", n_envs=100, env_args={"simulator": "compiled"})
+    assert (config.n_workers, config.envs_per_worker) == (2, 50)
+
+
+@pytest.mark.parametrize(
+    ("n_envs", "episodes"), [(1, 24), (8, 24), (10, 30), (24, 24), (25, 25), (100, 100)]
+)
+def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, episodes):
+    assert TrainConfig("async", n_envs=n_envs).episodes_per_update == episodes
+
+
+@given(
+    n_envs=st.integers(1, 200),
+    n_workers=st.none() | st.integers(1, 200),
+    envs_per_worker=st.none() | st.integers(1, 200),
+    one_env_each=st.booleans(),
+)
+def test_every_env_has_a_worker_or_the_option_is_named(
+    n_envs, n_workers, envs_per_worker, one_env_each
+):
+    n_given, per_given = n_workers or n_envs, envs_per_worker or n_envs
+    if n_workers and (n_workers > n_envs or n_workers * per_given < n_envs):
+        with pytest.raises(ConfigError) as caught:
+            workers_for(n_envs, n_workers, envs_per_worker, one_env_each, cores=2)
+        assert caught.value.field_name == ("n_workers" if n_workers > n_envs else "envs_per_worker")
+    else:
+        workers, envs = workers_for(n_envs, n_workers, envs_per_worker, one_env_each, cores=2)
+        assert workers <= n_given
+        assert workers * envs >= n_envs
+        assert n_workers in (None, workers)
+        assert envs_per_worker in (None, envs)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "both"),
+        ("red_agent", "Nobody"),
+        ("n_envs", 0),
+        ("n_workers", 9),
+        ("envs_per_worker", 0),
+        ("max_steps", 0),
+        ("total_episodes", 0),
+        ("episodes_per_update", 0),
+        ("seed", -1),
+        ("learner_threads", 0),
+        ("device", "tpu"),
+        ("checkpoint_every", 0),
+        ("eval_every", -1),
+        ("eval_episodes", 0),
+        ("worker_timeout", -1),
+        ("max_worker_failures", -1),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
+    of_environment = field in ("red_agent", "max_steps")
+    changes = {"env_args": {field: value}} if of_environment else {field: value}
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(**{"mode": "async", **changes})
+    assert caught.value.field_name == field
+    assert str(value) in str(caught.value)
+
+
+def test_config_survives_json_and_cannot_be_changed():
+    config = TrainConfig("sync", n_envs=3, ppo=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
+    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("num_batches_to_accumulate", {"num_batches_to_accumulate": 2}),
+        ("batching", {"batching": "whole-batches"}),
+        ("batching", {"mode": "sync", "batching": "first-come", "async_rl": True}),
+        ("when_full", {"when_full": "drop", "async_rl": True}),
+        ("take_all", {"take_all": True, "async_rl": True}),
+        ("max_policy_lag", {"ppo": PPOConfig(max_policy_lag=0), "async_rl": True}),
+        ("steps_per_update", {"steps_per_update": 100, "episodes_per_update": 5}),
+        ("episodes_per_update", {"episodes_per_update": 5, "num_steps_per_env": 10}),
+        ("slow_worker_ms", {"slow_worker_ms": -1.0}),
+        ("slow_worker_share", {"slow_worker_share": 0.0}),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(field, changes):
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(**{"mode": "async", **changes})
+    assert caught.value.field_name == field
+
+
+def test_a_limit_that_every_sample_keeps_is_allowed():
+    ppo = PPOConfig(max_policy_lag=3)
+    TrainConfig("async", async_rl=True, num_batches_to_accumulate=3, ppo=ppo)
+    TrainConfig("async", ppo=PPOConfig(max_policy_lag=0))
+
+
+DEFAULT = TrainConfig("async")
+GIVEN = {
+    "total_episodes": st.sampled_from([DEFAULT.total_episodes, 7]),
+    "episodes_per_update": st.sampled_from([DEFAULT.episodes_per_update, 5]),
+    "ppo": st.sampled_from([DEFAULT.ppo, PPOConfig(), {"discount": DEFAULT.ppo.discount}]),
+}
+
+
+@given(values=st.fixed_dictionaries({}, optional=GIVEN), seed=st.integers(0, 9))
+def test_what_is_given_stays_on_another_environment(values, seed):
+    """Also what equals CAGE-2's default, and after `dataclasses.replace`."""
+    config = dataclasses.replace(TrainConfig("async", **values), seed=seed)
+    config = config.with_env(gymnasium.Env)
+    assert config.seed == seed
+    for name, value in values.items():
+        if isinstance(value, dict):
+            assert config.ppo.discount == value["discount"]
+            assert config.ppo.normalise_obs  # The default of an environment that nobody knows.
+        else:
+            assert getattr(config, name) == value
+    if "total_episodes" not in values:
+        assert (config.total_episodes, config.total_steps) == (None, 100_000)
+    if "ppo" not in values:
+        assert config.ppo.normalise_obs
+
+
+def test_a_value_that_is_replaced_later_is_given():
+    config = dataclasses.replace(TrainConfig("async"), total_episodes=9)
+    assert config.with_env(gymnasium.Env).total_episodes == 9
+
+
+def test_a_config_of_sac_goes_on_another_environment():
+    config = TrainConfig("async", algorithm="sac").with_env(gymnasium.Env)
+    assert config.ppo == default_ppo(config.environment, "sac")
+    assert not config.ppo.normalise_obs

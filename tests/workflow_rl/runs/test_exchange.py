@@ -1,0 +1,189 @@
+"""Who takes over from whom, and what settings become: by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.exchange import (
+    SHARES,
+    Copy,
+    ExchangeConfig,
+    drawn,
+    exchanged,
+    meeting_random,
+    perturbed,
+)
+
+RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999)}
+
+
+def exchange_of(**changes: Any) -> ExchangeConfig:
+    return ExchangeConfig(**{"ranges": RANGES, "period": 10, "mutation_rate": 0.0, **changes})
+
+
+def settings_of(n_members: int) -> list[dict[str, float]]:
+    return [{"learning_rate": 10.0**-member, "discount": 0.9} for member in range(n_members)]
+
+
+def test_the_worst_take_over_from_the_best_with_their_settings():
+    scores, settings = [-5.0, -1.0, -9.0, -3.0], settings_of(4)
+    copies, after = exchanged(
+        scores, settings, exchange_of(replace_fraction=0.25), meeting_random(0, 0)
+    )
+    assert copies == [Copy(of=2, source=1)]
+    assert after == [settings[0], settings[1], settings[1], settings[3]]
+
+
+def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():
+    scores = [0.0, -1.0, -100.0, -101.0]
+    seen = set()
+    for number in range(40):
+        copies, _ = exchanged(
+            scores, settings_of(4), exchange_of(replace_fraction=0.5), meeting_random(0, number)
+        )
+        assert [copy.of for copy in copies] == [2, 3]
+        seen.add(tuple(copy.source for copy in copies))
+    assert seen == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("own", "best", "gaps", "takes_over"),
+    [
+        (-10.0, -9.5, {"replace_gap": 0.1}, False),
+        (-10.0, -8.9, {"replace_gap": 0.1}, True),
+        (-10.0, -8.9, {"replace_gap": 0.1, "replace_gap_absolute": 2.0}, False),
+        (10.0, 10.9, {"replace_gap": 0.1}, False),
+        (10.0, 11.1, {"replace_gap": 0.1}, True),
+        (-3.0, -3.0, {"replace_gap": 0.0, "replace_gap_absolute": 0.0}, False),
+        (-math.inf, -500.0, {}, True),
+        (-math.inf, -math.inf, {}, False),
+    ],
+)
+def test_only_what_is_better_by_enough_is_taken_over(own, best, gaps, takes_over):
+    copies, _ = exchanged(
+        [own, best], settings_of(2), exchange_of(replace_fraction=0.5, **gaps), meeting_random(0, 0)
+    )
+    assert copies == ([Copy(0, 1)] if takes_over else [])
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("n_members", [2, 3, 7, 8])
+def test_nobody_is_among_the_best_and_the_worst(fraction, n_members):
+    scores = [-float(member) for member in range(n_members)]
+    copies, _ = exchanged(
+        scores, settings_of(n_members), exchange_of(replace_fraction=fraction), meeting_random(1, 0)
+    )
+    n_replaced = min(math.ceil(fraction * n_members), n_members // 2)
+    assert [copy.of for copy in copies] == list(range(n_members - n_replaced, n_members))
+    assert all(copy.source < n_replaced for copy in copies)
+
+
+def test_the_best_keep_their_settings_and_all_others_change():
+    settings = settings_of(4)
+    _, after = exchanged(
+        [-1.0, -2.0, -3.0, -4.0],
+        settings,
+        exchange_of(replace_fraction=0.25, mutation_rate=1.0),
+        meeting_random(0, 0),
+    )
+    assert after[0] == settings[0]
+    assert all(own[name] != after[n][name] for n, own in enumerate(settings) if n for name in own)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5])
+def test_all_without_a_score_take_over_from_those_with_one(fraction):
+    settings = [{"learning_rate": 1e-3 * (1 + n)} for n in range(4)]
+    scores = [-math.inf, -math.inf, -5.0, -math.inf]
+    exchange = exchange_of(replace_fraction=fraction, mutation_rate=0.0)
+    copies, after = exchanged(scores, settings, exchange, meeting_random(0, 0))
+    assert copies == [(0, 2), (1, 2), (3, 2)]
+    assert after == [settings[2]] * 4
+
+
+def test_perturbed_by_hand():
+    """The same draws: whether, by how much, which way; setting after setting by name."""
+    exchange = exchange_of(mutation_rate=0.6, perturb_min=1.2, perturb_max=2.0)
+    random, expected = np.random.default_rng(4), {}
+    for name, value in (("discount", 0.99), ("learning_rate", 1e-3)):
+        if random.random() < 0.6:
+            factor = random.uniform(1.2, 2.0)
+            factor = 1 / factor if random.random() < 0.5 else factor
+            value = 1 - (1 - value) * factor if name == "discount" else value * factor
+        expected[name] = value
+    settings = {"learning_rate": 1e-3, "discount": 0.99}
+    assert perturbed(settings, exchange, np.random.default_rng(4)) == expected
+
+
+@given(
+    seed=st.integers(0, 2**63 - 1),
+    settings=st.fixed_dictionaries(
+        {"learning_rate": st.floats(1e-8, 1.0), "discount": st.floats(0.0, 1 - 1e-9)}
+    ),
+)
+def test_a_perturbed_setting_is_between_its_bounds(seed, settings):
+    exchange = exchange_of(mutation_rate=1.0)
+    after = perturbed(settings, exchange, np.random.default_rng(seed))
+    ratio = after["learning_rate"] / settings["learning_rate"]
+    assert 1.1 - 1e-9 <= max(ratio, 1 / ratio) <= 1.5 + 1e-9
+    assert 0 <= after["discount"] < 1
+
+
+@given(seed=st.integers(0, 2**63 - 1))
+def test_what_is_drawn_is_within_its_range(seed):
+    settings = drawn(RANGES, seed)
+    assert settings == drawn(dict(reversed(RANGES.items())), seed)
+    for name, (low, high) in RANGES.items():
+        assert low * (1 - 1e-9) <= settings[name] <= high * (1 + 1e-9)
+
+
+def test_draws_are_log_uniform_and_of_a_share_so_is_its_distance_from_1():
+    draws = [drawn(RANGES, seed) for seed in range(4000)]
+    # The middle in logarithms: 1e-3, and 1 - 0.01.
+    for name, middle in (("learning_rate", 1e-3), ("discount", 0.99)):
+        assert (name in SHARES) == (name == "discount")
+        assert np.mean([one[name] < middle for one in draws]) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("period", {"period": 0}),
+        ("start", {"start": 0}),
+        ("replace_fraction", {"replace_fraction": 1.5}),
+        ("mutation_rate", {"mutation_rate": -0.1}),
+        ("replace_gap", {"replace_gap": -1.0}),
+        ("perturb_min", {"perturb_min": 0.9}),
+        ("perturb_max", {"perturb_min": 1.5, "perturb_max": 1.4}),
+        ("rank_by", {"rank_by": "luck"}),
+        ("ranges", {"ranges": {"epochs": (1, 3)}}),
+        ("ranges", {"ranges": {"learning_rate": (0, 1)}}),
+        ("ranges", {"ranges": {"learning_rate": (1e-2, 1e-3)}}),
+        ("ranges", {"ranges": {"discount": (0.9, 1.0)}}),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(field, changes):
+    with pytest.raises(ConfigError) as error:
+        exchange_of(**changes)
+    assert error.value.field_name == field
+
+
+def test_it_survives_its_file():
+    exchange = exchange_of(start=5)
+    assert ExchangeConfig(**exchange.to_dict()) == exchange
+
+
+def test_its_random_numbers_are_none_of_a_learners() -> None:
+    ranges = {"learning_rate": (math.exp(-1.0), 1.0)}
+    seeds = range(3)
+    for seed in seeds:
+        of_learners = {np.random.default_rng([seed, version]).random() for version in range(3)}
+        number = 1 + math.log(drawn(ranges, seed)["learning_rate"])
+        assert all(number != pytest.approx(other) for other in of_learners)
+        assert meeting_random(seed, 0).random() not in of_learners

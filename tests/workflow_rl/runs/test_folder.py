@@ -1,0 +1,268 @@
+import dataclasses
+import json
+import math
+import resource
+import subprocess
+import sys
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import (
+    METRICS,
+    RUN_FILE,
+    NotWrittenError,
+    RunDir,
+    RunDirError,
+    is_finished,
+    make_run_folder,
+    read_config,
+    read_metrics,
+    read_summary,
+)
+
+CONFIG = TrainConfig("async", n_envs=2)
+
+
+def a_row(update: int) -> dict[str, float]:
+    return {**dict.fromkeys(METRICS, 0.5), "update": update, "eval_return_mean": math.nan}
+
+
+def after(updates: int, run_id: str = "") -> Checkpoint:
+    return Checkpoint(CONFIG.to_dict(), {}, TrainingState(updates=updates), run_id=run_id)
+
+
+def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log(a_row(1))
+        run.log(a_row(2))
+    assert read_config(tmp_path / "run") == CONFIG
+    rows = read_metrics(tmp_path / "run")
+    assert [row["update"] for row in rows] == [1, 2]
+    assert tuple(rows[0]) == METRICS
+    assert math.isnan(rows[0]["eval_return_mean"])
+
+
+def test_returns_of_any_size_can_be_gone_on_with(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log({**a_row(1), "return_mean": -1.25e299})
+    assert read_metrics(tmp_path / "run")[0]["return_mean"] == -1.25e299
+
+
+def test_tensorboard_events_have_every_metric(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log(a_row(1))
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == set(METRICS) - {"update"}
+    assert events.Scalars("entropy")[0].value == 0.5
+
+
+def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
+    """What came after its checkpoint, and never came again, not at all."""
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2, 3, 4):
+            run.log(a_row(update))
+    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
+        run.log({**a_row(3), "entropy": 0.25})
+    events = EventAccumulator(str(tmp_path / "run"))
+    events.Reload()
+    entropy = [(event.step, event.value) for event in events.Scalars("entropy")]
+    assert entropy == [(1, 0.5), (2, 0.5), (3, 0.25)]
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
+    path = tmp_path / "run"
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+    (path / ".checkpoint.pt.writing").write_bytes(b"half")
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        with pytest.raises(RunDirError, match="in use"):
+            RunDir(path, CONFIG)
+        run.save("checkpoint.pt", after(1))
+    assert len(read_metrics(path)) == 1
+    assert not (path / ".checkpoint.pt.writing").exists()
+    with pytest.raises(RunDirError, match="not empty"):
+        RunDir(path, CONFIG)
+
+
+def log_up_to(run: RunDir, update: int) -> None:
+    for number in range(2, update):
+        run.log(a_row(number))
+
+
+@pytest.mark.parametrize("size", [0, 20, 4096])
+def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_path):
+    path = tmp_path / "run"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        run.save("checkpoint.pt", after(1))
+        before = (path / "checkpoint.pt").read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(NotWrittenError, match="cannot be written: File too large"):
+                log_up_to(run, 100)
+            with pytest.raises(NotWrittenError, match=r"checkpoint\.pt cannot be written"):
+                run.save("checkpoint.pt", dataclasses.replace(after(2), agent={"a": "x" * 5000}))
+            with pytest.raises(NotWrittenError, match=r"summary\.json cannot be written"):
+                run.write_summary({"text": "x" * 5000})
+            with pytest.raises(NotWrittenError, match=r"machine\.json cannot be written"):
+                run.record_weights("x" * 5000)
+            run.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (path / "checkpoint.pt").read_bytes() == before
+    assert not list(path.glob(".*"))
+    with RunDir(path, CONFIG, after(1)) as run:
+        run.log(a_row(2))
+    assert [row["update"] for row in read_metrics(path)] == [1, 2]
+
+
+def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2, 3):
+            run.log(a_row(update))
+    # A run that is killed can leave half a row.
+    with (tmp_path / "run" / "metrics.csv").open("a") as file:
+        file.write("4,0.5,0.")
+    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
+        run.log(a_row(3))
+    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3]
+
+
+def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
+    RunDir(tmp_path / "run", CONFIG).close()
+    RunDir(tmp_path / "run", CONFIG, resumed=after(0)).close()
+    assert read_metrics(tmp_path / "run") == []
+
+
+def test_one_process_at_a_time(tmp_path):
+    """Another one's rows would be cut, and its checkpoint replaced."""
+    path = tmp_path / "run"
+    other = (
+        "import sys; from pathlib import Path; from workflow_rl.runs.config import TrainConfig;"
+        "from workflow_rl.runs.folder import RunDir;"
+        "from workflow_rl.runs.checkpoint import Checkpoint, TrainingState;"
+        "config = TrainConfig('async', n_envs=2);"
+        "checkpoint = Checkpoint(config.to_dict(), {}, TrainingState());"
+        "RunDir(Path(sys.argv[1]), config, checkpoint).close()"
+    )
+    command = [sys.executable, "-c", other, str(path)]
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        before = (path / "metrics.csv").read_bytes()
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert second.returncode != 0
+        assert "in use: another process" in second.stderr
+        assert (path / "metrics.csv").read_bytes() == before
+    subprocess.run(command, check=True)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    for name in ("one", "other"):
+        with RunDir(tmp_path / name, CONFIG) as run:
+            run.log(a_row(1))
+            run.save("checkpoint.pt", after(1))
+    foreign = load_checkpoint(tmp_path / "other" / "checkpoint.pt")
+    (tmp_path / "one" / "checkpoint.pt").write_bytes(
+        (tmp_path / "other" / "checkpoint.pt").read_bytes()
+    )
+    before = {file: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    with pytest.raises(RunDirError, match="of another run"):
+        RunDir(tmp_path / "one", CONFIG, foreign)
+    assert {file: file.read_bytes() for file in (tmp_path / "one").iterdir()} == before
+
+
+def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
+    """Its checkpoint was read before the other process was done."""
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        for update in (1, 2):
+            run.log(a_row(update))
+        run.save("checkpoint.pt", after(2))
+    with pytest.raises(RunDirError, match="gone on meanwhile"):
+        RunDir(tmp_path / "run", CONFIG, after(1))
+    assert len(read_metrics(tmp_path / "run")) == 2
+    RunDir(tmp_path / "run", CONFIG, after(2)).close()
+
+
+def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        first = run.run_id
+        run.log(a_row(1))
+    (tmp_path / "run" / RUN_FILE).unlink()
+    with RunDir(tmp_path / "run", CONFIG, after(1)) as run:
+        assert run.run_id not in ("", first)
+    with RunDir(tmp_path / "run", CONFIG, after(1)) as again:
+        assert again.run_id == run.run_id
+
+
+def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(RunDirError, match="not empty"):
+        RunDir(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RunDirError, match="cannot be used"):
+        RunDir(tmp_path / "file" / "run", CONFIG)
+    with pytest.raises(RunDirError, match="cannot be used"):
+        RunDir(tmp_path / "file", CONFIG)
+
+
+def test_a_new_path_is_never_one_that_exists(tmp_path):
+    paths = [make_run_folder("sync", "mixed", tmp_path / "runs") for _ in range(3)]
+    assert len(set(paths)) == 3
+    assert all(path.is_dir() and "-sync-mixed" in path.name for path in paths)
+
+
+def test_no_run_folder(tmp_path):
+    for read in (read_config, read_metrics):
+        with pytest.raises(RunDirError, match="not a run folder"):
+            read(tmp_path)
+
+
+def test_summary_is_written(tmp_path):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.write_summary({"episodes": 3})
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}
+    assert is_finished(tmp_path / "run")  # As an earlier version wrote it.
+
+
+def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
+    assert not is_finished(tmp_path)
+    for finished in (True, False):
+        (tmp_path / "summary.json").write_text(json.dumps({"finished": finished}))
+        assert is_finished(tmp_path) == finished
+    (tmp_path / "summary.json").write_text("[]")
+    with pytest.raises(RunDirError, match=r"summary.json cannot be read"):
+        is_finished(tmp_path)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(RunDirError, match=r"frist does not exist$"):
+        read_config(tmp_path / "frist")
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"wall_seconds": "long"}', "{", None])
+def test_a_summary_that_cannot_be_read_is_named(tmp_path, text):
+    if text is not None:
+        (tmp_path / "summary.json").write_text(text)
+    with pytest.raises(RunDirError, match=r"summary.json cannot be read: "):
+        read_summary(tmp_path)
+
+
+@pytest.mark.parametrize(("number", "is_taken"), [(2**63 - 1, True), (2**63, False)])
+def test_counts_are_of_64_bits(tmp_path, number, is_taken):
+    with RunDir(tmp_path / "run", CONFIG) as run:
+        run.log({**a_row(1), "episodes": number})
+    if is_taken:
+        assert read_metrics(tmp_path / "run")[0]["episodes"] == number
+    else:
+        with pytest.raises(RunDirError, match=f"episodes is {number}"):
+            read_metrics(tmp_path / "run")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.hints import hints, updates_of
+
+
+def config_of(**settings: Any) -> TrainConfig:
+    return TrainConfig("async", **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_updates"),
+    [
+        ({"total_episodes": 49, "episodes_per_update": 24}, 3),
+        # 10 steps an episode, of which 25 are three.
+        (
+            {
+                "env_args": {"max_steps": 10},
+                "total_steps": 61,
+                "episodes_per_update": None,
+                "steps_per_update": 30,
+            },
+            3,
+        ),
+        (
+            {"env_args": {"max_steps": 10}, "total_steps": 61, "episodes_per_update": 3},
+            3,
+        ),
+        ({"env": "CartPole-v1", "total_steps": 4096, "steps_per_update": 2048}, 2),
+        # Nobody knows how long they are.
+        ({"env": "CartPole-v1", "total_episodes": 50}, None),
+    ],
+)
+def test_how_often_it_learns(settings: dict[str, Any], n_updates: int | None) -> None:
+    assert updates_of(config_of(**settings)) == n_updates
+
+
+def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
+    (once,) = hints(config_of(total_episodes=24, episodes_per_update=24))
+    assert "learns once, from 24 episodes: a larger" in once
+    assert "--total-episodes" in once
+    assert "--episodes-per-update" in once
+    (twice,) = hints(config_of(env="CartPole-v1", total_steps=4096))
+    assert "learns twice, from 2,048 steps each time" in twice
+    assert not hints(config_of(total_episodes=72, episodes_per_update=24))
+
+
+def test_a_long_run_on_cyborg_is_told_of_what_is_faster() -> None:
+    (hint,) = hints(config_of(total_episodes=2000))
+    assert "--simulator compiled plays the same episodes" in hint
+    for args, episodes in (
+        ({"simulator": "compiled"}, 2000),
+        ({"simulator": "cyborg-stock"}, 2000),
+        ({"max_steps": 30}, 2000),
+        ({}, 1999),
+    ):
+        assert not hints(config_of(env_args=args, total_episodes=episodes))
+
+
+def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
+    few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 100}
+    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 600}, **few)
+    assert any("learns nothing" in hint for hint in hints(of_sac))
+    assert not any("nothing" in hint for hint in hints(config_of(**few)))
+    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 599}, **few)
+    assert not any("nothing" in hint for hint in hints(of_sac))

@@ -1,0 +1,136 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.cbook import is_math_text
+
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.drawing import as_drawn
+from workflow_rl.runs.learning_curve import (
+    known_returns,
+    learning_curve_figure,
+    plot_learning_curve,
+    running_mean,
+)
+
+
+def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:
+    return [
+        {"episodes": episodes, "return_mean": mean, "wall_seconds": 2.0 * episodes}
+        for episodes, mean in updates
+    ]
+
+
+def test_running_mean_weighs_updates_by_their_episodes():
+    # 100 episodes at -10, then 200 at -40: (100 * 10 + 200 * 40) / 300 = 30.
+    assert running_mean(rows((100, -10.0), (300, -40.0))) == pytest.approx([-10.0, -30.0])
+
+
+def test_running_mean_forgets_what_is_300_episodes_old():
+    assert running_mean(rows((300, -10.0), (600, -40.0)))[-1] == -40.0
+    # An update larger than the window still counts.
+    assert running_mean(rows((1000, -10.0)))[-1] == -10.0
+
+
+def test_curve_is_drawn_against_episodes_and_wall_time():
+    figure = learning_curve_figure({"run": rows((100, -10.0), (200, -5.0))})
+    by_episodes, by_seconds = figure.axes
+    assert list(by_episodes.lines[0].get_xdata()) == [100, 200]
+    assert list(by_seconds.lines[0].get_xdata()) == [200.0, 400.0]
+    assert list(by_seconds.lines[0].get_ydata()) == [-10.0, -5.0]
+
+
+@pytest.mark.parametrize("metrics", [[], rows((100, -10.0))])
+def test_plot_is_a_png(tmp_path, metrics):
+    plot_learning_curve(metrics, tmp_path / "curve.png", TrainConfig("async"))
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+KNOWN = {"sleep": -900.0, "restore": -500.0, "best": -12.5}
+
+
+def of_agents(*updates: tuple[int, float, float]) -> list[dict[str, float]]:
+    return [
+        {**row, "return_mean_A": row["return_mean"] - 1, "return_mean_B": of_b}
+        for row, (_, _, of_b) in zip(
+            rows(*((count, mean) for count, mean, _ in updates)), updates, strict=True
+        )
+    ]
+
+
+def test_other_agents_returns_are_lines_as_far_as_the_curves_reach_and_one_further():
+    figure = learning_curve_figure({"run": rows((100, -300.0), (200, -30.0))}, KNOWN)
+    for axes in figure.axes:
+        drawn = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == ":"]
+        assert drawn == [-500.0, -12.5]
+        bottom, top = axes.get_ylim()
+        assert -600 < bottom < -500
+        assert -12.5 < top < -5
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    assert texts == ["restore: -500", "best: -12.5"]
+
+
+def test_labels_of_returns_close_together_do_not_overlap():
+    known = {f"agent {n}": -300.0 + n for n in range(4)} | {"same": -300.0}
+    figure = learning_curve_figure({"run": rows((100, -400.0), (200, -30.0))}, known)
+    heights = [text.xy[1] for text in figure.axes[1].texts]
+    assert len(heights) == 4
+    assert min(after - before for before, after in pairwise(heights)) > 0.045
+    assert figure.axes[1].texts[0].get_text() == "agent 0, same: -300"
+
+
+def test_one_run_has_a_line_for_each_kind_of_episode():
+    columns = {"A": "return_mean_A", "B": "return_mean_B"}
+    metrics = of_agents((100, -30.0, math.nan), (200, -10.0, -2.0))
+    figure = learning_curve_figure({"run": metrics}, columns=columns)
+    lines = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines[1:]}
+    assert lines["A"] == [-31.0, -21.0]
+    assert math.isnan(lines["B"][0])
+    assert lines["B"][1] == -2.0
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["all", "A", "B"]
+    assert figure.get_suptitle().startswith("run: ")
+    # Of an earlier version, and of several runs.
+    assert not learning_curve_figure({"run": rows((9, -1.0))}, columns=columns).legends
+    several = learning_curve_figure({"one": metrics, "other": metrics}, columns=columns)
+    assert [text.get_text() for text in several.legends[0].get_texts()] == ["one", "other"]
+
+
+def test_returns_that_span_little_are_drawn_in_proportion():
+    figure = learning_curve_figure({"run": rows((100, -25.0), (200, -12.0))})
+    assert figure.axes[0].get_yscale() == "linear"
+    assert figure.axes[0].get_ylim()[1] < -10
+
+
+def test_what_is_known_is_that_of_the_red_agent_and_the_length():
+    def known(**args):
+        return known_returns(TrainConfig("async", env_args=args))
+
+    assert known()["champion"] == -12.41
+    assert known(max_steps=30)["champion"] == -3.36
+    assert known(red_agent="RedMeanderAgent")["react-restore"] == -197.1
+    assert known(red_agent="mixed")["champion"] == pytest.approx((-12.41 - 15.07) / 3, abs=0.01)
+    assert known(max_steps=40) == {}
+    assert not known_returns(TrainConfig("async", env="CartPole-v1"))
+
+
+NAMES = ["from_$5_to_$9", "$", r"\$x$", "_hidden", "\udcff", "a\nb", "100%", r"\frac"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_any_name_is_drawn_under_it(name, tmp_path):
+    figure = learning_curve_figure({name: rows((9, -1.0)), "other": rows((9, -2.0))})
+    figure.savefig(tmp_path / "two.png")
+    first, other = (text.get_text() for text in figure.legends[0].get_texts())
+    assert first.strip().replace(r"\$", "$") == name.replace("\udcff", r"\udcff")
+    assert other == "other"
+    learning_curve_figure({name: rows((9, -1.0))}).savefig(tmp_path / "one.png")
+
+
+@given(st.text(st.sampled_from("$\\_{}^ab\udc80"), max_size=8))
+def test_no_name_is_a_formula_or_hidden(name):
+    drawn = as_drawn(name)
+    assert not is_math_text(drawn)
+    assert not drawn.startswith("_")
+    assert drawn.replace(r"\$", "$").strip() == name.replace("\udc80", r"\udc80").strip()

@@ -1,0 +1,292 @@
+"""Whole runs of --algorithm mbpo: as reproducible, and as well told, as PPO's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from agents.mbpo.agent import MBPOAgent
+from tests import tiny_runs
+from tests.any_envs import TargetEnv
+from workflow_rl import api as interface
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.collection.trace import LEARNER, Activity
+from workflow_rl.commands.train_population import train_population
+from workflow_rl.commands.tune import tune
+from workflow_rl.reporting.timeline import read_trace
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.folder import (
+    MBPO_METRICS,
+    METRICS,
+    read_config,
+    read_metrics,
+    return_columns,
+)
+from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.loop import train
+from workflow_rl.runs.saved_agent import load_policy
+
+FOR_EITHER = {"batch_size": 16, "gradient_steps": 0.2}
+MBPO = {
+    **FOR_EITHER,
+    "model_members": 2,
+    "model_elites": 1,
+    "model_hidden_sizes": (8,),
+    "model_epochs": 1,
+    "warm_up_steps": 60,
+}
+
+
+def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
+    settings = {"algorithm": "mbpo", "mbpo": MBPO, "total_episodes": 24, **changes}
+    return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
+
+
+def learned(path: Path) -> Any:
+    """All of the agent, its model and its memory."""
+    return tiny_runs.all_of(tiny_runs.remembering_agent(path))
+
+
+BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
+
+
+of_each_kind = pytest.mark.parametrize(
+    "changes",
+    [{}, {"async_rl": True}, {**BOX, "async_rl": True}],
+    ids=["in turn", "exact lag", "bounded numbers"],
+)
+
+
+@of_each_kind
+def test_the_same_whatever_the_number_of_workers(tmp_path: Path, changes: dict[str, Any]) -> None:
+    for n_workers in (1, 2, 5):
+        tiny_runs.run(tmp_path / str(n_workers), config_of(n_workers=n_workers, **changes))
+    one = learned(tmp_path / "1")
+    assert len(tiny_runs.remembering_agent(tmp_path / "1").replay) > 100
+    assert one == learned(tmp_path / "2") == learned(tmp_path / "5")
+
+
+def test_sync_and_async_collect_the_same(tmp_path: Path) -> None:
+    for mode in ("sync", "async"):
+        tiny_runs.run(tmp_path / mode, config_of(mode))
+    assert learned(tmp_path / "sync") == learned(tmp_path / "async")
+
+
+@of_each_kind
+def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    tiny_runs.run(whole, config_of(**changes))
+
+    with pytest.raises(tiny_runs.loop.StopRequested):
+        tiny_runs.run(parts, config_of(**changes), before=stop_after_two)
+    tiny_runs.run(parts, config_of(**changes))
+    assert learned(whole) == learned(parts)
+
+
+def stop_after_two(pool: Any, policy: Any, count: int) -> None:
+    if count == 2:
+        pool.stop_signal = 2
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
+def test_a_run_of_an_earlier_version_is_resumed(algorithm: str, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    config = config_of(algorithm=algorithm, mbpo={**FOR_EITHER, "warm_up_steps": 30})
+    tiny_runs.run(whole, config)
+    with pytest.raises(tiny_runs.loop.StopRequested):
+        tiny_runs.run(parts, config, before=stop_after_two)
+    agent = tiny_runs.remembering_agent(parts)
+    shutil.rmtree(parts / "memory")
+    state = tiny_runs.in_an_earlier_version(agent)
+    checkpoint = load_checkpoint(parts / "checkpoint.pt")
+    save_checkpoint(
+        parts / "checkpoint.pt", dataclasses.replace(checkpoint, agent=state, memory=None)
+    )
+    tiny_runs.run(parts, config)
+    assert learned(whole) == learned(parts)
+    assert "replay" not in load_checkpoint(parts / "checkpoint.pt").agent
+
+
+def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
+    path, config = tmp_path / "run", config_of(keep_every=1, checkpoint_every=1)
+    tiny_runs.run(path, config)
+    sizes = {(path / "kept" / f"00000{n}.pt").stat().st_size for n in (1, 2, 3, 4)}
+    assert max(sizes) - min(sizes) < 1000
+    for name in ("best.pt", *(f"kept/00000{n}.pt" for n in (1, 2, 3, 4))):
+        saved = load_checkpoint(path / name)
+        assert saved.memory is None
+        assert not saved.agent.keys() & {"replay", "imagined"}
+    assert load_checkpoint(path / "checkpoint.pt").memory
+    shutil.rmtree(path / "memory")
+    for name in ("best.pt", "kept/000002.pt", "checkpoint.pt"):
+        assert load_policy(path / name).policy_version > 0
+    begun = tmp_path / "begun"
+    with tiny_runs.on_counting_envs():
+        train(config, begun, init_from=load_checkpoint(path / "best.pt"), quiet=True)
+    assert learned(begun) is not None
+    further = dataclasses.replace(config, total_episodes=30)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt needs .*memory"):
+        tiny_runs.run(path, further)
+
+
+def test_a_finished_run_goes_on_with_its_steps(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    tiny_runs.run(whole, config_of(total_episodes=30, mbpo={**MBPO, "rollout_length_final": 1}))
+    for total in (12, 30):
+        config = config_of(total_episodes=total, mbpo={**MBPO, "rollout_length_final": 1})
+        tiny_runs.run(parts, config)
+    assert learned(whole) == learned(parts)
+
+
+@pytest.mark.parametrize(("changes", "bits"), [({}, True), (BOX, False)])
+def test_the_environment_says_what_its_model_is_of(changes: dict[str, Any], bits: bool) -> None:
+    agent = make_agent(config_of(**changes))
+    assert isinstance(agent, MBPOAgent)
+    assert agent.dynamics is not None
+    assert agent.dynamics.bits is bits
+
+
+def test_its_metrics(tmp_path: Path) -> None:
+    tiny_runs.run(tmp_path, config_of())
+    rows = read_metrics(tmp_path)
+    assert tuple(rows[0]) == (*METRICS, *MBPO_METRICS, *return_columns(config_of()).values())
+    last = rows[-1]
+    assert last["real_steps"] == last["env_steps"]
+    assert last["imagined_steps"] > 0
+    assert math.isfinite(last["model_obs_loss"])
+    assert math.isnan(last["approx_kl"])
+    assert rows[0]["gradient_steps"] == 0  # Before the warm-up.
+
+
+def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
+    of_sac = {**FOR_EITHER, "warm_up_steps": MBPO["warm_up_steps"]}
+    tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac", mbpo=of_sac))
+    tiny_runs.run(tmp_path / "mbpo", config_of(mbpo={**MBPO, "imagined_share": 0.0}))
+    assert learned(tmp_path / "sac") == learned(tmp_path / "mbpo")
+    assert read_metrics(tmp_path / "sac")[-1]["imagined_steps"] == 0
+
+
+def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
+    config = config_of()
+    again = TrainConfig.from_dict(config.to_dict())
+    assert again == config
+    assert again.mbpo is not None
+    assert again.mbpo.model_hidden_sizes == (8,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"mbpo": {"batch_size": 0}}, "mbpo"),
+        ({"mbpo": {"nonsense": 1}}, "mbpo"),
+        ({"algorithm": "dqn", "mbpo": None}, "algorithm"),
+        ({"algorithm": "ppo"}, "mbpo"),
+        ({"algorithm": "sac", "mbpo": {"imagined_share": 0.5}}, "imagined_share"),
+        ({"device": "cuda"}, "device"),
+    ],
+)
+def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(**changes)
+    assert caught.value.field_name == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
+        ({"mbpo": {"target_entropy": 1.5}}, "target_entropy"),
+        ({**BOX, "mbpo": {"target_entropy": 0.7}}, "target_entropy"),
+    ],
+)
+def test_what_does_not_go_with_the_environment(changes: dict[str, Any], name: str) -> None:
+    config = config_of(**changes)
+    with pytest.raises(ConfigError) as caught:
+        config.learned_distribution()
+    assert caught.value.field_name == name
+
+
+def test_running_moments_are_not_for_it() -> None:
+    config = config_of()
+    with pytest.raises(ConfigError, match="does not normalise"):
+        dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, normalise_obs=True))
+
+
+def test_a_saved_config_of_sac_has_a_models_settings_too() -> None:
+    config = config_of(algorithm="sac", mbpo={"batch_size": 16})
+    assert TrainConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "says"),
+    [
+        (train_async, ["--batch-size", "8"], "--batch-size needs --algorithm sac or mbpo"),
+        (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
+        (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites is 9"),
+        (train_async, ["--algorithm", "sac", "--replay-capacity", "1999"], "--replay-capacity is"),
+        (train_async, ["--algorithm", "sac", "--start-steps", "9"], "--start-steps needs"),
+        (train_async, ["--algorithm", "sac", "--model-members", "9"], "--model-members needs"),
+        (train_async, ["--algorithm", "sac", "--rollout-length", "9"], "--rollout-length needs"),
+        (train_async, ["--algorithm", "sac", "--imagined-share", ".5"], "--imagined-share"),
+        (train_async, ["--algorithm", "mbpo", "--clip-range", "0.1"], "--clip-range is PPO's"),
+        (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
+        (train_population, ["--algorithm", "mbpo"], "--algorithm"),
+        (tune, ["--algorithm", "mbpo", "--trials", "1"], "--algorithm"),
+    ],
+)
+def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(
+        command, [*arguments, "--dry-run"][: 9 if command is not tune else -1]
+    )
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    train(config_of(), tmp_path / "run", quiet=True, trace_path=trace)
+    of_run = read_trace(trace)
+    activities = of_run.rows[LEARNER].activity.tolist()
+    models = sum(row["model_epochs"] > 0 for row in read_metrics(tmp_path / "run"))
+    assert models > 2
+    assert activities.count(Activity.MODELLING) == models
+    assert len(of_run.learning()) == len(read_metrics(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
+@pytest.mark.parametrize("ppo", [None, {"learning_rate": 0.01}])
+def test_from_python_on_the_environments_of_a_function(
+    algorithm: str, ppo: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    def make_env() -> TargetEnv:  # Which nobody can import.
+        return TargetEnv(length=8)
+
+    path = tmp_path / "run"
+    config = TrainConfig(
+        *("async", 1),
+        algorithm=algorithm,
+        ppo=ppo,  # type: ignore[arg-type]
+        mbpo={**(MBPO if algorithm == "mbpo" else FOR_EITHER), "warm_up_steps": 16},  # type: ignore[arg-type]
+        total_steps=48,
+        steps_per_update=24,
+    )
+    interface.train(config, path, env=make_env)
+
+    assert [row["gradient_steps"] for row in read_metrics(path)] == [0, 5, 5]
+    settings = read_config(path).ppo
+    assert settings.activation == "relu"
+    assert settings.learning_rate == (1e-3 if ppo is None else 0.01)
+    assert settings.reward_scale == 1
+    assert not settings.normalise_obs
+    assert interface.load_agent(path, env=make_env).act(np.zeros(2, np.float32)).shape == (2,)
+    longer = dataclasses.replace(config, total_steps=72)
+    interface.train(longer, path, env=make_env, resume=True)
+    assert [row["real_steps"] for row in read_metrics(path)] == [8, 32, 56, 80]

@@ -1,0 +1,418 @@
+"""Each preset's promises: which weights act, what is dropped, and that nothing else is lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.trajectory import Trajectory
+from tests.faulty_env import FaultyEnv
+from tests.patience import eventually
+from tests.tiny_envs import CountingEnv, RaisingEnv
+from tests.tiny_runs import (
+    Learned,
+    assert_nothing_missing,
+    assert_one_episode_each,
+    config_of,
+    lags,
+    recorded_updates,
+    run,
+)
+from tests.workflow_rl.conftest import assert_same_trajectories
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection.schedule import FreeRunning
+from workflow_rl.collection.slots import first_slots, player_in
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.commands.main import main
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.presets import PRESETS
+
+MBPO = {
+    "batch_size": 8,
+    "gradient_steps": 0.1,
+    "model_members": 2,
+    "model_elites": 1,
+    "model_hidden_sizes": (8,),
+    "model_epochs": 1,
+    "warm_up_steps": 40,
+}
+# Small batches in the place of the presets' own sizes.
+SIZES = {
+    "sample-factory-sync": {"num_steps_per_env": 4, "steps_per_update": 40},
+    "sample-factory-async": {"num_steps_per_env": 4, "steps_per_update": 40},
+    "alf": {"num_steps_per_env": 8},
+    "rsl-batch": {"num_steps_per_env": 4},
+    "continuous": {"num_steps_per_env": 4},
+    "mbpo-continuous": {"num_steps_per_env": 4, "mbpo": MBPO},
+    "mbpo-batch": {"n_envs": 5, "num_steps_per_env": 4, "mbpo": MBPO},
+}
+MODES = [
+    *(("async", name) for name in PRESETS),
+    *(("sync", name) for name in ("sample-factory-sync", "rsl-batch")),
+]
+
+
+def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
+    settings = {**PRESETS[name], **SIZES[name], "total_episodes": 40, "n_workers": 2}
+    if name in ("rsl-batch", "mbpo-batch"):
+        settings["steps_per_update"] = 20
+    settings.update(changes)
+    ppo = {"max_policy_lag": settings.pop("max_policy_lag", None)}
+    return config_of(mode, ppo, **settings)
+
+
+def learned_in(updates: list[Learned]) -> list[Trajectory]:
+    return [trajectory for _, trajectories in updates for trajectory in trajectories]
+
+
+@contextmanager
+def entered_schedules() -> Iterator[list[FreeRunning]]:
+    """Those of the runs in here."""
+    schedules: list[FreeRunning] = []
+    enter = FreeRunning.__enter__
+
+    def entered(schedule: FreeRunning) -> FreeRunning:
+        schedules.append(schedule)
+        return enter(schedule)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FreeRunning, "__enter__", entered)
+        yield schedules
+
+
+@contextmanager
+def learner_that_waits(until: Callable[[FreeRunning], object]) -> Iterator[list[Learned]]:
+    """An update of the runs in here lasts until so much waits for the next one. Gives them all."""
+    with (
+        entered_schedules() as schedules,
+        recorded_updates(lambda: eventually(lambda: until(schedules[-1]))) as updates,
+    ):
+        yield updates
+
+
+def check_books(path: Path, updates: list[Learned]) -> None:
+    """What is logged is what was learned from, and what was not."""
+    rows = read_metrics(path)
+    assert len(rows) == len(updates)
+    collected = 0
+    for row, (version, learned), lag in zip(rows, updates, lags(updates), strict=True):
+        steps = [t.length for t in learned]
+        collected += sum(steps) + int(row["dropped_steps"])
+        assert row["env_steps"] == collected
+        assert (row["policy_lag_min"], row["policy_lag_max"]) == (min(lag), max(lag))
+        mean = np.average([version - t.policy_version for t in learned], weights=steps)
+        assert row["policy_lag_mean"] == pytest.approx(mean)
+        assert min(lag) >= 0
+    training = load_checkpoint(path / "checkpoint.pt").training
+    assert training.env_steps == collected
+    assert training.dropped_steps == sum(row["dropped_steps"] for row in rows)
+    if all(row["dropped_steps"] == 0 for row in rows):
+        assert training.episodes == sum(t.ended for t in learned_in(updates))
+
+
+def check_trajectories(updates: list[Learned], n_steps: int) -> None:
+    learned = learned_in(updates)
+    assert_one_episode_each(learned)
+    pieces = [(t.episode, t.steps_before) for t in learned]
+    assert len(set(pieces)) == len(pieces), "a sample is learned from twice"
+    for _, trajectories in updates:
+        assert sum(t.length for t in trajectories) % n_steps == 0
+
+
+@pytest.mark.parametrize(("mode", "name"), MODES)
+@pytest.mark.parametrize("beside", ["nothing", "evaluations", "killed workers"])
+def test_what_is_learned_from_is_what_was_played(mode, name, beside, tmp_path):
+    config = preset_config(mode, name)
+    make_envs: Any = None
+    if beside == "evaluations":
+        config = preset_config(mode, name, eval_every=2, eval_episodes=4)
+    if beside == "killed workers":
+        tickets = [tmp_path / f"ticket-{number}" for number in range(3)]
+
+        def make_envs(n_envs: int) -> SerialEnvs:
+            return SerialEnvs(lambda: FaultyEnv(CountingEnv, "killed", "step", 25, tickets), n_envs)
+
+    with recorded_updates() as updates:
+        summary = run(tmp_path / "run", config, make_envs=make_envs)
+    check_books(tmp_path / "run", updates)
+    check_trajectories(updates, config.num_steps_per_env)
+    rows = read_metrics(tmp_path / "run")
+    assert max(row["queue_length"] for row in rows) <= config.num_batches_to_accumulate
+    assert summary["episodes"] >= 40
+    assert summary["workers_restarted"] >= 2 or beside != "killed workers"
+    if beside == "evaluations":
+        scored = [row["eval_return_mean"] == row["eval_return_mean"] for row in rows]
+        assert scored == [row["update"] % 2 == 0 for row in rows]
+    if config.when_full == "wait":
+        assert summary["dropped_steps"] == 0
+        assert_nothing_missing(learned_in(updates), 5)
+    if not config.async_rl:
+        assert all(lag == {0} for lag in lags(updates))
+
+
+@pytest.mark.parametrize("name", ["rsl-batch", "sample-factory-async", "continuous"])
+def test_a_slow_learner_and_what_waits_for_it(name, tmp_path):
+    capacity = 2
+    drops = PRESETS[name].get("when_full") == "drop"
+    changes = {
+        "num_batches_to_accumulate": capacity,
+        "take_all": False,
+        # Episodes that are dropped count, and while the learner waits hundreds may be: the run is
+        # stopped.
+        "total_episodes": 1_000_000,
+        # Of several, one that got no core for a while brings what is older still.
+        "n_workers": 1,
+    }
+
+    def enough(schedule: FreeRunning) -> bool:
+        return len(schedule._waiting) == capacity and bool(schedule._dropped or not drops)
+
+    def wait_and_in_the_end_stop() -> None:
+        eventually(lambda: enough(schedules[-1]))
+        if len(updates) == 12:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        entered_schedules() as schedules,
+        recorded_updates(wait_and_in_the_end_stop) as updates,
+        pytest.raises(StopRequested),
+    ):
+        run(tmp_path, preset_config("async", name, **changes))
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    check_books(tmp_path, updates)
+    check_trajectories(updates, 4)
+    rows = read_metrics(tmp_path)
+    assert max(row["queue_length"] for row in rows) <= capacity
+    assert max(row["queue_length"] for row in rows[2:]) >= capacity - 1
+    # Not older than those that may wait, the one that finds no room, and what is in the making.
+    assert max(max(lag) for lag in lags(updates)) <= capacity + 2
+    if drops:
+        assert summary["dropped_steps"] > 0
+        steps = sum(t.length for t in learned_in(updates))
+        assert summary["env_steps"] == steps + summary["dropped_steps"]
+    else:
+        assert summary["dropped_steps"] == 0
+        assert_nothing_missing(learned_in(updates), 5)
+
+
+def test_continuous_learns_from_all_that_waits(tmp_path):
+    changes = {"num_batches_to_accumulate": 10_000, "total_episodes": 100}
+    with learner_that_waits(lambda schedule: len(schedule._waiting) >= 4) as updates:
+        summary = run(tmp_path, preset_config("async", "continuous", **changes))
+    assert summary["dropped_steps"] == 0
+    assert all(row["queue_length"] == 0 for row in read_metrics(tmp_path))
+    smallest = 2 * 4  # The unroll of the worker with two of the five envs.
+    assert all(sum(t.length for t in learned) >= 4 * smallest for _, learned in updates[1:])
+    assert_nothing_missing(learned_in(updates), 5)
+
+
+def test_alf_learns_from_one_workers_unroll_at_a_time(tmp_path):
+    config = preset_config("async", "alf", n_envs=6)
+    assert (config.envs_per_worker, config.steps_per_update) == (3, 24)
+    with recorded_updates() as updates:
+        run(tmp_path, config)
+    for _, learned in updates:
+        envs = {t.episode % 6 for t in learned}
+        assert envs in ({0, 2, 4}, {1, 3, 5})
+        assert sum(t.length for t in learned) == 24
+        assert len({t.policy_version for t in learned}) == 1
+
+
+def test_sample_factory_async_learns_from_the_unrolls_of_different_weights(tmp_path):
+    def is_blocked(schedule: FreeRunning) -> bool:
+        """A third batch finds no room. Of the next, one unroll may be of the weights until now."""
+        return len(schedule._waiting) == 2 and bool(schedule._to_put)
+
+    config = preset_config("async", "sample-factory-async", n_envs=4, total_episodes=80)
+    with learner_that_waits(is_blocked) as updates:
+        run(tmp_path, config)
+    for _, learned in updates:
+        assert 40 <= sum(t.length for t in learned) < 40 + 2 * 4
+    assert any(len({t.policy_version for t in learned}) > 1 for _, learned in updates)
+
+
+def test_rsl_batch_takes_the_same_number_of_steps_from_every_env(tmp_path):
+    with recorded_updates() as updates:
+        run(tmp_path, preset_config("async", "rsl-batch", steps_per_update=40))
+    for _, learned in updates:
+        steps = [sum(t.length for t in learned if t.episode % 5 == env) for env in range(5)]
+        assert steps == [8] * 5
+        assert len({t.policy_version for t in learned}) == 1
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_sample_factory_sync_collects_a_dataset_and_then_learns_from_it(mode, tmp_path):
+    with recorded_updates() as updates:
+        run(tmp_path, preset_config(mode, "sample-factory-sync"))
+    player = player_in(SerialEnvs(CountingEnv, 5), first_slots(3, RED_AGENTS, 5))
+    agent = make_agent(preset_config(mode, "sample-factory-sync"))
+    policy = NumpyPolicy(agent.policy_parameters())
+    expected = [t for _ in range(2) for t in player.unroll(policy, 4)]
+    expected.sort(key=lambda t: (t.episode, t.steps_before))
+    assert_same_trajectories(updates[0][1], expected)
+    assert [version for version, _ in updates] == list(range(len(updates)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "valid"), [(2400, "2304 or 2560"), (100, "256"), (257, "256 or 512")]
+)
+def test_a_dataset_is_a_multiple_of_what_the_envs_collect(steps, valid):
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig("sync", n_envs=8, num_steps_per_env=32, steps_per_update=steps)
+    assert caught.value.field_name == "steps_per_update"
+    assert f"{steps} is not a multiple" in str(caught.value)
+    assert str(caught.value).endswith(f"8 x 32 = 256: {valid} would be")
+    result = CliRunner().invoke(
+        main,
+        ["train-sync", "--preset", "sample-factory-sync", "--steps-per-update", str(steps)],
+    )
+    assert result.exit_code == 2
+    assert "--steps-per-update" in result.output
+    assert f"{valid} would be" in result.output.replace("\n", " ")
+    TrainConfig("sync", n_envs=8, num_steps_per_env=32, steps_per_update=256)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_gives_way_to_the_command_line(name):
+    given = ["--num-steps-per-env", "16", "--steps-per-update", "1024", "--n-envs", "4"]
+    result = CliRunner().invoke(main, ["train-async", "--preset", name, *given, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    shown = dict(line.split(": ", 1) for line in result.output.splitlines())
+    expected = {**PRESETS[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
+    expected["preset"] = name
+    limit = expected.pop("max_policy_lag", None)
+    assert f"'max_policy_lag': {limit}" in shown["ppo"]
+    assert {field: shown[field] for field in expected} == {k: str(v) for k, v in expected.items()}
+
+
+@pytest.mark.parametrize("name", ["sample-factory-async", "alf", "rsl-batch", "continuous"])
+def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp_path):
+    tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
+
+    def make_envs(n_envs: int) -> SerialEnvs:
+        return SerialEnvs(lambda: FaultyEnv(CountingEnv, "exception", "step", 30, tickets), n_envs)
+
+    path = tmp_path / "run"
+    config = preset_config("async", name, max_worker_failures=2, total_episodes=100_000)
+    start = time.monotonic()
+    with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
+        run(path, config, make_envs=make_envs)
+    assert time.monotonic() - start < 60
+    assert load_checkpoint(path / "checkpoint.pt").training.updates == len(read_metrics(path))
+
+
+@pytest.mark.parametrize(("mode", "name"), MODES)
+def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
+    # No end before it is stopped, however many episodes are dropped, or learned from at once.
+    config = preset_config(mode, name, total_episodes=1_000_000)
+    n_updates = 0
+
+    def stop() -> None:
+        nonlocal n_updates
+        n_updates += 1
+        if n_updates == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with recorded_updates(stop) as updates, pytest.raises(StopRequested, match="SIGTERM"):
+        run(tmp_path, config)
+    check_books(tmp_path, updates)
+    assert len(updates) == 3
+    episodes = load_checkpoint(tmp_path / "checkpoint.pt").training.episodes
+    config = dataclasses.replace(config, total_episodes=episodes + 60)
+    with recorded_updates() as more:
+        summary = run(tmp_path, config)
+    assert [version for version, _ in updates + more] == list(range(summary["updates"]))
+    check_books(tmp_path, updates + more)
+    check_trajectories(updates + more, config.num_steps_per_env)
+    if not summary["dropped_steps"]:
+        assert_nothing_missing(learned_in(updates + more), 5)
+    assert json.loads((tmp_path / "summary.json").read_text())["episodes"] >= config.total_episodes
+
+
+@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
+@pytest.mark.parametrize("when_full", ["wait", "drop"])
+@pytest.mark.parametrize("take_all", [False, True])
+def test_complete_episodes_are_learned_once_through_every_stop(
+    batching, when_full, take_all, tmp_path
+):
+    """Stopped after every fourth update, while workers are in the middle of others."""
+    config = config_of(
+        "async",
+        async_rl=True,
+        num_batches_to_accumulate=2,
+        total_episodes=400 if when_full == "drop" else 120,
+        n_workers=3,
+        **{"batching": batching, "when_full": when_full, "take_all": take_all},
+    )
+    n_updates = 0
+
+    def stop() -> None:
+        nonlocal n_updates
+        n_updates += 1
+        time.sleep(0.01)
+        if n_updates == 1 and when_full == "drop":
+            eventually(lambda: schedules[-1]._dropped)
+        if n_updates % 4 == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with entered_schedules() as schedules, recorded_updates(stop) as updates:
+        while not is_finished(tmp_path):
+            with suppress(StopRequested):
+                run(tmp_path, config)
+    numbers = [t.episode for t in learned_in(updates)]
+    assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
+    assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
+    training = load_checkpoint(tmp_path / "checkpoint.pt").training
+    if when_full == "wait":
+        assert training.dropped_steps == 0
+        finished = set(range(training.episodes + len(training.unfinished)))
+        assert set(numbers) == finished - set(training.unfinished)
+    else:
+        assert training.episodes > len(numbers)
+
+
+@pytest.mark.parametrize(("mode", "name"), [("async", None), ("sync", None), *MODES])
+def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
+    """By a run and by what goes on with it; it counts as played."""
+    config = config_of(mode) if name is None else preset_config(mode, name)
+    if config.batching == "first-come":
+        # Of two workers that run freely one might play too little to come to the episode.
+        config = preset_config(mode, name, n_workers=1)
+    broken = episode_spec(config.seed, 17, RED_AGENTS)
+
+    def make_envs(n_envs: int) -> SerialEnvs:
+        return SerialEnvs(lambda: RaisingEnv(frozenset([broken.env_seed])), n_envs)
+
+    with recorded_updates() as updates:
+        summary = run(tmp_path, config, make_envs=make_envs)
+    more = dataclasses.replace(config, total_episodes=2 * config.total_episodes)
+    with recorded_updates() as later:
+        run(tmp_path, more, make_envs=make_envs)
+    steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
+    assert not steps or max(steps) == 1, "it raises at its second step"
+    assert load_checkpoint(tmp_path / "checkpoint.pt").training.skipped_episodes == [17]
+    if config.batching == "exact-lag":
+        assert summary["skipped_episodes"] == [17]
+    assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1
+    if name is None:
+        played = {t.episode for t in learned_in(updates + later)}
+        assert played == set(range(2 * config.total_episodes)) - {17}

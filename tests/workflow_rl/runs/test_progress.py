@@ -1,0 +1,58 @@
+"""What a run says while it goes on."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.runs import loop
+from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.progress import described_returns
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(path: Path, stderr: io.StringIO, monkeypatch: Any, **changes: Any) -> str:
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with on_counting_envs():
+        loop.train(config_of(**changes), path)
+    return stderr.getvalue()
+
+
+def test_a_terminal_is_shown_one_rate_and_what_its_return_is_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
+    assert last.count("ep/s") == 1
+    assert re.search(r"mean return -?[\d.]+ .*of the last \d+; \d+% utilisation", last)
+    assert "SleepAgent" in last
+    assert "utilisation" in last
+
+
+def test_what_is_no_terminal_is_shown_nothing(tmp_path, monkeypatch):
+    assert shown(tmp_path / "run", io.StringIO(), monkeypatch) == ""
+
+
+def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
+    state = TrainingState()
+    assert described_returns(state, 100) == "no episode has ended"
+    state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0])
+    state.recent_variants.extend(["b", "b", "a", "b"])
+    said = described_returns(state, 3)
+    assert said == "mean return -3.0 (a -2.0, b -3.5) of the last 3"
+
+
+@pytest.mark.parametrize("variants", [[], ["a"], ["", "", ""]])
+def test_returns_of_one_kind_or_of_an_earlier_version(variants):
+    state = TrainingState()
+    state.recent_returns.extend([-1.0, -2.0, -6.0])
+    state.recent_variants.extend(variants)
+    assert state.recent_means() == {"": -3.0}

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.learner import load_agent, make_agent
+from workflow_rl.runs.saved_agent import critic_of, policy_of
+
+CONFIG = TrainConfig("sync", env="tests.any_envs:tests/Target-v0", ppo={"hidden_sizes": (4,)})
+PATH = Path("checkpoint.pt")
+
+
+def checkpoint(**statistics: Any) -> Checkpoint:
+    """Of an agent that normalises, with other statistics."""
+    agent = make_agent(CONFIG).state_dict()
+    return Checkpoint(CONFIG.to_dict(), {**agent, **statistics}, TrainingState())
+
+
+MOMENTS = {"count": 4, "mean": [0.0, 1.0], "variance": [1.0, 1.0]}
+RETURNS = {"moments": {"count": 4, "mean": [0.0], "variance": [1.0]}, "open": []}
+
+
+def test_statistics_are_loaded() -> None:
+    saved = checkpoint(obs_moments=MOMENTS, return_scale=RETURNS)
+    agent = make_agent(CONFIG)
+    load_agent(agent, saved, PATH)
+    assert agent.state_dict()["obs_moments"] == MOMENTS
+    mean = policy_of(saved, PATH).parameters.obs_mean
+    assert mean is not None
+    assert mean.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "odd", [5, {**MOMENTS, "variance": [1.0, -1.0]}, {**MOMENTS, "count": "4"}]
+)
+def test_odd_statistics_of_observations_are_refused_in_a_line(odd: Any) -> None:
+    saved = checkpoint(obs_moments=odd)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as playing:
+        policy_of(saved, PATH)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .* statistics") as resuming:
+        load_agent(make_agent(CONFIG), saved, PATH)
+    assert "\n" not in f"{playing.value}{resuming.value}"
+
+
+@pytest.mark.parametrize("odd", [-1, 1.0, True, "1", None, 2**63])
+def test_odd_numbers_of_updates_are_refused_in_a_line(odd: Any) -> None:
+    saved = checkpoint(policy_version=odd)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt .*its policy_version is"):
+        policy_of(saved, PATH)
+    for name in ("policy_version", "seed"):
+        with pytest.raises(CheckpointError, match=rf"checkpoint\.pt .*its {name} is"):
+            load_agent(make_agent(CONFIG), checkpoint(**{name: odd}), PATH)
+
+
+@pytest.mark.parametrize("odd", [5, {"open": []}, {**RETURNS, "open": [[0, math.nan]]}])
+def test_odd_statistics_of_returns_are_refused_in_a_line(odd: Any) -> None:
+    saved = checkpoint(return_scale=odd)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt cannot be used: ") as looking:
+        critic_of(saved, PATH)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt does not fit") as resuming:
+        load_agent(make_agent(CONFIG), saved, PATH)
+    assert "another shape" not in str(resuming.value)
+    assert "\n" not in f"{looking.value}{resuming.value}"

@@ -1,0 +1,1 @@
+"""CybORG, found, sped up and copied."""

@@ -1,0 +1,17 @@
+"""Imported by the process that all workers are forked from: what they then need not do again.
+
+Building an env of each simulator imports CybORG and fills the caches that outlive an env, once,
+and in memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.collection.worker  # noqa: F401
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+for _simulator in ("cyborg", "cyborg-stock"):
+    Cage2Env(simulator=_simulator).reset(seed=0)
+
+gc.collect()

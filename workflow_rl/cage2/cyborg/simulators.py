@@ -1,0 +1,246 @@
+"""The simulators of CAGE Challenge 2 (Scenario 2) behind one interface: CybORG's, and our own.
+
+Only this module and `private_cyborg` import CybORG, and neither ever imports torch, so that worker
+processes stay small. None is imported before it is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.cyborg.pickles import dumps, loads
+from workflow_rl.cage2.cyborg.private_cyborg import no_stable_baselines3
+from workflow_rl.cage2.scenario2 import (
+    ACTION_NAMES,
+    HOSTS,
+    RED_ACTIONS,
+    RED_AGENTS,
+    RED_TARGETS,
+    SUCCESSES,
+    scenario2,
+)
+
+SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
+UPSTREAM_COMMIT = "26ce1c1"
+_RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
+_RED_TARGET_INDEX = {name: index for index, name in enumerate(RED_TARGETS)}
+
+
+class Simulator(Protocol):
+    """One simulated network that plays episodes. Copies and pickles of it go on as it would.
+
+    `obs` is an array of 52 zeros and ones (any integer dtype), which the next call may overwrite.
+    The successes are indices into `SUCCESSES`, Red's action and its target into `RED_ACTIONS` and
+    `RED_TARGETS` (-1: none), the texts CybORG's own. No call changes the caller's `random` state.
+    """
+
+    def reset(self, seed: int, red_agent: str) -> NDArray[Any]: ...
+
+    def step(self, action: int) -> tuple[NDArray[Any], float]: ...
+
+    @property
+    def blue_success(self) -> int: ...
+
+    @property
+    def blue_text(self) -> str: ...
+
+    @property
+    def red_action(self) -> int: ...
+
+    @property
+    def red_target(self) -> int: ...
+
+    @property
+    def red_success(self) -> int: ...
+
+    @property
+    def red_text(self) -> str: ...
+
+    @property
+    def suspicious_hosts(self) -> NDArray[np.bool_]:
+        """Mask of hosts `[13]`, the caller's own."""
+
+    def save(self) -> Any:
+        """A snapshot of all that the next steps follow from."""
+
+    def load(self, snapshot: Any) -> None:
+        """Go on from there."""
+
+
+def red_action_index(action: Any) -> int:
+    """Of one of CybORG's actions; -1 for what no red agent of the challenge does."""
+    return _RED_ACTION_INDEX.get(type(action).__name__, -1)
+
+
+def red_target_index(action: Any, state: Any) -> int:
+    """The host or the subnet that an action of CybORG's names, by its name or its address."""
+    facts = vars(action)
+    if "hostname" in facts:
+        return _RED_TARGET_INDEX[facts["hostname"]]
+    if "ip_address" in facts:
+        return _RED_TARGET_INDEX[state.ip_addresses[facts["ip_address"]]]
+    if "subnet" in facts:
+        return _RED_TARGET_INDEX[state.subnets[facts["subnet"]].name]
+    return -1
+
+
+class ChallengeSimulator:
+    """An unmodified CybORG behind its own `ChallengeWrapper`.
+
+    Args:
+        cyborg_class: CybORG's main class.
+        scenario: what that class takes for a scenario.
+        agents: the module that has the red agents.
+        challenge_wrapper: the wrapper's class.
+    """
+
+    def __init__(self, cyborg_class: Any, scenario: Any, agents: Any, challenge_wrapper: Any):
+        self._random_state = _RandomState()
+        with self._random_state:
+            cyborg = cyborg_class(scenario, "sim", agents={"Red": agents.SleepAgent})
+            self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
+        names = tuple(map(str, self._wrapper.possible_actions))
+        if names != ACTION_NAMES:
+            raise RuntimeError(
+                f"the simulator offers Blue {len(names)} actions instead of CAGE-2's "
+                f"{len(ACTION_NAMES)}: install the challenge's commit {UPSTREAM_COMMIT}"
+            )
+        self._controller = cyborg.environment_controller
+        self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
+        self._blue_table = self._wrapper.env.env.env
+
+    def reset(self, seed: int, red_agent: str) -> NDArray[Any]:
+        self._controller.agent_interfaces["Red"].agent = self._red_agents[red_agent]
+        with self._random_state:
+            random.seed(seed)
+            result = self._wrapper.reset()
+        # Gymnasium's (obs, info) in csle-cyborg, Gym's obs upstream.
+        return result[0] if isinstance(result, tuple) else result
+
+    def step(self, action: int) -> tuple[NDArray[Any], float]:
+        with self._random_state:
+            obs, reward, *_ = self._wrapper.step(action)
+        return obs, float(reward)
+
+    @property
+    def blue_success(self) -> int:
+        # Taken from Blue's observation by the wrapper that turns it into a table.
+        return SUCCESSES.index(str(self._blue_table.success))
+
+    @property
+    def blue_text(self) -> str:
+        return str(self._controller.action["Blue"])
+
+    @property
+    def red_action(self) -> int:
+        return red_action_index(self._controller.action["Red"])
+
+    @property
+    def red_target(self) -> int:
+        return red_target_index(self._controller.action["Red"], self._controller.state)
+
+    @property
+    def red_success(self) -> int:
+        return SUCCESSES.index(str(self._controller.observation["Red"].data["success"]))
+
+    @property
+    def red_text(self) -> str:
+        return str(self._controller.action["Red"])
+
+    @property
+    def suspicious_hosts(self) -> NDArray[np.bool_]:
+        seen = self._controller.observation["Blue"].data
+        # A decoy that Blue has just set up is listed with its PID as well, but unconnected.
+        return np.array(
+            [
+                any(
+                    "PID" in process and "Connections" in process
+                    for process in seen.get(host, {}).get("Processes", ())
+                )
+                for host in HOSTS
+            ]
+        )
+
+    def save(self) -> bytes:
+        """See Simulator."""
+        return dumps(vars(self), {})
+
+    def load(self, snapshot: bytes) -> None:
+        """See Simulator."""
+        with no_stable_baselines3():  # In a new process this imports CybORG.
+            vars(self).update(loads(snapshot, {}))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (self.save(),)
+
+
+def _copied(snapshot: bytes) -> ChallengeSimulator:
+    simulator = object.__new__(ChallengeSimulator)
+    simulator.load(snapshot)
+    return simulator
+
+
+class _RandomState:
+    """Python's global `random` as one simulator sees it; on leaving, the caller's is put back."""
+
+    def __init__(self) -> None:
+        self._state = random.Random(0).getstate()
+
+    def __enter__(self) -> None:
+        self._outer = random.getstate()
+        random.setstate(self._state)
+
+    def __exit__(self, *error: object) -> None:
+        self._state = random.getstate()
+        random.setstate(self._outer)
+
+
+def make_simulator(name: str, max_steps: int) -> Simulator:
+    """One of SIMULATORS, for episodes of so many steps. Raises ValueError."""
+    if name not in SIMULATORS:
+        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    if name == "cyborg-upstream":
+        return _upstream_simulator()
+    if name == "cyborg-stock":
+        return _stock_simulator()
+    if name == "compiled":
+        compiled = importlib.import_module("workflow_rl.cage2.compiled.simulator")
+        simulator: Simulator = compiled.CompiledSimulator(max_steps)
+        return simulator
+    speedups = importlib.import_module("workflow_rl.cage2.cyborg.speedups")
+    sped_up: Simulator = speedups.SpedUpSimulator()
+    return sped_up
+
+
+def _stock_simulator() -> Simulator:
+    with no_stable_baselines3():
+        agents = importlib.import_module("csle_cyborg.agents")
+        main = importlib.import_module("csle_cyborg.main")
+        wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
+    return ChallengeSimulator(main.Main, scenario2(), agents, wrapper.ChallengeWrapper)
+
+
+def _upstream_simulator() -> Simulator:
+    try:
+        with no_stable_baselines3():
+            package = importlib.import_module("CybORG")
+            agents = importlib.import_module("CybORG.Agents")
+            wrapper = importlib.import_module("CybORG.Agents.Wrappers.ChallengeWrapper")
+    except ModuleNotFoundError as error:
+        if error.name != "CybORG":
+            raise
+        raise ModuleNotFoundError(
+            "simulator='cyborg-upstream' needs the package CybORG, which is not installed: clone "
+            f"github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
+            "`pip install -e` its CybORG folder, or use simulator='cyborg'",
+            name="CybORG",
+        ) from error
+    assert package.__file__ is not None
+    scenario = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
+    return ChallengeSimulator(package.CybORG, str(scenario), agents, wrapper.ChallengeWrapper)

@@ -1,0 +1,416 @@
+"""The real csle-cyborg, sped up without changing one bit of a trace.
+
+CybORG spends most of a step on work whose result nobody reads: the complete true state for a
+reward that depends on a few sessions, tables and deep copies for 52 bits, enums parsed from
+strings. Each function below leaves out such work, or gets the same result another way, and says
+why that is exact. The red agents, what actions do to the network, and every draw of a random
+number, in its order, remain CybORG's own: the tests compare whole traces with csle-cyborg as
+published.
+
+All of it happens in a private copy of the package (see `private_cyborg`): csle-cyborg as published
+stays untouched in the same process.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
+from workflow_rl.cage2.cyborg.simulators import red_action_index, red_target_index
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
+
+WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
+# All possible subnets of CybORG's private network, which it lists anew for every episode.
+SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
+RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
+SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
+# The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
+NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
+UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
+
+
+def _clone(entity: Any, *containers: str) -> Any:
+    """A copy of one of CybORG's objects, with its own copies of the named lists and dicts."""
+    twin = object.__new__(type(entity))
+    twin.__dict__ = facts = vars(entity).copy()
+    for name in containers:
+        facts[name] = facts[name].copy()
+    return twin
+
+
+# --- Replacements in the private copy ------------------------------------------------------------
+
+
+def restore_host(host: Any) -> None:
+    """`Host.restore`: CybORG builds each process anew from its backup, part by part.
+
+    The result equals the backup, and a backup never changes: a copy is the same.
+    """
+    host.events = {"NetworkConnections": [], "ProcessCreation": []}
+    host.files = []
+    host.sessions = {agent: list(idents) for agent, idents in host.original_sessions.items()}
+    host.processes = [_clone(process, "connections") for process in host.original_processes]
+    host.ephemeral_ports = []
+    host.services = {name: dict(service) for name, service in host.original_services.items()}
+
+
+def is_host_using_port(host: Any, port: int) -> bool:
+    """`_is_host_using_port`: reads the connections without describing each process."""
+    return any(
+        connection["local_port"] == port
+        for process in host.processes
+        for connection in process.connections
+    )
+
+
+def _sped_up_copy() -> PrivateCyborg:
+    cyborg = PrivateCyborg()
+    cyborg["simulator.host"].Host.restore = restore_host
+    for module in cyborg.modules.values():
+        if hasattr(module, "_is_host_using_port"):
+            vars(module)["_is_host_using_port"] = is_host_using_port
+    # What a string parses to depends on nothing but the string.
+    for enum in vars(cyborg["shared.enums"]).values():
+        if hasattr(enum, "parse_string"):
+            enum.parse_string = staticmethod(cache(enum.parse_string))
+    return cyborg
+
+
+CYBORG = _sped_up_copy()
+
+
+# --- One network ---------------------------------------------------------------------------------
+
+
+class SpedUpSimulator:
+    """Scenario 2 on the private copy's network state, actions and red agents.
+
+    It takes the place of CybORG's environment controller and of its wrappers. Green is left out:
+    its agent sleeps, which draws nothing and changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.random_state = CYBORG.random.getstate()
+        CYBORG.let_play(self)
+        scenario = CYBORG["shared.scenario"].Scenario(scenario2())
+        self._state = CYBORG["simulator.state"].State(scenario)
+        self._template = _Template(self._state)
+        agents, actions = CYBORG["agents"], CYBORG["shared.actions"]
+        self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
+        self._red_action_types = {
+            getattr(actions, name) for name in scenario.get_agent_info("Red").actions
+        }
+        self._invalid_action = actions.action.InvalidAction
+        self._blue_actions = [_blue_action(actions, name) for name in ACTION_NAMES]
+        self._compromise = np.zeros((len(HOSTS), 4), np.uint8)
+
+    def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
+        """Start an episode with the draws that follow `random.seed(seed)`; None: those that come
+        next."""
+        CYBORG.let_play(self)
+        if seed is not None:
+            CYBORG.random.seed(seed)
+        self._template.reset(self._state, CYBORG.random)
+        self._red_knows = _unknown_network(self._state)
+        self._red_agent = self._red_agents[red_agent]
+        self._red_agent.end_episode()
+        self._show_red(self._state.get_true_state(RED_KNOWS_AT_FIRST))
+        self._compromise[:] = 0
+        return self._compromise.ravel().copy()
+
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
+        """Play one step: observation (52 bits) and reward.
+
+        The lists of possible actions, which CybORG makes anew for every step, never change: they
+        hold Blue's actions on the hosts of the scenario. All of them are always valid.
+        """
+        CYBORG.let_play(self)
+        state, blue = self._state, self._blue_actions[action]
+        blue_obs = blue.sim_execute(state).data
+        red = self._red_agent.get_action(self._red_obs, self._red_knows)
+        if not self._is_valid_for_red(red):
+            red = self._invalid_action(red)
+        self._show_red(red.sim_execute(state))
+        self.blue_text, self._red_action = ACTION_NAMES[action], red
+        self.red_action = red_action_index(red)
+        self.red_target = red_target_index(red, state)
+        self.blue_success = SUCCESSES.index(blue_obs["success"].name)
+        self.red_success = SUCCESSES.index(self._red_obs["success"].name)
+        reward = round(self._reward() + blue.cost, 1)
+        return self._observe(action, blue_obs), reward
+
+    @property
+    def red_text(self) -> str:
+        """See `simulators.Simulator`: seldom asked for."""
+        return str(self._red_action)
+
+    def save(self) -> bytes:
+        """See `simulators.Simulator`."""
+        CYBORG.let_play(self)
+        self.random_state = CYBORG.random.getstate()
+        return CYBORG.dumps(vars(self))
+
+    def load(self, snapshot: bytes) -> None:
+        """See `simulators.Simulator`."""
+        vars(self).update(CYBORG.loads(snapshot))
+        CYBORG.take_turn_again(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The classes of the private copy are found by no name.
+        return _copied, (self.save(),)
+
+    def _is_valid_for_red(self, action: Any) -> bool:
+        """`test_valid_action`: one of Red's actions, on nothing but what Red knows."""
+        known = self._red_knows
+        if type(action) not in self._red_action_types:
+            return False
+        for name, value in vars(action).items():
+            if name in known and not known[name].get(value, False):
+                return False
+        return True
+
+    def _show_red(self, obs: Any) -> None:
+        """`filter_addresses` and `ActionSpace.update`: what Red sees, and knows from then on.
+
+        Of all that Red is ever shown, only the loopback interface of a host that it explores lies
+        outside the network and has to be removed. Of its knowledge, only what a red agent or the
+        check of its actions reads is kept: hostnames, subnets and addresses.
+        """
+        known = self._red_knows
+        for name, host in obs.data.items():
+            if name == "success":
+                continue
+            if "Interface" in host:
+                host["Interface"] = [
+                    interface
+                    for interface in host["Interface"]
+                    if interface["IP Address"] in self._state.ip_addresses
+                ]
+                for interface in host["Interface"]:
+                    known["ip_address"][interface["IP Address"]] = True
+                    if "Subnet" in interface:
+                        known["subnet"][interface["Subnet"]] = True
+            if "System info" in host:
+                known["hostname"][host["System info"]["Hostname"]] = True
+        self._red_obs = obs.data
+
+    def _reward(self) -> float:
+        """Blue's reward before its action's cost, from Red's sessions and the OT service.
+
+        CybORG describes the whole network to compute this, Red's reward and Green's, which no agent
+        of this scenario reads. The sums run in its order and are rounded where it rounds.
+        """
+        hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
+        linux = windows = 0.0
+        for name, superuser, worth in self._template.confidentiality:
+            for ident in hosts[name].sessions.get("Red", ()):
+                if red_sessions[ident].username == superuser:
+                    if superuser == "root":
+                        linux += worth
+                    else:
+                        windows += worth
+                    break
+        disrupted = 0.0
+        for name, worth in self._template.availability:
+            for process in hosts[name].processes:
+                if process.name == "OTService":
+                    break
+            else:
+                disrupted += worth
+        return -round(disrupted, 1) - round(linux + windows, 1)
+
+    def _observe(self, action: int, blue_obs: dict[str, Any]) -> NDArray[np.uint8]:
+        """Blue's 52 bits: `Monitor` and the table of `BlueTableWrapper`, without the table.
+
+        Anomalies of a host are the process of a decoy set up in this step and the connections seen
+        since the last. CybORG also compares them with the first observation of the episode, in
+        which none of them can occur: it shows the processes of Blue's sessions, by their PID alone.
+        """
+        kind, _, target = ACTION_NAMES[action].partition(" ")
+        target_obs = blue_obs.get(target, {})
+        compromise = self._compromise
+        if kind == "Restore":
+            compromise[HOSTS.index(target), 2:] = NO
+        elif kind == "Remove" and compromise[HOSTS.index(target), 2:].any():
+            compromise[HOSTS.index(target), 2:] = UNKNOWN
+        activities, suspicious = [], []
+        for index, hostname in enumerate(HOSTS):
+            events = self._state.hosts[hostname].events
+            seen = events["NetworkConnections"]
+            decoy = hostname == target and "Processes" in target_obs
+            if not seen and not decoy:
+                continue
+            activity = _interpret_connections(decoy, seen)
+            activities.append((index, activity))
+            if activity == EXPLOIT:
+                compromise[index, 2:] = USER
+            for event in seen:
+                if "pid" in event:
+                    suspicious.append(index)
+                    self._state.sessions["Blue"][0].add_sus_pids(hostname, event["pid"])
+            events["NetworkConnections"] = []
+        if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
+            compromise[HOSTS.index(target), 2:] = PRIVILEGED
+        self.suspicious_hosts = np.zeros(len(HOSTS), np.bool_)
+        if suspicious:
+            self.suspicious_hosts[suspicious] = True
+        obs = compromise.copy()
+        for index, activity in activities:
+            obs[index, :2] = activity
+        return obs.ravel()
+
+
+def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
+    """Activity bits of a host: a new decoy process, if any, then the connections seen."""
+    n_anomalies = decoy + len(seen)
+    n_ports = len({event["local_port"] for event in seen})
+    if n_anomalies >= 3 and n_ports >= 3:
+        return SCAN
+    if any(event.get("remote_port") == 4444 for event in seen):
+        return EXPLOIT
+    if n_anomalies >= 3 and n_ports == 1:
+        return EXPLOIT
+    return NO if decoy else SCAN
+
+
+def _blue_action(actions: Any, name: str) -> Any:
+    kind, _, hostname = name.partition(" ")
+    if kind == "Sleep":
+        return actions.Sleep()
+    target = {"hostname": hostname} if hostname else {}
+    return getattr(actions, kind)(session=0, agent="Blue", **target)
+
+
+def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
+    """Red's action space as an episode begins: everything is there, nothing is known.
+
+    RedMeander shuffles the addresses, so their order counts. It is that of the true state: host by
+    host, and before a host's own address any address of the network that a process of it names.
+    """
+    subnets, addresses = {}, {}
+    for host in state.hosts.values():
+        for process in host.processes:
+            for connection in process.connections:
+                if connection["local_address"] in state.ip_addresses:
+                    addresses[connection["local_address"]] = False
+        subnets[host.interfaces[1].subnet] = False
+        addresses[host.interfaces[1].ip_address] = False
+    return {
+        "subnet": subnets,
+        "ip_address": addresses,
+        "hostname": dict.fromkeys(state.hosts, False),
+        "session": {0: True},
+        "agent": {"Red": True},
+    }
+
+
+class _Template:
+    """What every episode starts from, taken from a network that CybORG has set up itself.
+
+    Attributes:
+        confidentiality: for each host its name, the user whose session counts, and its worth.
+        availability: the name and the worth of each host with an OT service.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._scenario = scenario = state.scenario
+        self._subnet_type = type(next(iter(state.subnets.values())))
+        self._sessions = [
+            (agent, session, state.hosts[session.host].get_process(session.pid))
+            for agent, sessions in state.sessions.items()
+            for session in sessions.values()
+        ]
+        pids = {(session.host, session.pid) for _, session, _ in self._sessions}
+        self._hosts = {}
+        self.confidentiality, self.availability = [], []
+        for name, host in state.hosts.items():
+            self._hosts[name] = template = _clone(host)
+            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
+            template.original_processes = [
+                p for p in host.original_processes if (name, p.pid) not in pids
+            ]
+            stated = scenario.get_host(name)
+            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
+            worth = WORTH[stated.get("ConfidentialityValue", "Low")]
+            self.confidentiality.append((name, superuser, worth))
+            if any(process.name == "OTService" for process in host.processes):
+                worth = WORTH[stated.get("AvailabilityValue", "Low")]
+                self.availability.append((name, worth))
+
+    def reset(self, state: Any, generator: random.Random) -> None:
+        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
+        scenario = self._scenario
+        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
+        location = {}
+        drawn = generator.sample(SUBNETS, len(scenario.subnets))
+        for name, cidr in zip(scenario.subnets, drawn, strict=True):
+            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
+            hosts = scenario.get_subnet_hosts(name)
+            addresses = generator.sample(_addresses_in(cidr), len(hosts))
+            for host, address in zip(hosts, addresses, strict=True):
+                state.ip_addresses[address] = host
+                location[host] = address, cidr
+            state.subnet_name_to_cidr[name] = cidr
+            state.subnets[cidr] = self._subnet_type(
+                cidr, addresses, scenario.get_subnet_nacls(name), name
+            )
+        state.hosts = {name: self._host(name, *location[name]) for name in self._hosts}
+        state.sessions = {agent: {} for agent in scenario.agents}
+        for agent, session, process in self._sessions:
+            _start_session(state, agent, session, process, generator)
+        state.sessions_count = {agent: len(state.sessions[agent]) for agent in scenario.agents}
+
+    def _host(self, name: str, address: IPv4Address, cidr: IPv4Network) -> Any:
+        template = self._hosts[name]
+        host = _clone(template, "original_processes")
+        host.processes = [_clone(process, "connections") for process in template.processes]
+        loopback, ethernet = template.interfaces
+        ethernet = _clone(ethernet)
+        ethernet.ip_address, ethernet.subnet = address, cidr
+        host.interfaces = [loopback, ethernet]
+        host.services = {service: dict(facts) for service, facts in template.services.items()}
+        host.events = {kind: [] for kind in template.events}
+        host.files, host.ephemeral_ports = [], []
+        host.sessions, host.original_sessions = {}, {}
+        return host
+
+
+def _start_session(
+    state: Any, agent: str, session: Any, process: Any, generator: random.Random
+) -> None:
+    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
+    host = state.hosts[session.host]
+    taken = {process.pid for process in host.processes}
+    pid = 0
+    while pid == 0 or pid in taken:
+        pid = generator.randrange(32768)
+    process = _clone(process, "connections")
+    session = _clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
+    process.pid = session.pid = pid
+    session.children = {}
+    host.processes.append(process)
+    backup = _clone(process, "connections")
+    backup.open_ports = []
+    host.original_processes.append(backup)
+    for sessions in (host.sessions, host.original_sessions):
+        sessions.setdefault(agent, []).append(session.ident)
+    state.sessions[agent][session.ident] = session
+    if session.parent is not None:
+        state.sessions[agent][session.parent].children[session.ident] = session
+
+
+def _addresses_in(cidr: IPv4Network) -> list[IPv4Address]:
+    # Remembered, those of all subnets would come to 6 MB a process, for 20 us an episode.
+    return list(cidr.hosts())
+
+
+def _copied(snapshot: bytes) -> SpedUpSimulator:
+    simulator = object.__new__(SpedUpSimulator)
+    vars(simulator).update(CYBORG.loads(snapshot))
+    return simulator

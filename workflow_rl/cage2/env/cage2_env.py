@@ -1,0 +1,295 @@
+"""The Gymnasium environment of CAGE Challenge 2: one interface to all its simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
+from workflow_rl.cage2.cyborg.simulators import make_simulator
+from workflow_rl.cage2.env.arguments import (
+    DEFAULT_STEPS,
+    NO_PICTURES,
+    TellsItsLength,
+    check_options,
+    check_red_agent,
+    check_render_mode,
+    checked_count,
+    checked_seed,
+    checked_whole,
+    observation_space,
+    red_agent_of,
+)
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+
+N_ACTIONS = len(ACTION_NAMES)
+UNKNOWN = SUCCESSES.index("UNKNOWN")
+NOBODY = NOTHING = -1
+NUMBERS = [*np.arange(N_ACTIONS), np.int64(-1)]
+"""By themselves: TorchRL takes none but NumPy's, and making one takes longer than looking it up."""
+
+
+class Snapshot(NamedTuple):
+    """Of `Cage2Env.save_state`: for `load_state`, not to be looked into."""
+
+    simulator: str
+    max_steps: int
+    network: Any
+    episode: tuple[Any, ...]
+    decoys: NDArray[np.int64]
+    generator: Mapping[str, Any] | None
+
+
+class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
+    """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
+
+    An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
+    two bits of activity (00 none, 10 scan, 11 exploit) and two of compromise (00 no, 10 unknown, 01
+    user, 11 privileged). An action is an index into the 145 `scenario2.ACTION_NAMES`. The reward is
+    CybORG's, never positive.
+
+    Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
+    The seed given to `reset` determines the whole episode, and no env touches Python's global
+    `random`, from which CybORG draws. After a step and after a reset, in every simulator, `info`
+    holds the same numbers, int64:
+
+    - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode,
+    - `blue_action`: index into `ACTION_NAMES` (-1 after a reset, as for Red's),
+    - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `RED_TARGETS` (-1: none),
+    - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
+    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
+      CybORG's own react agents act on it; the observation does not hold it, for it also shows the
+      guessing of SSH passwords as exploit.
+
+    `describe()` says the same in CybORG's words. A copy or pickle of an env goes on exactly as the
+    env would; `save_state` and `load_state` do the same within one, in microseconds with the
+    compiled simulator.
+
+    Args:
+        red_agent: one of `scenario2.RED_AGENTS`, or of `arguments.MIXTURES`, of which every
+            episode's seed draws one; `reset(options={"red_agent": name})` chooses another for one
+            episode.
+        max_steps: length of an episode in steps, 100 unless given.
+        simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
+            "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
+            `CybORG` package, which has to be installed separately; "compiled" is this package's
+            own, which plays the same episodes without CybORG.
+        obs_dtype: "float32", or "uint8" for a quarter of the memory.
+        render_mode: None: there are no pictures.
+
+    Raises:
+        ValueError: an argument is out of range.
+        TypeError: it is `render_mode`, as of an env that knows of none.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        red_agent: str = "B_lineAgent",
+        max_steps: int | None = None,
+        simulator: str = "cyborg",
+        obs_dtype: str = "float32",
+        render_mode: str | None = None,
+    ) -> None:
+        check_red_agent(red_agent)
+        check_render_mode(render_mode)
+        self.max_steps = DEFAULT_STEPS
+        if max_steps is not None:
+            self.max_steps = checked_count("max_steps", max_steps)
+        self.observation_space = observation_space(obs_dtype)
+        self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self.red_agent = red_agent
+        self.simulator = simulator
+        self._dtype = self.observation_space.dtype
+        self._simulator = make_simulator(simulator, self.max_steps)
+        self._episode_red_agent = NOBODY
+        self._last_action = NOTHING
+        # A mask of the decoys that Blue has on each host `[1, 13]`, as of before these actions.
+        self._decoys = np.zeros((1, len(HOSTS)), np.int64)
+        self._new_actions: list[int] = []
+        self._steps_left = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Start an episode. Without a seed, the next one is drawn from `np_random`.
+
+        Raises:
+            ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
+        """
+        check_options(options, ("red_agent",))
+        choice = (options or {}).get("red_agent", self.red_agent)
+        check_red_agent(choice)
+        if seed is not None:
+            seed = checked_seed(seed)
+        super().reset(seed=seed)
+        episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
+        red_agent = red_agent_of(choice, episode_seed)
+        self._episode_red_agent = RED_AGENTS.index(red_agent)
+        self._steps_left = self.max_steps
+        self._last_action = NOTHING
+        self._decoys[:] = 0
+        self._new_actions.clear()
+        obs = self._simulator.reset(episode_seed, red_agent)
+        return obs.astype(self._dtype), {
+            "red_agent": NUMBERS[self._episode_red_agent],
+            "blue_action": NUMBERS[-1],
+            "blue_success": NUMBERS[UNKNOWN],
+            "red_action": NUMBERS[-1],
+            "red_target": NUMBERS[-1],
+            "red_success": NUMBERS[UNKNOWN],
+            "suspicious_hosts": np.zeros(len(HOSTS), np.bool_),
+        }
+
+    def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
+
+        Raises:
+            ValueError: the action is no index into `ACTION_NAMES`.
+            gymnasium.error.ResetNeeded: the episode has been truncated or never started.
+        """
+        index = action if type(action) is int else checked_whole("action", action)
+        if not 0 <= index < N_ACTIONS:
+            raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
+        if self._steps_left == 0:
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        simulator = self._simulator
+        obs, reward = simulator.step(index)
+        self._steps_left -= 1
+        self._last_action = index
+        self._new_actions.append(index)
+        info = {
+            "red_agent": NUMBERS[self._episode_red_agent],
+            "blue_action": NUMBERS[index],
+            "blue_success": NUMBERS[simulator.blue_success],
+            "red_action": NUMBERS[simulator.red_action],
+            "red_target": NUMBERS[simulator.red_target],
+            "red_success": NUMBERS[simulator.red_success],
+            "suspicious_hosts": simulator.suspicious_hosts,
+        }
+        return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
+
+    def render(self) -> NoReturn:
+        """Raises NotImplementedError, which says what there is instead."""
+        raise NotImplementedError(NO_PICTURES)
+
+    def describe(self) -> dict[str, Any]:
+        """The last step in CybORG's words: who attacks, what both sides did and whether it
+        succeeded, and the hosts on which a process was caught.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there has been no step in this episode.
+        """
+        if self._last_action == NOTHING:
+            raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
+        simulator = self._simulator
+        return {
+            "red_agent": RED_AGENTS[self._episode_red_agent],
+            "blue_action": ACTION_NAMES[self._last_action],
+            "blue_success": SUCCESSES[simulator.blue_success],
+            "red_action": simulator.red_text,
+            "red_success": SUCCESSES[simulator.red_success],
+            "suspicious_hosts": tuple(HOSTS[i] for i in np.flatnonzero(simulator.suspicious_hosts)),
+        }
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
+        `action_sets.useful_actions`, without decoys that could not be set up beside those that
+        Blue has on a host, or would add nothing to them."""
+        masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
+        return masks
+
+    def _decoys_now(self) -> NDArray[np.int64]:
+        # Not in every step: most envs are never asked, and the tables take 0.1 s to make.
+        for action in self._new_actions:
+            after_actions(self._decoys, np.array([0]), np.array([action]))
+        self._new_actions.clear()
+        return self._decoys
+
+    def save_state(self) -> Snapshot:
+        """Everything that the rest of the episode follows from, and the seeds of further ones."""
+        return Snapshot(
+            self.simulator,
+            self.max_steps,
+            self._simulator.save(),
+            (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
+            self._decoys_now().copy(),
+            None if self._np_random is None else self._np_random.bit_generator.state,
+        )
+
+    def load_state(self, snapshot: Snapshot) -> None:
+        """Go on from where an env like this one was.
+
+        Raises:
+            ValueError: that env had another simulator, or episodes of another length.
+            TypeError: it is no snapshot of such an env.
+        """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError("a snapshot made by Cage2Env.save_state is needed")
+        if (snapshot.simulator, snapshot.max_steps) != (self.simulator, self.max_steps):
+            raise ValueError(
+                f"the snapshot is of simulator={snapshot.simulator!r} and "
+                f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
+            )
+        self._simulator.load(snapshot.network)
+        self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
+        self._decoys[:] = snapshot.decoys
+        self._new_actions.clear()
+        if snapshot.generator is None:
+            self._np_random = None
+        else:
+            # Made, if there is none.
+            self.np_random.bit_generator.state = snapshot.generator
+        self._np_random_seed = seed
+
+    def fork(
+        self,
+        n: int,
+        seed: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
+    ) -> CompiledVectorEnv:
+        """So many envs that go on from this state, each with other luck.
+
+        They are one vector env, which is not to be reset first: env i draws what comes now with the
+        seed + i. Without a seed, another one is drawn every time. This env stays where it is.
+
+        Raises:
+            ValueError: the simulator is not the compiled one, or an argument is out of range.
+            gymnasium.error.ResetNeeded: no episode is in progress.
+        """
+        if self.simulator != "compiled":
+            raise ValueError(
+                f"simulator={self.simulator!r}: only envs of 'compiled' fork; this one can be "
+                "copied with copy.deepcopy"
+            )
+        if self._steps_left == 0:
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
+        from workflow_rl.cage2.env.vector_env import Snapshot as VectorSnapshot
+
+        here = CompiledVectorEnv(1, self.red_agent, self.max_steps, obs_dtype=str(self._dtype))
+        here.load_state(
+            VectorSnapshot(
+                self.max_steps,
+                self._simulator.save(),
+                (
+                    np.array([self._episode_red_agent]),
+                    np.array([self._steps_left]),
+                    np.array([True]),
+                    self._decoys_now(),
+                    np.array([self._last_action]),
+                ),
+                (None,),
+                (None,),
+            )
+        )
+        return here.fork(n, seed, autoreset_mode)

@@ -1,0 +1,193 @@
+"""CAGE-2 as what a run needs of an environment: the guest that trainers know by its id."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agents.policies.distributions import Categorical
+from agents.policies.numpy_policy import Actor
+from workflow_rl.cage2.agent.action_sets import ACTION_SETS, make_action_set
+from workflow_rl.cage2.agent.views import OBSERVATIONS, ViewingActor
+from workflow_rl.cage2.cyborg.simulators import SIMULATORS
+from workflow_rl.cage2.env.arguments import MIXTURES, RED_AGENT_CHOICES
+from workflow_rl.cage2.env.arguments import MOST as MOST_STEPS
+from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
+from workflow_rl.environments.environment import (
+    DEFAULT_ENV,
+    InvalidEnvironmentError,
+    Spaces,
+)
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+@dataclass(frozen=True)
+class Cage2:
+    """CAGE Challenge 2 against a red agent. Raises InvalidEnvironmentError, naming the argument.
+
+    red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
+    which an episode is truncated. simulator: of SIMULATORS, see `cage2_env.Cage2Env`.
+    observation, actions: what Blue's policy sees and chooses from, see `views` and `action_sets`.
+    opening: of ACTION_NAMES, what Blue begins every episode with before its policy chooses.
+    """
+
+    red_agent: str = "B_lineAgent"
+    max_steps: int = 100
+    simulator: str = "cyborg"
+    observation: str = "table"
+    actions: str = "all"
+    opening: tuple[str, ...] = ()
+
+    env_id: ClassVar[str] = DEFAULT_ENV
+    settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("red_agent", RED_AGENT_CHOICES),
+            ("simulator", SIMULATORS),
+            ("observation", OBSERVATIONS),
+            ("actions", ACTION_SETS),
+        ):
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in choices:
+                raise InvalidEnvironmentError(
+                    name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
+                )
+        if self.observation == "true-state" and self.simulator != "compiled":
+            raise InvalidEnvironmentError(
+                "observation", "true-state is shown by --simulator compiled alone"
+            )
+        if type(self.max_steps) is not int:
+            raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
+        if not 1 <= self.max_steps <= MOST_STEPS:
+            raise InvalidEnvironmentError(
+                "max_steps", f"{self.max_steps} is not from 1 to {MOST_STEPS}"
+            )
+        if not isinstance(self.opening, list | tuple):
+            raise InvalidEnvironmentError("opening", f"{self.opening!r} is no list of actions")
+        object.__setattr__(self, "opening", tuple(self.opening))
+        for name in self.opening:
+            if not isinstance(name, str) or name not in ACTION_NAMES:
+                raise InvalidEnvironmentError("opening", f"{name!r} is no action of Blue's")
+        if len(self.opening) >= self.max_steps:
+            raise InvalidEnvironmentError(
+                "opening", f"its {len(self.opening)} steps are all of --max-steps {self.max_steps}"
+            )
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """All of them."""
+        return dataclasses.asdict(self)
+
+    @property
+    def label(self) -> str:
+        """The red agent."""
+        return self.red_agent
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The red agents that every episode draws one from."""
+        return MIXTURES.get(self.red_agent, (self.red_agent,))
+
+    @property
+    def episode_steps(self) -> int:
+        """Episodes never terminate: they are truncated."""
+        return self.max_steps - len(self.opening)
+
+    @property
+    def steps_together(self) -> bool:
+        """One call steps all envs of the compiled simulator."""
+        return self.simulator == "compiled"
+
+    @property
+    def plays_together(self) -> bool:
+        """A CybORG is large, and acting costs little beside its steps."""
+        return self.steps_together
+
+    @property
+    def preload(self) -> str:
+        """The module that makes workers share what is costly about the simulator."""
+        if self.simulator == "compiled":
+            return "workflow_rl.cage2.compiled.preload"
+        return "workflow_rl.cage2.cyborg.preload"
+
+    def spaces(self) -> Spaces:
+        """52 bits and 145 actions, unless the view is another."""
+        actions = Categorical(make_action_set(self.actions).n)
+        return Spaces(view_size(self.observation), actions, bits=True)
+
+    def check(self) -> str | None:
+        """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.
+
+        Compiles the compiled one, so that the workers find it on disk. All are deterministic.
+        """
+        if self.simulator in ("cyborg-upstream", "compiled"):
+            from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+            try:
+                env = Cage2Env(max_steps=self.max_steps, simulator=self.simulator)
+                env.reset(seed=0)
+                env.step(0)
+            except (ImportError, RuntimeError) as error:
+                raise InvalidEnvironmentError("simulator", str(error)) from None
+        if self.observation != Cage2.observation:
+            # Compiles what it shows too.
+            envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
+            envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
+            envs.step([0], np.zeros(1, np.int64))
+        return None
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """The actor, trained in these envs, as one of the 52 bits and all 145 actions.
+
+        Raises InvalidEnvironmentError if it sees what nobody else shows.
+        """
+        if self.observation == "true-state":
+            raise InvalidEnvironmentError(
+                "observation", "the true state is seen in the compiled simulator alone"
+            )
+        if not self._has_own_view:
+            return actor
+        return ViewingActor(actor, self.observation, self.actions, self.opening)
+
+    @property
+    def _has_own_view(self) -> bool:
+        own = (self.observation, self.actions, self.opening)
+        return own != (Cage2.observation, Cage2.actions, Cage2.opening)
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """So many envs as Blue's policy sees them."""
+        envs = self._make_bare_envs(n_envs)
+        if not self._has_own_view:
+            return envs
+        return ViewedEnvs(envs, self.observation, self.actions, self.opening)
+
+    def _make_bare_envs(self, n_envs: int) -> EnvBatch:
+        # Of one simulator alone: a worker imports no other. The compiled ones step in one call.
+        if self.simulator == "compiled":
+            from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+
+            return CompiledEnvs(self.max_steps, n_envs)
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+        make_env = functools.partial(
+            Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
+        )
+        return SerialEnvs(make_env, n_envs, variant_option="red_agent")
+
+
+def make_cage2(args: Mapping[str, Any]) -> Cage2:
+    """CAGE-2 with these arguments. Raises InvalidEnvironmentError."""
+    names = [field.name for field in dataclasses.fields(Cage2)]
+    for name in args:
+        if name not in names:
+            raise InvalidEnvironmentError(
+                "env_arg", f"{name!r} is no argument of {DEFAULT_ENV}: it has {', '.join(names)}"
+            )
+    return Cage2(**args)

@@ -1,0 +1,398 @@
+"""Thousands of compiled environments in one process, as a Gymnasium vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
+from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, Simulator, red_action_of
+from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
+from workflow_rl.cage2.env.arguments import (
+    DEFAULT_STEPS,
+    TellsItsLength,
+    check_options,
+    check_red_agent,
+    check_render_mode,
+    checked_count,
+    checked_seed,
+    observation_space,
+    red_agent_of,
+)
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
+
+N_ACTIONS = len(ACTION_NAMES)
+
+
+class Snapshot(NamedTuple):
+    """Of `CompiledVectorEnv.save_state`: for `load_state`, not to be looked into."""
+
+    max_steps: int
+    networks: Networks
+    episodes: tuple[NDArray[Any], ...]
+    seeds: tuple[int | None, ...]
+    generators: tuple[Mapping[str, Any] | None, ...]
+
+
+class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
+
+    Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
+    terminate: they are truncated after `max_steps` steps. Copies and pickles go on as it would.
+
+    Autoreset: with `NEXT_STEP` (Gymnasium's default) the step after a truncation ignores the
+    action, resets the env and returns reward 0; with `SAME_STEP` the step that truncates returns
+    the first observation of the next episode, and `infos["final_obs"]` the last of this one, of
+    which to bootstrap; with `DISABLED` truncated envs have to be reset, all or by
+    `reset(options={"reset_mask": booleans [N]})`. Seeds of further episodes are drawn from each
+    env's own generator, as `Cage2Env` does.
+
+    Args:
+        num_envs: N.
+        red_agent: what `Cage2Env` takes, for all envs, or one for each.
+        max_steps: length of an episode in steps, 100 unless given.
+        autoreset_mode: see above.
+        describe_steps: give in `infos` what `Cage2Env` gives, arranged as Gymnasium's vector envs
+            do: a dict of arrays `[N]`, `suspicious_hosts` `[N, 13]`. Without, `infos` holds at most
+            `final_obs` and an empty `final_info`.
+        simulator: "compiled". The same arguments as `Cage2Env` takes will do, but another simulator
+            has to be asked of `gymnasium.make_vec` with `vectorization_mode="sync"`.
+        obs_dtype: "float32" or "uint8".
+        render_mode: None: there are no pictures.
+        max_episode_steps: Gymnasium's name for `max_steps`; of both, the shorter counts.
+
+    Raises:
+        ValueError: an argument is out of range.
+        TypeError: it is `render_mode`, as of an env that knows of none.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        red_agent: str | Sequence[str] = "B_lineAgent",
+        max_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        describe_steps: bool = True,
+        simulator: str = "compiled",
+        obs_dtype: str = "float32",
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+    ) -> None:
+        if simulator != "compiled":
+            raise ValueError(
+                f"simulator={simulator!r}: this vector environment plays 'compiled' only; for "
+                'another use gymnasium.make_vec(..., vectorization_mode="sync") or "async"'
+            )
+        check_render_mode(render_mode)
+        lengths = {"max_steps": max_steps, "max_episode_steps": max_episode_steps}
+        if max_episode_steps == -1:  # Gymnasium's word for the env's own.
+            del lengths["max_episode_steps"]
+        given = [checked_count(name, n) for name, n in lengths.items() if n is not None]
+        self.num_envs = num_envs = checked_count("num_envs", num_envs)
+        self.max_steps = min(given, default=DEFAULT_STEPS)
+        self.describe_steps = describe_steps
+        self.simulator = simulator
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space(obs_dtype)
+        self.single_action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.red_agents = _one_for_each(red_agent, num_envs)
+        self._dtype = self.single_observation_space.dtype
+        self._simulator = Simulator(num_envs, self.max_steps)
+        self._envs = np.arange(num_envs)
+        self._episode_red_agents = np.zeros(num_envs, np.int64)
+        self._steps_left = np.zeros(num_envs, np.int64)
+        self._started = np.zeros(num_envs, np.bool_)
+        # A mask of the decoys that Blue has on each host.
+        self._decoys = np.zeros((num_envs, len(HOSTS)), np.int64)
+        self._blue_actions = np.full(num_envs, -1, np.int64)
+        # What further seeds of each env are drawn from, and the seed it was or will be made with.
+        self._generators: list[np.random.Generator | None] = [None] * num_envs
+        self._generator_seeds: list[int | None] = [None] * num_envs
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | NDArray[np.integer[Any]] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Start episodes: with a number as seed, env i's is seed + i.
+
+        `options={"reset_mask": booleans [N]}` resets only these; `options={"red_agent": name or N
+        names}` chooses other red agents for these episodes.
+
+        Raises:
+            ValueError: a seed or an option is wrong; no env has been reset then.
+        """
+        check_options(options, ("red_agent", "reset_mask"))
+        options = options or {}
+        mask = options.get("reset_mask")
+        chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
+        if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_ or not chosen.any():
+            raise ValueError(f"reset_mask: {self.num_envs} booleans are needed, one of them True")
+        red_agents = self.red_agents
+        if "red_agent" in options:
+            red_agents = _one_for_each(options["red_agent"], self.num_envs)
+        self._start_episodes(chosen, self._checked_seeds(seed), red_agents)
+        infos = self._describe(chosen) if self.describe_steps else {}
+        return self._observed(), infos
+
+    def step(
+        self, actions: NDArray[np.int64] | Sequence[int]
+    ) -> tuple[
+        NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+    ]:
+        """Play one step; see the class for what happens at the end of an episode.
+
+        Raises:
+            ValueError: there are not N actions, or one is out of range; no env has advanced then.
+            RuntimeError: see `Simulator.step`.
+            gymnasium.error.ResetNeeded: an env was never reset, or is truncated and not reset by
+                itself.
+        """
+        actions = self._checked_actions(actions)
+        mode, simulator = self.autoreset_mode, self._simulator
+        playing = self._steps_left > 0
+        all_play = bool(playing.all())
+        if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        simulator.play(actions, playing)
+        envs = self._envs if all_play else np.flatnonzero(playing)
+        after_actions(self._decoys, envs, actions[envs])
+        self._blue_actions[envs] = actions[envs]
+        self._steps_left -= playing
+        truncated = playing & (self._steps_left == 0)
+        rewards = np.where(playing, simulator.rewards, 0.0)
+        infos: dict[str, Any] = {}
+        beginning = ~playing
+        if mode == AutoresetMode.SAME_STEP and truncated.any():
+            final_info = self._describe(truncated) if self.describe_steps else {}
+            infos = {
+                "final_obs": _objects(list(self._observed()), truncated),
+                "_final_obs": truncated.copy(),
+                "final_info": final_info,
+                "_final_info": truncated.copy(),
+            }
+            beginning = truncated
+        if beginning.any():
+            self._start_episodes(beginning, [None] * self.num_envs, self.red_agents)
+        if self.describe_steps:
+            infos |= self._describe(None)
+        return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
+
+    def describe(self, env: int) -> dict[str, Any]:
+        """The last step of one env in CybORG's words: see `Cage2Env.describe`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there has been no step in its episode.
+        """
+        if self._blue_actions[env] < 0:
+            raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
+        facts = dict(zip(FACTS, self._simulator.facts[env].tolist(), strict=True))
+        caught = facts["caught_host"]
+        return {
+            "red_agent": RED_AGENTS[self._episode_red_agents[env]],
+            "blue_action": ACTION_NAMES[self._blue_actions[env]],
+            "blue_success": SUCCESSES[facts["blue_success"]],
+            "red_action": red_action_of(self._simulator.states[env]),
+            "red_success": SUCCESSES[facts["red_success"]],
+            "suspicious_hosts": () if caught < 0 else (HOSTS[caught],),
+        }
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
+        return masks_of(self._decoys)
+
+    def save_state(self) -> Snapshot:
+        """Everything that the rest of the episodes follows from, and the seeds of further ones."""
+        return Snapshot(
+            self.max_steps,
+            self._simulator.save(),
+            tuple(array.copy() for array in self._episodes),
+            tuple(self._generator_seeds),
+            tuple(None if one is None else one.bit_generator.state for one in self._generators),
+        )
+
+    def load_state(self, snapshot: Snapshot) -> None:
+        """Go on from where envs like these were.
+
+        Raises:
+            ValueError: they were not as many, or had episodes of another length; nothing changes.
+            TypeError: it is no snapshot of such envs.
+        """
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError("a snapshot made by CompiledVectorEnv.save_state is needed")
+        if snapshot.max_steps != self.max_steps:
+            raise ValueError(
+                f"the snapshot is of max_steps={snapshot.max_steps}, not of {self.max_steps}"
+            )
+        self._simulator.load(snapshot.networks)
+        for array, saved in zip(self._episodes, snapshot.episodes, strict=True):
+            array[:] = saved
+        self._generator_seeds = list(snapshot.seeds)
+        for i, state in enumerate(snapshot.generators):
+            generator = None
+            if state is not None:
+                generator = self._generators[i] or seeding.np_random(0)[0]
+                generator.bit_generator.state = state
+            self._generators[i] = generator
+
+    def fork(
+        self,
+        n: int,
+        seed: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
+    ) -> CompiledVectorEnv:
+        """N * n envs that go on from here, n of each env one after the other, each with other luck.
+
+        They are not to be reset first: env i draws what comes now with the seed + i. Without a
+        seed, another one is drawn every time. These envs stay where they are.
+
+        Raises:
+            ValueError: an argument is out of range.
+            gymnasium.error.ResetNeeded: an env has no episode in progress.
+        """
+        n = checked_count("n", n)
+        if not self._steps_left.all():
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        n_envs = checked_count("n times num_envs", self.num_envs * n)
+        if seed is None:
+            first = int(np.random.SeedSequence().generate_state(1)[0])
+        else:
+            first = checked_seed(seed)
+            checked_seed(first + n_envs - 1)
+        red_agents = [name for name in self.red_agents for _ in range(n)]
+        envs = CompiledVectorEnv(
+            n_envs,
+            red_agents,
+            self.max_steps,
+            autoreset_mode,
+            self.describe_steps,
+            obs_dtype=str(self._dtype),
+        )
+        envs._go_on(
+            self._simulator.save(),
+            [np.repeat(array, n, axis=0) for array in self._episodes],
+            first + np.arange(n_envs),
+        )
+        return envs
+
+    def _go_on(
+        self, networks: Networks, episodes: Sequence[NDArray[Any]], seeds: NDArray[np.int64]
+    ) -> None:
+        self._simulator.load_repeated(networks, seeds)
+        for array, other in zip(self._episodes, episodes, strict=True):
+            array[:] = other
+        self._generator_seeds = seeds.tolist()
+
+    @property
+    def _episodes(self) -> tuple[NDArray[Any], ...]:
+        return (
+            self._episode_red_agents,
+            self._steps_left,
+            self._started,
+            self._decoys,
+            self._blue_actions,
+        )
+
+    def _checked_seeds(self, seed: Any) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, str) or not np.iterable(seed):
+            first = checked_seed(seed)
+            checked_seed(first + self.num_envs - 1)
+            return list(range(first, first + self.num_envs))
+        seeds = [None if one is None else checked_seed(one) for one in seed]
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
+        return seeds
+
+    def _checked_actions(self, actions: Any) -> NDArray[np.int64]:
+        array = np.asarray(actions)
+        if array.shape != (self.num_envs,):
+            raise ValueError(
+                f"actions: {self.num_envs} are needed, one an env, not an array of {array.shape}"
+            )
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"actions: whole numbers are needed, not {array.dtype}")
+        if not 0 <= array.min() <= array.max() < N_ACTIONS:
+            wrong = array.min() if array.min() < 0 else array.max()
+            raise ValueError(f"action={wrong}: choose an index from 0 to {N_ACTIONS - 1}")
+        return array.astype(np.int64)
+
+    def _observed(self) -> NDArray[Any]:
+        return self._simulator.obs.astype(self._dtype)
+
+    def _start_episodes(
+        self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[str]
+    ) -> None:
+        """With a seed an env also gets a new generator, and without, a seed from its generator."""
+        episode_seeds = np.zeros(self.num_envs, np.int64)
+        for i in np.flatnonzero(chosen).tolist():
+            seed = seeds[i]
+            if seed is not None:
+                self._generators[i], self._generator_seeds[i] = None, seed
+            else:
+                generator = self._generators[i]
+                if generator is None:
+                    generator = seeding.np_random(self._generator_seeds[i])[0]
+                    self._generators[i] = generator
+                seed = int(generator.integers(2**31))
+            episode_seeds[i] = seed
+            self._episode_red_agents[i] = _INDEX[red_agent_of(red_agents[i], seed)]
+        self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
+        self._steps_left[chosen] = self.max_steps
+        self._started |= chosen
+        self._decoys[chosen] = 0
+        self._blue_actions[chosen] = -1
+
+    def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
+        """What `Cage2Env` says of the last step, as Gymnasium's vector envs arrange it: zeros for
+        those not chosen, and a mask of those that are. None: all."""
+        facts = np.array(self._simulator.facts.T, np.int64)
+        values = {
+            "red_agent": self._episode_red_agents.copy(),
+            "blue_action": self._blue_actions.copy(),
+            **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
+            "suspicious_hosts": CAUGHT[facts[-1]],
+        }
+        masks = np.ones((len(values), self.num_envs), np.bool_)
+        if chosen is not None:
+            masks[:] = chosen
+            for value in values.values():
+                value[~chosen] = 0
+        return values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
+
+
+_INDEX = {name: i for i, name in enumerate(RED_AGENTS)}
+
+
+def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
+    if isinstance(red_agent, str) or not isinstance(red_agent, Iterable):
+        check_red_agent(red_agent)
+        return [red_agent] * num_envs
+    names = list(red_agent)
+    if len(names) != num_envs:
+        raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
+    for name in names:
+        check_red_agent(name)
+    return names
+
+
+def _objects(values: Sequence[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """The values of the chosen, None for the others."""
+    array = np.full(len(values), None, object)
+    for i in np.flatnonzero(chosen).tolist():
+        array[i] = values[i]
+    return array

@@ -1,0 +1,101 @@
+"""CAGE-2 envs as Blue's policy sees them: what it learns with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
+from workflow_rl.cage2.agent.views import TABLE_SIZE, Bits, View, make_view, plain
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.environments.env_batch import EnvBatch, Transitions
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+class TrueStateView:
+    """All that there is: see `compiled.true_state`. states: of the compiled simulator."""
+
+    def __init__(self, states: NDArray[Any]) -> None:
+        self._states = states
+
+    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
+        """See View."""
+        from workflow_rl.cage2.compiled.true_state import N_SHOWN, show_states
+
+        shown = np.empty((len(obs), N_SHOWN), np.uint8)
+        show_states(self._states, np.array(envs), plain(obs), shown)
+        return shown
+
+    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
+        """See View."""
+        return self.begin(envs, obs)
+
+
+def _view_of(observation: str, envs: EnvBatch) -> View:
+    """Raises InvalidEnvironmentError for the true state of envs that do not show it."""
+    if observation != "true-state":
+        return make_view(observation)
+    states = getattr(envs, "states", None)
+    if states is None:
+        raise InvalidEnvironmentError(
+            "observation", "the true state is seen in the compiled simulator alone"
+        )
+    return TrueStateView(states)
+
+
+def view_size(observation: str) -> int:
+    """How many bits it shows."""
+    if observation == "table":
+        return TABLE_SIZE
+    from workflow_rl.cage2.compiled import blue_belief, true_state
+
+    return int((true_state if observation == "true-state" else blue_belief).N_SHOWN)
+
+
+class ViewedEnvs:
+    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from.
+
+    opening: actions that begin every episode; the policy chooses from then on.
+    """
+
+    def __init__(
+        self, envs: EnvBatch, observation: str, actions: str, opening: Sequence[str] = ()
+    ) -> None:
+        self.n_envs = envs.n_envs
+        self.close = envs.close
+        self._envs = envs
+        self._view = _view_of(observation, envs)
+        self._actions = make_action_set(actions)
+        self._opening = [ACTION_NAMES.index(name) for name in opening]
+        self._opening_rewards = np.zeros(envs.n_envs)
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
+        """Begin an episode in each of M envs. Returns what Blue sees, uint8 [M, D]."""
+        seen = self._view.begin(envs, self._envs.reset(envs, specs))
+        self._actions.begin(envs)
+        self._opening_rewards[envs] = 0
+        for action in self._opening:
+            transitions = self._step(envs, np.full(len(envs), action))
+            self._opening_rewards[envs] += transitions.reward
+            seen = transitions.obs
+        return seen
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once; actions [M] are indices into the set.
+
+        The first reward is also that of the opening.
+        """
+        transitions = self._step(envs, self._actions.chosen(envs, actions))
+        reward = transitions.reward + self._opening_rewards[envs]
+        self._opening_rewards[envs] = 0
+        return transitions._replace(reward=reward)
+
+    def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
+        transitions = self._envs.step(envs, actions)
+        self._actions.after(envs, actions)
+        return transitions._replace(obs=self._view.after(envs, actions, transitions.obs))

@@ -1,0 +1,1 @@
+"""How agents of CAGE-2 are scored, chosen, replayed and handed in."""

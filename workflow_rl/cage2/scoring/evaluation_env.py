@@ -1,0 +1,118 @@
+"""The environment as an evaluation needs it: it also shows what happened in each step.
+
+An observation is a record (RECORD) of the 52 bits and of what `info` says, so that scripted agents,
+which need more than the bits, play in the same workers as policies, and a trajectory holds the
+actions that the official result file lists. Imports no torch: workers use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
+from workflow_rl.cage2.env.arguments import OBS_SIZE
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.scenario2 import HOSTS
+
+ACTION_CHARACTERS = 64
+RECORD = np.dtype(
+    [
+        ("obs", np.uint8, OBS_SIZE),
+        ("suspicious", np.bool_, len(HOSTS)),
+        ("blue_action", f"S{ACTION_CHARACTERS}"),
+        ("red_action", f"S{ACTION_CHARACTERS}"),
+    ]
+)
+
+
+class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Cage2Env with records as observations: what the last step, if any, did and showed."""
+
+    def __init__(self, max_steps: int, simulator: str) -> None:
+        super().__init__(Cage2Env(max_steps=max_steps, simulator=simulator, obs_dtype="uint8"))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; its first record has empty actions."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return _record(obs, info, {}), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play one step."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        described = self.unwrapped.describe()  # type: ignore[attr-defined]
+        return _record(obs, info, described), float(reward), terminated, truncated, info
+
+
+def _record(obs: NDArray[np.uint8], info: dict[str, Any], described: dict[str, Any]) -> Any:
+    record = np.zeros((), RECORD)
+    record["obs"] = obs
+    record["suspicious"] = info["suspicious_hosts"]
+    for name in ("blue_action", "red_action"):
+        text = described.get(name, "").encode()
+        assert len(text) <= ACTION_CHARACTERS, text
+        record[name] = text
+    return record
+
+
+class PolicyBlue:
+    """An actor of plain observations, playing from records."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.policy_version = actor.policy_version
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode, or go on with one: see Actor."""
+        self.actor.reset(seed, env, n_acted)
+
+    def act(
+        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Actions for records [M], and their log-probabilities."""
+        return self.actor.act(obs["obs"], envs)
+
+
+class ScriptedBlue:
+    """A scripted agent, by its name, playing from records. It knows of no log-probabilities."""
+
+    policy_version = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._agents: dict[int, ScriptedAgent] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+        assert n_acted == 0, "what the agent remembers of the steps before is not known"
+        self._agents[env] = make_scripted_agent(self.name)
+        self._agents[env].reset(seed)
+
+    def act(
+        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Actions for records [M], and NaN."""
+        actions = [
+            self._agents[env].act(
+                record["obs"],
+                {"suspicious_hosts": record["suspicious"]},
+            )
+            for env, record in zip(envs, obs, strict=True)
+        ]
+        return np.array(actions), np.full(len(actions), np.nan, np.float32)
+
+
+def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """What Blue and Red did in each of the `T` steps, as CybORG prints it."""
+    # A record shows the step that led to it.
+    records: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
+    blue, red = (records[name].astype(str).tolist() for name in ("blue_action", "red_action"))
+    return list(zip(blue, red, strict=True))

@@ -1,0 +1,97 @@
+"""CAGE Challenge 2 scores to read one's own beside: published ones, and of agents that are here.
+
+Every cell is the mean total reward of 1000 episodes, except where the note says otherwise; None
+where a source gives no figure.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workflow_rl.cage2.env.arguments import MIXTURES
+
+LEADERBOARD_NOTE = (
+    "Columns marked * are the challenge's leaderboard: scored at commit 606813b, before commit "
+    "9421c8e (19 Aug 2022) made Red forget ports when it scans a host again. They do not compare "
+    "with scores on the current simulator. CardiffUni without * are the winner's released weights, "
+    "measured on the current simulator (300 episodes a cell)."
+)
+
+
+class PublishedScore(NamedTuple):
+    """Mean returns after 30, 50 and 100 steps, by red agent, and the sum of all nine cells.
+
+    name: as a table's heading, in one or two lines.
+    """
+
+    name: str
+    b_line: tuple[float, float, float]
+    meander: tuple[float, float, float]
+    sleep: tuple[float, float, float] | None
+    total: float
+
+    def cell(self, max_steps: int, red_agent: str) -> float | None:
+        """One cell's mean, None if it was not published."""
+        cells = {
+            "B_lineAgent": self.b_line,
+            "RedMeanderAgent": self.meander,
+            "SleepAgent": self.sleep,
+        }[red_agent]
+        if cells is None or max_steps not in (30, 50, 100):
+            return None
+        return cells[(30, 50, 100).index(max_steps)]
+
+
+NONE_LOST = (0.0, 0.0, 0.0)
+
+# fmt: off
+TOP_SCORES = (
+    PublishedScore("Cardiff\nUni", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), None, -85.8),
+    PublishedScore("Cardiff\nUni*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
+                   -54.57),
+    PublishedScore("Keeping-\nit-RL*", (-3.48, -5.85, -11.39), (-6.47, -10.33, -19.38), NONE_LOST,
+                   -56.90),
+    PublishedScore("Mindrake*", (-3.53, -6.20, -12.78), (-6.76, -10.13, -17.65), NONE_LOST,
+                   -57.05),
+    PublishedScore("CCS\nPPO*", (-8.75, -14.92, -30.19), (-7.31, -12.04, -22.21), None, -95.47),
+)
+
+SCRIPTED_SCORES = {
+    "react-restore": PublishedScore(
+        "React-\nRestore*", (-58.83, -93.05, -184.34), (-44.29, -85.75, -192.63), None, -823.89
+    ),
+    "random": PublishedScore("Random*", (-154, -347, -727), (-33, -171, -566), None, -2015.61),
+    "sleep": PublishedScore("Sleep*", (-219, -480, -1134), (-39, -268, -972), None, -3112.2),
+}
+# fmt: on
+
+# fmt: off
+# On the current simulator: `evaluate --agent random --episodes 300` and so on; the champion's are
+# of `evaluate champion --episodes 1000 --seed 2026`.
+AGENTS_HERE = (
+    PublishedScore("sleep", (-216.73, -480.08, -1133.65), (-43.07, -271.16, -972.04), NONE_LOST,
+                   -3116.74),
+    PublishedScore("random", (-160.70, -339.72, -725.39), (-33.79, -165.26, -621.19),
+                   (-2.69, -4.41, -9.24), -2062.38),
+    PublishedScore("react-remove", (-95.43, -296.87, -937.82), (-20.73, -99.87, -612.01), NONE_LOST,
+                   -2062.72),
+    PublishedScore("react-restore", (-35.70, -122.99, -517.53), (-13.49, -37.91, -197.10),
+                   NONE_LOST, -924.72),
+    PublishedScore("champion", (-3.36, -5.99, -12.41), (-4.94, -8.17, -15.07), NONE_LOST, -49.94),
+)
+# fmt: on
+
+
+def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
+    """Mean returns of the scripted agents and of the best one known, by name, in the episodes of
+    `environment.Cage2` with these arguments; none for lengths that the challenge does not score."""
+    red_agents = MIXTURES.get(args["red_agent"], (args["red_agent"],))
+    known = {}
+    for score in AGENTS_HERE:
+        cells = [score.cell(args["max_steps"], red_agent) for red_agent in red_agents]
+        returns = [cell for cell in cells if cell is not None]
+        if len(returns) == len(cells):
+            known[score.name] = round(statistics.mean(returns), 2)
+    return known

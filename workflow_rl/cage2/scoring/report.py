@@ -1,0 +1,266 @@
+"""What a report says of runs on CAGE-2 alone: scores beside the leaderboard, what Blue does against
+each red agent, and replays."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from agents.policies.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.env.arguments import MIXTURES
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
+from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
+from workflow_rl.cage2.scoring.recording import compare_with_cyborg, load_blue, record_episode
+from workflow_rl.cage2.scoring.replay import replay_page
+from workflow_rl.cage2.scoring.selection import ATTACKERS
+from workflow_rl.collection.play import play_episodes
+from workflow_rl.output_files import write_text
+from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.report import Run, Section
+from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
+
+EPISODES = 100
+"""Of the best agent, against each red agent, of which the best, the median and the worst are
+shown."""
+EPISODES_ON_THE_WAY = 20
+MOST_ON_THE_WAY = 24
+"""Kept checkpoints that are played, of all runs."""
+MOST_IN_DETAIL = 4
+"""Runs of which there are replays against each red agent."""
+STEPS = 100
+SEED = 0
+KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
+
+
+def sections(runs: Sequence[Run], further: Path) -> list[Section]:
+    """See `reporting.report.SectionsOf`."""
+    most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
+    played = {run.name: _played(run, most) for run in runs}
+    return [
+        _scores(runs),
+        _actions(runs, played),
+        _replays(runs, played, further),
+    ]
+
+
+# --- Scores --------------------------------------------------------------------------------------
+
+
+def _scores(runs: Sequence[Run]) -> Section:
+    cells = {run.name: _cells(run) for run in runs}
+    rows = []
+    for steps in HORIZONS:
+        for red_agent in RED_AGENTS:
+            row = [f"{steps} steps, {red_agent}"]
+            row += [cells[run.name].get((steps, red_agent), "–") for run in runs]  # noqa: RUF001
+            row += [number(score.cell(steps, red_agent), 2) for score in TOP_SCORES]
+            rows.append(row)
+    total, names, means, intervals = ["Total"], list[str](), list[float](), list[float]()
+    for run in runs:
+        evaluation = run.evaluation
+        if evaluation is None or not evaluation.get("official_protocol"):
+            total.append("not scored yet")
+            continue
+        interval = evaluation["total_interval_95"]
+        names.append(run.name)
+        means.append(evaluation["total"])
+        intervals.append(math.nan if interval is None else interval)
+        total.append(f"{number(means[-1], 2)} ± {number(intervals[-1], 2)}")
+    published = [score.name.replace("-\n", "-").replace("\n", " ") for score in TOP_SCORES]
+    rows.append(total + [number(score.total, 2) for score in TOP_SCORES])
+    heading = ["Mean return, 95%", *(escaped(run.name) for run in runs), *map(escaped, published)]
+    body = table(heading, rows, "Scores beside the leaderboard")
+    if names:
+        figure = means_figure(
+            [*names, *published],
+            [*means, *(score.total for score in TOP_SCORES)],
+            [*intervals, *[math.nan] * len(TOP_SCORES)],
+            "total, 95% interval",
+        )
+        label = "Totals beside the leaderboard; a table follows"
+        body = chart(figure, "Totals", label) + body
+    body += f'<p class="muted">{escaped(LEADERBOARD_NOTE)}</p>'
+    if len(names) < len(runs):
+        body += "<p>To score a run: <code>python -m workflow_rl evaluate RUN</code>.</p>"
+    return Section("Scores beside the leaderboard", body)
+
+
+def _cells(run: Run) -> dict[tuple[int, str], str]:
+    return {
+        (cell["max_steps"], cell["red_agent"]): f"{number(cell['mean'], 2)} ± "
+        f"{number(math.nan if cell['interval_95'] is None else cell['interval_95'], 2)}"
+        for cell in (run.evaluation or {}).get("cells", ())
+    }
+
+
+# --- What Blue does ------------------------------------------------------------------------------
+
+
+class Played(NamedTuple):
+    """The greedy episodes of one checkpoint, by red agent. label: when it was saved."""
+
+    label: str
+    path: Path
+    trajectories: Mapping[str, Sequence[Trajectory]]
+
+    def uses(self, red_agent: str) -> Mapping[str, float]:
+        """How often an episode uses each action, by its name."""
+        trajectories = self.trajectories[red_agent]
+        actions = np.concatenate([one.action for one in trajectories])
+        counts = np.bincount(actions, minlength=len(ACTION_NAMES)) / len(trajectories)
+        return {ACTION_NAMES[i]: float(counts[i]) for i in np.flatnonzero(counts)}
+
+
+def _played(run: Run, most: int) -> list[Played]:
+    """Kept checkpoints in their order, at most so many, the last one, and the best; nothing of
+    agents that see what no evaluation shows."""
+    if run.config.get("observation") == "true-state":
+        return []
+    kept = sorted(run.path.glob("kept/*.pt"))
+    chosen = [kept[i] for i in np.linspace(0, len(kept) - 1, most).astype(int)] if kept else []
+    played: dict[str, Played] = {}
+    for path in (*dict.fromkeys(chosen), run.path / "checkpoint.pt", run.path / "best.pt"):
+        if path.exists():
+            one = _play_checkpoint(path, path.name == "best.pt")
+            played[one.label] = one
+    return list(played.values())
+
+
+def _play_checkpoint(path: Path, is_best: bool) -> Played:
+    from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+
+    label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
+    actor = load_policy(path)
+    try:
+        return Played(label, path, _episodes(actor, EPISODES if is_best else EPISODES_ON_THE_WAY))
+    except RuntimeError as error:  # Where CybORG itself would fail.
+        raise CheckpointError(f"{path} cannot be played: {error.__cause__ or error}") from error
+
+
+def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
+    """The first episodes of the evaluation's longest cells, in the compiled simulator."""
+    specs = [cell_spec(SEED, STEPS, red, k) for red in RED_AGENTS for k in range(n)]
+    envs = Cage2(max_steps=STEPS, simulator="compiled").make_envs(len(specs))
+    played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
+    by_number = sorted(played, key=lambda one: one.episode)
+    return {red: [one for one in by_number if one.variant == red] for red in RED_AGENTS}
+
+
+def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section:
+    body = (
+        '<p class="muted">Training does not record which actions were used: here the checkpoints '
+        f"that the run kept (--keep-every), its last and its best play {EPISODES_ON_THE_WAY} "
+        f"({EPISODES} the best) of the evaluation's {STEPS}-step episodes against each red agent, "
+        "greedily, in the compiled simulator.</p>" + keys(KINDS)
+    )
+    for run in runs:
+        of_run = played[run.name]
+        if not of_run:
+            body += f"<h3>{escaped(run.name)}</h3><p>No checkpoint that could be played.</p>"
+            continue
+        labels = [one.label for one in of_run]
+        charts = "".join(
+            chart(
+                shares_figure(labels, _shares(of_run, red), across=True),
+                f"Against {red}",
+                f"Share of each kind of action against {red}, by episodes trained; a table follows",
+            )
+            for red in RED_AGENTS
+        )
+        tables = "".join(_uses_table(of_run, red) for red in RED_AGENTS)
+        heading = f"<h3>{escaped(run.name)}, after so many episodes of training</h3>"
+        body += f'{heading}<div class="charts">{charts}</div>'
+        body += folded(f"Every action of {run.name}", tables)
+    return Section("What Blue does", body)
+
+
+def _shares(played: Sequence[Played], red_agent: str) -> dict[str, list[float]]:
+    return {
+        kind: [
+            sum(n for name, n in one.uses(red_agent).items() if name.startswith(kind)) / STEPS
+            for one in played
+        ]
+        for kind in KINDS
+    }
+
+
+def _uses_table(played: Sequence[Played], red_agent: str) -> str:
+    uses = [one.uses(red_agent) for one in played]
+    names = dict.fromkeys(name for one in uses for name in one)
+    most = sorted(names, key=lambda name: -uses[-1].get(name, 0.0))
+    rows = [[escaped(name), *(number(one.get(name, 0.0), 2) for one in uses)] for name in most]
+    label = f"Uses in an episode against {red_agent}"
+    return f"<h4>{label}</h4>" + table(
+        ("Action", *(one.label for one in played)), rows, label, "tall"
+    )
+
+
+# --- Replays -------------------------------------------------------------------------------------
+
+
+def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path) -> Section:
+    rows = []
+    for run in runs:
+        if not played[run.name]:
+            continue
+        best = played[run.name][-1]
+        blue = load_blue(best.path)
+        blue.name = run.name
+        attackers = _attackers(run)
+        name_start = _file_name(run.name)
+        # Of many runs, not of each red agent: a page takes a twentieth of a second.
+        together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
+        for red_agents in together:
+            row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
+            for which, (red_agent, episode) in _notable(best, red_agents).items():
+                name = f"{name_start}-{red_agent}-{which}.html"
+                one = record_episode(blue, red_agent, STEPS, SEED, episode)
+                further.mkdir(exist_ok=True)
+                compared = compare_with_cyborg(one, networks=False)
+                write_text(further / name, replay_page([one], [compared]))
+                link = quote(os.fsencode(f"{further.name}/{name}"))
+                whose = f"{red_agent}, " if len(red_agents) > 1 else ""
+                text = f"{number(one.episode_return)} ({whose}episode {episode})"
+                row.append(f'<a href="{link}">{text}</a>')
+            rows.append(row)
+    if not rows:
+        return Section("Replays", "<p>No checkpoint that could be played.</p>")
+    about = (
+        f"<p class=\"muted\">Of the best agent's first {EPISODES} episodes in the evaluation's "
+        f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
+    )
+    return Section(
+        "Replays", about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
+    )
+
+
+def _file_name(name: str) -> str:
+    """A run's name as a file's can begin with: with more behind it, that has 255 bytes at most."""
+    readable = name.replace("/", "-").encode(errors="backslashreplace")
+    return readable[-200:].decode(errors="ignore")
+
+
+def _attackers(run: Run) -> list[str]:
+    """That it was trained against; both, if none."""
+    trained = MIXTURES.get(run.config["red_agent"], (run.config["red_agent"],))
+    return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
+
+
+def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Red agent and number of the best, the median and the worst episode."""
+    returns = {
+        (red_agent, episode): trajectory.episode_return
+        for red_agent in red_agents
+        for episode, trajectory in enumerate(played.trajectories[red_agent])
+    }
+    order = sorted(returns, key=lambda one: -returns[one])
+    return {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}

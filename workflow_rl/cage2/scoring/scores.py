@@ -1,0 +1,162 @@
+"""Scores on the CAGE-2 protocol, and how they are shown: table, JSON, official result file."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from prettytable import PrettyTable, TableStyle
+
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scoring.evaluation_env import step_actions
+from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
+
+
+class CellScore(NamedTuple):
+    """One red agent for one number of steps: its episodes, in the order of their seeds."""
+
+    max_steps: int
+    red_agent: str
+    trajectories: Sequence[Trajectory]
+
+    @property
+    def returns(self) -> list[float]:
+        """Total reward of each episode."""
+        return [trajectory.episode_return for trajectory in self.trajectories]
+
+    @property
+    def mean(self) -> float:
+        """Mean total reward."""
+        return statistics.mean(self.returns)
+
+    @property
+    def std(self) -> float:
+        """Sample standard deviation of the total rewards; NaN of a single one."""
+        return statistics.stdev(self.returns) if len(self.returns) > 1 else math.nan
+
+    @property
+    def interval_95(self) -> float:
+        """Half the width of the mean's 95% confidence interval (normal approximation)."""
+        return 1.96 * self.std / math.sqrt(len(self.returns))
+
+
+class Evaluation(NamedTuple):
+    """Cells in the official order, and what was evaluated on what."""
+
+    agent: str
+    simulator: SimulatorVersion
+    seed: int
+    seconds: float
+    cells: Sequence[CellScore]
+
+    @property
+    def is_official(self) -> bool:
+        """Whether all nine cells of the protocol are there, and no others."""
+        cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
+        return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
+
+    @property
+    def total(self) -> float:
+        """Sum of the cells' means: the challenge's score if all nine are there."""
+        return sum(cell.mean for cell in self.cells)
+
+    @property
+    def total_interval_95(self) -> float:
+        """Half the width of its 95% confidence interval; the cells are independent."""
+        return math.sqrt(sum(cell.interval_95**2 for cell in self.cells))
+
+
+def score_table(evaluation: Evaluation) -> PrettyTable:
+    """Cell by cell and in total, beside published scores."""
+    published = list(TOP_SCORES)
+    if evaluation.agent in SCRIPTED_SCORES:
+        published.append(SCRIPTED_SCORES[evaluation.agent])
+    table = PrettyTable(align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    table.header = False  # Headings are a row: they may have two lines.
+    headings = ["steps", "red agent", "mean", "95%", "std", *(score.name for score in published)]
+    table.add_row(headings, divider=True)
+    table.align["Field 2"] = "l"
+    last = len(evaluation.cells) - 1
+    for number, cell in enumerate(evaluation.cells):
+        ours = [_figure(cell.mean), _interval(cell.interval_95), _figure(cell.std)]
+        others = [_figure(score.cell(cell.max_steps, cell.red_agent)) for score in published]
+        table.add_row(
+            [cell.max_steps, cell.red_agent, *ours, *others],
+            divider=number == last or evaluation.cells[number + 1].max_steps != cell.max_steps,
+        )
+    totals = [_figure(score.total if evaluation.is_official else None) for score in published]
+    table.add_row(
+        [
+            "",
+            "total" if evaluation.is_official else "sum of these",
+            f"{evaluation.total:.2f}",
+            _interval(evaluation.total_interval_95),
+            "",
+            *totals,
+        ]
+    )
+    return table
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def _interval(half: float) -> str:
+    """Of one episode there is none."""
+    return f"± {half:.2f}" if math.isfinite(half) else ""
+
+
+def to_dict(evaluation: Evaluation) -> dict[str, Any]:
+    """Plain values, as evaluation.json keeps them. What a single episode cannot give is None."""
+    return {
+        "agent": evaluation.agent,
+        "simulator": evaluation.simulator._asdict(),
+        "seed": evaluation.seed,
+        "seconds": evaluation.seconds,
+        "official_protocol": evaluation.is_official,
+        "total": evaluation.total,
+        "total_interval_95": _none_if_nan(evaluation.total_interval_95),
+        "cells": [
+            {
+                "max_steps": cell.max_steps,
+                "red_agent": cell.red_agent,
+                "episodes": len(cell.trajectories),
+                "mean": cell.mean,
+                "std": _none_if_nan(cell.std),
+                "interval_95": _none_if_nan(cell.interval_95),
+                "returns": cell.returns,
+            }
+            for cell in evaluation.cells
+        ],
+    }
+
+
+def _none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def official_text(evaluation: Evaluation, author: str, team: str, technique: str) -> str:
+    """The result file of the challenge's own evaluation: a header, then a line for each cell and
+    one for each of its episodes."""
+    simulator = evaluation.simulator
+    lines = [
+        f"CybORG {simulator.name} {simulator.version}, Scenario2, Commit Hash: {simulator.commit}",
+        f"author: {author}, team: {team}, technique: {technique}",
+        "wrappers: Cage2Env, with the observation and the actions of ChallengeWrapper",
+    ]
+    for cell in evaluation.cells:
+        lines.append(
+            f"steps: {cell.max_steps}, adversary: {cell.red_agent}, "
+            f"mean: {cell.mean}, standard deviation {cell.std}"
+        )
+        lines += [
+            f"actions: {step_actions(trajectory)}, total reward: {trajectory.episode_return}"
+            for trajectory in cell.trajectories
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,69 @@
+"""Write such a folder: the policy's arrays, this package's modules that act, and an evaluation."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from agents.policies import policy_file
+from agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+
+ACTING = (
+    "agents.policies.archive",
+    "agents.policies.distributions",
+    "agents.policies.numpy_policy",
+    "agents.policies.policy_file",
+    "workflow_rl.cage2.agent.action_sets",
+    "workflow_rl.cage2.scenario2",
+    "workflow_rl.cage2.agent.views",
+    "workflow_rl.cage2.compiled.blue_belief",
+    "workflow_rl.cage2.compiled.red_hypothesis",
+    "workflow_rl.cage2.compiled.meander",
+    "workflow_rl.cage2.compiled.observe",
+    "workflow_rl.cage2.compiled.random",
+    "workflow_rl.cage2.compiled.red_agents",
+    "workflow_rl.cage2.compiled.state",
+    "workflow_rl.cage2.compiled.tables",
+)
+"""Modules that are copied into the folder's package `acting`. Instead of `compiled.jit`, which
+needs numba, it has one that leaves all as it is."""
+
+# In a wheel, agents is a part of workflow_rl: see setup.py.
+_ROOMS = re.compile(
+    r"^( *from )(?:(?:workflow_rl\.)?agents\.policies|workflow_rl\.cage2(?:\.agent|\.compiled)?)"
+    r"(\.\w+)? import",
+    re.M,
+)
+_FILES = Path(__file__).parent / "files"
+_ROOTS = {"agents": Path(policy_file.__file__).parents[1], "workflow_rl": Path(__file__).parents[3]}
+
+
+def write_submission(policy: PolicyParameters, environment: Environment, folder: Path) -> None:
+    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
+    if environment.args["observation"] == "true-state":
+        raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+    spaces, n_inputs = environment.spaces(), len(policy.weights[0])
+    if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
+        raise InvalidEnvironmentError("observation", f"it sees {n_inputs} numbers, not as told")
+    acting = folder / "acting"
+    acting.mkdir(parents=True, exist_ok=True)
+    (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
+    for module in ACTING:
+        root, *path = module.split(".")
+        source = _ROOTS[root].joinpath(*path).with_suffix(".py").read_text()
+        (acting / f"{module.rpartition('.')[2]}.py").write_text(
+            _ROOMS.sub(r"\1acting\2 import", source)
+        )
+    shutil.copy(_FILES / "jit.py", acting / "jit.py")
+    for name in ("agent.py", "evaluation.py", "description.md"):
+        shutil.copy(_FILES / name, folder / name)
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    policy_file.save_policy(folder / "policy.npz", policy, about)
+    (folder / "requirements.txt").write_text(
+        "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
+        f"installed.\nnumpy=={np.__version__}\ncsle-cyborg==0.0.3\n"
+    )

@@ -1,0 +1,76 @@
+"""The command `workflow-rl`: training, evaluation, benchmark and plots."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from workflow_rl.commands.options import ClearCommand
+from workflow_rl.commands.suggestions import question, word_meant
+from workflow_rl.version import __version__
+
+MODULES = {
+    "train-sync": "workflow_rl.parallel_train_workflow_rl",
+    "train-async": "workflow_rl.async_train_workflow_rl",
+    "train-population": "workflow_rl.commands.train_population",
+    "tune": "workflow_rl.commands.tune",
+    "train-champion": "workflow_rl.cage2.agent.champion",
+    "evaluate": "workflow_rl.runs.evaluation",
+    "replay": "workflow_rl.cage2.scoring.replay",
+    "export": "workflow_rl.commands.export",
+    "check-env": "workflow_rl.commands.check_env",
+    "verify": "workflow_rl.commands.verify",
+    "doctor": "workflow_rl.commands.doctor",
+    "benchmark": "workflow_rl.reporting.benchmark",
+    "compare-modes": "workflow_rl.reporting.compare_modes",
+    "parity": "workflow_rl.cage2.parity",
+    "plot": "workflow_rl.commands.plot",
+    "report": "workflow_rl.reporting.report",
+}
+
+
+class LazyGroup(ClearCommand, click.Group):
+    """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(MODULES[cmd_name])
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Click's, with whole sentences."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.get_short_help_str(limit=200))
+                    for name, command in commands.items()
+                    if command is not None
+                ]
+            )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Click's, with what somebody may have meant."""
+        name = args[0]
+        if name not in MODULES and not name.startswith("-"):
+            meant = question(word_meant(name, MODULES))
+            raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup)
+@click.version_option(__version__, prog_name="workflow-rl")
+def main() -> None:
+    """Train and score agents: for CybORG's CAGE Challenge 2, or any Gymnasium environment."""
+
+
+if __name__ == "__main__":
+    main()

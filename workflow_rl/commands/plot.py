@@ -1,0 +1,104 @@
+"""Plots of runs, as PNG files, and the command that draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from matplotlib.figure import Figure
+
+from workflow_rl.commands.options import PATH, FiniteRange
+from workflow_rl.output_files import replacing, require_writable
+from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
+@click.option(
+    "--from",
+    "start",
+    type=FiniteRange(min=0),
+    metavar="S",
+    help="Where the timelines begin, in seconds.",
+)
+@click.option("--to", "end", type=FiniteRange(min=0), metavar="S", help="Where they end.")
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="FILE",
+    help="The PNG to write.  [default: learning_curve.png in the run folder, or beside the "
+    "first of several; timeline.png beside the first trace]",
+)
+def plot(
+    runs: tuple[Path, ...],
+    timeline: bool,
+    start: float | None,
+    end: float | None,
+    output: Path | None,
+) -> None:
+    """Draw the learning curves of one or more RUNS, the folders of training runs.
+
+    Returns are drawn against episodes and against wall time, on CAGE-2 beside those of the scripted
+    agents and of the best known; of a run against several red agents also for each of them; of a
+    population also its settings, and who took over from whom.
+
+    With --timeline, draw what every worker and the learner did: a bar for each, and below one
+    another the traces. Without --from and --to, two updates of the slowest trace and as much time
+    of the others, and besides a hundredth of that.
+
+    \b
+    Examples:
+      plot runs/first runs/second --output both.png
+      plot --timeline sync.json async.json --output timeline.png
+    """
+    if not timeline and (start, end) != (None, None):
+        raise click.UsageError("--from and --to go with --timeline")
+    if start is not None and end is not None and not start < end:
+        raise click.BadParameter(f"{end:g} is not after --from {start:g}", param_hint="--to")
+    if output is None and timeline:
+        output = runs[0].parent / "timeline.png"
+    elif output is None:
+        output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
+    figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
+    require_writable(output, "--output")
+    with replacing(output, "wb") as file:
+        figure.savefig(file, dpi=120, format="png")
+    click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
+
+
+def _learning_curves(runs: Sequence[Path]) -> Figure:
+    # Imported here, not above: it brings torch, which a timeline need not wait for.
+    from workflow_rl.runs.folder import (
+        RunDirError,
+        distinct_names,
+        read_config,
+        read_metrics,
+        return_columns,
+    )
+    from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
+    from workflow_rl.runs.population_dir import is_population, run_folders
+    from workflow_rl.runs.population_figure import figure_of_folder
+
+    try:
+        if len(runs) == 1 and is_population(runs[0]):
+            return figure_of_folder(runs[0])
+        folders = [folder for run in runs for folder in run_folders(run)]
+        metrics = [read_metrics(folder) for folder in folders]
+        configs = [read_config(folder) for folder in folders]
+        known = [known_returns(config) for config in configs]
+        return learning_curve_figure(
+            dict(zip(distinct_names(folders), metrics, strict=True)),
+            known[0] if all(one == known[0] for one in known) else {},
+            return_columns(configs[0]),
+        )
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _timelines(paths: Sequence[Path], start: float | None, end: float | None) -> Figure:
+    try:
+        return timeline_figure([read_trace(path) for path in paths], start, end)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,264 @@
+"""The command `tune`: which settings train best, found by trying."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from prettytable import PrettyTable, TableStyle
+
+from workflow_rl.collection.cluster import ClusterError, require_cluster
+from workflow_rl.commands.options import (
+    COUNT,
+    MOST_POLICIES,
+    POSITIVE,
+    GroupedCommand,
+    Range,
+    given_options,
+    printable,
+    spelled,
+    spelling,
+    training_options_and,
+)
+from workflow_rl.commands.run_plan import (
+    changed_workers,
+    new_config,
+    path_to_resume,
+    require_ppo,
+    require_shareable,
+)
+from workflow_rl.commands.train import typed, warn_if_results_vary
+from workflow_rl.output_files import read_text
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.exchange import VARIABLE, require_range
+from workflow_rl.runs.trust import trusted_config
+
+if TYPE_CHECKING:
+    import optuna
+
+    from workflow_rl.runs.search import Search
+
+TUNABLE = (*VARIABLE, "epochs", "minibatch_size")
+RANGES: dict[str, tuple[float, float]] = {
+    "learning_rate": (1e-5, 1e-1),
+    "entropy_coef": (1e-5, 1e-1),
+    "discount": (0.9, 0.999),
+    "gae_lambda": (0.5, 0.99),
+    "clip_range": (0.03, 0.5),
+    "epochs": (1, 20),
+}
+TUNE_FILE = "tune.json"
+MOST_OF_TUNE = 2**20
+SHOWN_TRIALS = 10
+IGNORED = frozenset(("init_from", "trace", "final_evaluation"))
+GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
+
+
+def _search_options(option: Any) -> list[Any]:
+    return [
+        option("--trials", type=COUNT, show_default="no limit",
+               help="Settings to try in all, those of before --resume included."),
+        option("--minutes", type=POSITIVE, show_default="no limit",
+               help="Time to search, the finalists' included. One of the two is needed."),
+        option("--range", "ranges", type=Range(TUNABLE), multiple=True,
+               show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
+                            "clip-range, epochs",
+               help="A setting to search, and between what, in logarithms; may be given again. "
+                    f"One of {spelled(TUNABLE)}."),
+        option("--finalists", type=click.IntRange(min=0), default=3,
+               help="Of the best trials, how many are trained again, with seeds that no trial had; "
+                    "the first trial is, too."),
+    ]  # fmt: skip
+
+
+@click.command("tune", cls=GroupedCommand)
+@training_options_and({"Search": _search_options}, n_policies=2)
+def tune(**options: Any) -> None:
+    """Search for the settings with which PPO learns an environment best.
+
+    Optuna proposes settings, the first time those of the command line, each of which trains
+    --n-policies policies; what does worse than most is given up early. The best, and the first, are
+    trained again with three or more fresh seeds, the same for each, and these alone tell which is
+    named, with the options to train with. The study is kept in the run's folder (--run-dir), with
+    a folder of each trial and Optuna's plots; --resume goes on with it.
+
+    \b
+    Examples:
+      tune --minutes 20 --simulator compiled --run-dir runs/tuned
+      tune --trials 50 --env CartPole-v1 --total-steps 30000
+    """
+    try:
+        import optuna  # noqa: F401 (what follows needs it)
+    except ModuleNotFoundError:
+        raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
+    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+    from workflow_rl.runs.folder import NotWrittenError, RunDirError, locked
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    if options["trials"] is None and options["minutes"] is None:
+        raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
+    seconds = None if options["minutes"] is None else 60 * options["minutes"]
+    try:
+        search = _search(options)
+        if options["dry_run"]:
+            _show(search)
+            return
+        with locked(search.path, TUNE_FILE):
+            study = search.study()
+            search.run(study, options["trials"], seconds)
+            _report(search, study)
+    except ConfigError as error:
+        raise click.BadParameter(error.message, param_hint=typed(error, options)) from None
+    except ClusterError as error:
+        raise click.BadParameter(str(error), param_hint="--cluster") from None
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+    except StopRequested as stop:
+        click.echo(f"{stop}; go on with: tune --resume {search.path}", err=True)
+        raise SystemExit(128 + stop.signal_number) from None
+    except (TooManyFailuresError, NotWrittenError) as error:
+        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Go on with: tune --resume {search.path}", err=True)
+        raise SystemExit(1) from None
+
+
+def _search(options: dict[str, Any]) -> Search:
+    """A new one, its folder made, or the one to go on with."""
+    from workflow_rl.runs.folder import begin_folder, make_run_folder
+    from workflow_rl.runs.learner import usable_device
+    from workflow_rl.runs.search import Search
+
+    for name in IGNORED & given_options():
+        raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
+    if options["resume"] is not None:
+        path = path_to_resume(options)
+        config, ranges, n_policies, n_finalists = _read(path, options["trust"])
+        others = given_options() - GOES_ON_WITH
+        if kept := others - config.free_on_resume:
+            raise click.UsageError(
+                f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
+            )
+        config = dataclasses.replace(config, **changed_workers({n: options[n] for n in others}))
+        usable_device(config.device)
+        require_cluster(config.cluster)
+        return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
+    config = new_config("async", options)
+    require_ppo(config)
+    require_shareable(config, options["n_policies"])
+    warn_if_results_vary(config)
+    usable_device(config.device)
+    require_cluster(config.cluster)
+    ranges = dict(options["ranges"]) or RANGES
+    _require_ranges(config, ranges)
+    path = options["run_dir"]
+    if not options["dry_run"]:
+        path = path or make_run_folder("tune", config.environment.label)
+        content = {
+            "config": config.to_dict(),
+            "ranges": ranges,
+            "n_policies": options["n_policies"],
+            "finalists": options["finalists"],
+        }
+        begin_folder(path, TUNE_FILE, json.dumps(content, indent=2) + "\n")
+    return Search(
+        config, ranges, options["n_policies"], options["finalists"], path, options["quiet"]
+    )
+
+
+def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
+    from workflow_rl.runs.folder import RunDirError
+
+    try:
+        values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
+        ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
+        config = TrainConfig.from_dict(values["config"])
+        config = trusted_config(config, trust, "cluster" in given_options())
+        config.environment.spaces()
+        n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
+        if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
+            raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")
+        require_shareable(config, n_policies)
+        _require_ranges(config, ranges)
+        return config, ranges, n_policies, n_finalists
+    except FileNotFoundError:
+        raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
+    except (
+        *(OSError, ValueError, OverflowError),
+        *(KeyError, TypeError, AttributeError, RecursionError),
+    ) as error:
+        raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
+
+
+def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError for none, and for ends that PPO cannot be set to."""
+    if not ranges:
+        raise ConfigError("ranges", "there is nothing to search")
+    for name, (low, high) in ranges.items():
+        if name not in TUNABLE:
+            raise ConfigError("ranges", f"{name!r} is not one of {', '.join(TUNABLE)}")
+        require_range(name, low, high)
+        is_whole = isinstance(getattr(config.ppo, name), int)
+        for end in (low, high):
+            value = int(end) if is_whole and int(end) == end else end
+            try:
+                dataclasses.replace(config.ppo, **{name: value})  # type: ignore[arg-type]
+            except ValueError as error:
+                raise ConfigError("ranges", f"{name}={low:g}:{high:g}: {error}") from None
+
+
+def _show(search: Search) -> None:
+    for name, value in search.config.to_dict().items():
+        click.echo(f"{name}: {printable(value)}")
+    for name, (low, high) in search.ranges.items():
+        click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
+
+
+def _report(search: Search, study: optuna.Study) -> None:
+    from optuna.trial import TrialState
+
+    from workflow_rl.runs.search import draw, ranked, score, write_best
+
+    trials = study.get_trials(deepcopy=False)
+    complete = ranked(study)
+    finals = search.compared(study)
+    names = list(search.ranges)
+    table = PrettyTable(["trial", "return", "finals", "seeds", *map(_spelled, names)], align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    best = search.best(study)
+    for place, trial in enumerate(complete):
+        returns = finals.get(trial.number, [])
+        if place >= SHOWN_TRIALS and not returns:
+            continue
+        table.add_row(
+            [
+                f"{'* ' if best is not None and trial.number == best.number else ''}{trial.number}",
+                f"{score(trial):.2f}",
+                f"{np.mean(returns):.2f}" if returns else "",
+                len(returns) or "",
+                *(f"{value:.3g}" for value in search.settings(trial).values()),
+            ]
+        )
+    click.echo(table)
+    n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials)
+    click.echo(f"{len(complete)} trials to their end, {n_pruned} given up early")
+    for file in draw(study, search.path):
+        click.echo(f"plot:           {file}")
+    click.echo(f"study:          {search.path / 'study.db'}")
+    if best is None:
+        click.echo("no trial came to its end: give it more time, or shorter runs")
+        return
+    settings = search.settings(best)
+    write_best(search.path, settings)
+    click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
+    options = " ".join(f"--{_spelled(name)} {value:.6g}" for name, value in settings.items())
+    click.echo(f"train with:     train-async {options}, and the search's own options")
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", "-")

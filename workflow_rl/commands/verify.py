@@ -1,0 +1,131 @@
+"""The command that replays a run's first updates: does this machine reproduce its weights?"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workflow_rl.collection.cluster import NONE
+from workflow_rl.commands.options import PATH, TRUST, printable
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
+from workflow_rl.runs.trust import trusted_config
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.checkpoint import Checkpoint
+
+
+class CannotVerifyError(ValueError):
+    """A run that promises nothing, or that kept nothing to compare with."""
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.option(
+    "--init-from",
+    type=PATH,
+    metavar="RUN",
+    help="What the run began with, if that was another run's agent.",
+)
+@click.option("--trust", is_flag=True, help=TRUST)
+def verify(run: Path, init_from: Path | None, trust: bool) -> None:
+    """Say whether this machine reproduces a run's weights.
+
+    RUN is the folder of a run. Its first updates are repeated, from the config it began with, and
+    the weights compared bit for bit with those it recorded. Nothing in RUN changes. Exits with 1
+    if they differ.
+
+    Example: verify runs/mixed
+    """
+    from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path, load_checkpoint
+    from workflow_rl.runs.machine import machine
+    from workflow_rl.runs.population_dir import is_population
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    try:
+        if is_population(run):
+            raise CannotVerifyError(f"it has several policies: name one, such as {run}/policy-0")
+        record = read_record(run / RECORD_FILE)
+        config = config_of(record)
+        config = trusted_config(config, trust)
+        if record.init_from != (init_from is not None):
+            raise CannotVerifyError(
+                "it began with another run's agent: name that with --init-from"
+                if record.init_from
+                else "it did not begin with another run's agent: leave --init-from out"
+            )
+        begin_with = None if init_from is None else load_checkpoint(checkpoint_path(init_from))
+        weights = replayed(config, len(record.weights) - 1, begin_with)
+        if len(weights) < len(record.weights):
+            raise CannotVerifyError(f"its config ends before {RECORD_FILE} does")
+    except (FileNotFoundError, NotADirectoryError):
+        raise click.UsageError(
+            f"{run} has no {RECORD_FILE}: it is no run's folder, or of a run before there was one, "
+            "which can only be trained again"
+        ) from None
+    except (ConfigError, CheckpointError, CannotVerifyError, OSError, ValueError) as error:
+        raise click.UsageError(f"{run} cannot be verified: {error}") from None
+    for update, (recorded, here) in enumerate(zip(record.weights, weights, strict=True)):
+        when = f"after update {update}" if update else "at the beginning"
+        there = printable(recorded[:12])
+        same = "identical" if recorded == here else f"{here[:12]} here, {there} recorded"
+        click.echo(f"weights {when}: {same}")
+    began_on, here_now = record.machines[0], machine()
+    for name in differing(began_on, here_now):
+        there = printable(began_on.get(name))
+        click.echo(f"{name}: {here_now.get(name)} here, {there} there")
+    if weights != record.weights:
+        click.echo(f"This machine does not reproduce {run}.")
+        raise SystemExit(1)
+    click.echo(f"This machine reproduces {run}.")
+
+
+def config_of(record: RunRecord) -> TrainConfig:
+    """What is to be replayed. Raises CannotVerifyError, ConfigError."""
+    try:
+        config = TrainConfig.from_dict(record.config)
+    except ConfigError:
+        raise
+    except (KeyError, TypeError, ValueError):
+        raise CannotVerifyError("its config is one of another version of the package") from None
+    if config.async_rl and config.batching != "exact-lag":
+        raise CannotVerifyError(
+            f"what it learned from when depended on the workers' speed (--batching "
+            f"{config.batching}), so no machine repeats it, nor this one twice"
+        )
+    if config.device != "cpu":
+        raise CannotVerifyError(
+            f"it was trained with --device {config.device}: the same weights elsewhere are "
+            "promised for the CPU alone"
+        )
+    if len(record.weights) < 2:
+        raise CannotVerifyError("it ended before its first update")
+    # As many workers as this machine has use for: they make no difference.
+    defaults: dict[str, Any] = {"n_workers": None, "envs_per_worker": None, "cluster": NONE}
+    return dataclasses.replace(config, **defaults)
+
+
+def replayed(
+    config: TrainConfig, n_updates: int, begin_with: Checkpoint | None = None
+) -> list[str]:
+    """Digests of the weights before the first update and after each, in a run like this one.
+
+    Raises ConfigError, CheckpointError, and what ends a training.
+    """
+    from workflow_rl.commands.train import warn_if_results_vary
+    from workflow_rl.runs.loop import train
+
+    warn_if_results_vary(config)
+    with tempfile.TemporaryDirectory() as folder:
+        train(config, Path(folder), None, begin_with, quiet=True, last_update=n_updates)
+        return read_record(Path(folder) / RECORD_FILE).weights
+
+
+def differing(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """What two machines, as from `machine.machine`, do not have in common."""
+    return [name for name in here if here[name] != there.get(name)]

@@ -1,0 +1,1 @@
+"""What environments are, where they are found by name, and Gymnasium's."""

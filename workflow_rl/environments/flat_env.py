@@ -1,0 +1,268 @@
+"""Any Gymnasium environment with flat observations, and with actions as policies sample them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from agents.policies.distributions import (
+    Bounds,
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    MultiCategorical,
+)
+from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+
+Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
+Unflatten: TypeAlias = Callable[[Any], Any]
+
+
+def in_one_line(error: Exception) -> str:
+    """The error's type and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
+    """Observations as vectors [D], actions as `distribution_over` the action space samples them.
+
+    Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
+    observation that cannot be one of its space, see `flattener`.
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self._steps = 0
+        self.observation_space = flat_space(env.observation_space)
+        self._space = env.observation_space
+        self._flatten = _part(env.observation_space, self.observation_space.dtype)
+        self._unflatten = unflattener(env.action_space)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._steps = 0
+        return self._flat(obs), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """One step."""
+        obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
+        self._steps += 1
+        return self._flat(obs), float(reward), terminated, truncated, info
+
+    def _flat(self, obs: Any) -> NDArray[Any]:
+        try:
+            return self._flatten(obs)
+        except Exception as error:
+            raise _wrong(
+                f"the environment's observation of step {self._steps}", error, self._space
+            ) from error
+
+
+class CheckedEnv(FlatEnv):
+    """The env as it is, whose observations are looked at as FlatEnv does; raises what that does."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.observation_space = env.observation_space
+        self._unflatten = lambda action: action
+
+    def _flat(self, obs: Any) -> Any:
+        with np.errstate(over="raise"):  # At what no float32 holds.
+            super()._flat(obs)
+        return obs
+
+
+class _UnfitError(ValueError):
+    """Says of an observation what keeps it from being one of its space."""
+
+
+def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> ObservationError:
+    how = str(error) if isinstance(error, _UnfitError) else f"cannot be used: {in_one_line(error)}"
+    return ObservationError(f"{what} {how}; its space is {space}")
+
+
+def flat_space(space: spaces.Space[Any]) -> spaces.Box:
+    """The space of flat observations [D], by Gymnasium's own `flatten`.
+
+    Floats become float32, and small integers uint8. Raises InvalidEnvironmentError.
+    """
+    _require_supported(space, space)
+    if not spaces.flatdim(space):
+        raise InvalidEnvironmentError(ENV, f"its observation space {space} holds no numbers")
+    flat = spaces.flatten_space(space)
+    assert isinstance(flat, spaces.Box)
+    dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
+    if flat.dtype.kind in "biu" and flat.low.min() >= 0 and flat.high.max() <= 255:
+        dtype = np.uint8
+    with np.errstate(over="ignore"):  # The largest float64 stands for infinity.
+        return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
+
+
+def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        for part in parts:
+            _require_supported(part, whole)
+        return
+    plain = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+    if not isinstance(space, plain):
+        within = "" if space is whole else f", within {whole}"
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its observation space {space}{within} is not supported: Box, Discrete, MultiBinary, "
+            "MultiDiscrete, and Tuple and Dict of these are",
+        )
+
+
+def flattener(space: spaces.Space[Any]) -> Flatten:
+    """From an observation to one of `flat_space`, as Gymnasium's `flatten` does, but that it raises
+    ObservationError where something else would be made of it: for another shape or kind, for an
+    integer that would wrap around, and for a choice that a discrete space does not have.
+
+    Raises InvalidEnvironmentError.
+    """
+    flatten = _part(space, flat_space(space).dtype)
+
+    def flattened(obs: Any) -> NDArray[Any]:
+        try:
+            return flatten(obs)
+        except Exception as error:
+            raise _wrong("the observation", error, space) from error
+
+    return flattened
+
+
+def _part(space: spaces.Space[Any], dtype: Any) -> Flatten:
+    """A flattener of a space that is part of one which is flattened to `dtype`, or that itself."""
+    if isinstance(space, spaces.Discrete):
+        return _one_hot(space, dtype)
+    if isinstance(space, spaces.MultiDiscrete):
+        return _one_hots(space, dtype)
+    if isinstance(space, spaces.Dict):
+        named = [(name, _part(one, dtype)) for name, one in space.spaces.items()]
+        return lambda obs: np.concatenate([part(obs[name]) for name, part in named])
+    if isinstance(space, spaces.Tuple):
+        parts = [_part(one, dtype) for one in space.spaces]
+        return lambda obs: np.concatenate([part(one) for part, one in zip(parts, obs, strict=True)])
+    return _Numbers(space, dtype)
+
+
+_UNKNOWN = object()
+
+
+class _Numbers:
+    """Flattens the numbers of a Box, or bits. dtype: float32 where they, or others beside them,
+    are no integers."""
+
+    def __init__(self, space: spaces.Space[Any], dtype: Any) -> None:
+        assert space.shape is not None
+        assert space.dtype is not None
+        self._shape = space.shape
+        self._size = math.prod(space.shape)
+        self._dtype: Any = np.dtype(dtype)
+        self._is_whole = space.dtype.kind != "f"
+        is_asked = self._is_whole and self._dtype.kind == "f"
+        self._named = space.dtype if is_asked else self._dtype
+        # Of a list nobody knows before it is looked at.
+        self._harmless: Any = _UNKNOWN if is_asked else self._dtype
+
+    def __call__(self, obs: Any) -> NDArray[Any]:
+        flat = np.asarray(obs, self._dtype).ravel()
+        if flat.size != self._size:
+            raise _UnfitError(f"has shape {np.shape(obs)}, not {self._shape}")
+        # Asked once a dtype, which is mostly the same object from step to step.
+        if getattr(obs, "dtype", None) is not self._harmless:
+            self._require_kept(np.asarray(obs).ravel(), flat)
+        return flat
+
+    def _require_kept(self, seen: NDArray[Any], flat: NDArray[Any]) -> None:
+        if seen.dtype.kind not in "biuf":
+            raise _UnfitError(f"is of {seen.dtype}, not {self._named}")
+        if self._is_whole and seen.dtype.kind == "f":  # Whole numbers may come as floats.
+            changed = (seen != flat) | (seen != np.rint(seen))
+        elif self._dtype.kind == "f" or np.can_cast(seen.dtype, self._dtype):
+            self._harmless = seen.dtype
+            return
+        else:
+            changed = seen != flat
+        if np.count_nonzero(changed):  # In half the time of `any`.
+            raise _UnfitError(f"holds {seen[changed][0]}, which is no {self._named}")
+
+
+def _one_hot(space: spaces.Discrete, dtype: Any) -> Flatten:
+    n, start = int(space.n), int(space.start)
+
+    def flatten(obs: Any) -> NDArray[Any]:
+        choice = np.asarray(obs).item()
+        if not 0 <= choice - start < n or choice != int(choice):
+            raise _UnfitError(f"holds {choice}, which is not in {space}")
+        flat = np.zeros(n, dtype)
+        flat[int(choice) - start] = 1
+        return flat
+
+    return flatten
+
+
+def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
+    n, start = (of.ravel().astype(np.int64) for of in (space.nvec, space.start))
+    first, size = np.cumsum(n) - n, int(n.sum())
+    numbers = _Numbers(space, np.int64)
+
+    def flatten(obs: Any) -> NDArray[Any]:
+        choices = numbers(obs) - start
+        outside = (choices < 0) | (choices >= n)
+        if outside.any():
+            raise _UnfitError(f"holds {(choices + start)[outside][0]}, which is not in {space}")
+        flat = np.zeros(size, dtype)
+        flat[first + choices] = 1
+        return flat
+
+    return flatten
+
+
+def distribution_over(space: spaces.Space[Any]) -> Distribution:
+    """The distribution over an action space. Raises InvalidEnvironmentError."""
+    if isinstance(space, spaces.Box | spaces.MultiDiscrete) and not spaces.flatdim(space):
+        raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
+    if isinstance(space, spaces.Discrete):
+        return Categorical(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return MultiCategorical(space.nvec.ravel().tolist())
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+        return DiagonalGaussian(spaces.flatdim(space))
+    raise InvalidEnvironmentError(
+        ENV,
+        f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
+    )
+
+
+def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
+    """Of a Box's numbers; None for another space."""
+    if not isinstance(space, spaces.Box):
+        return None
+    return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
+
+
+def unflattener(space: spaces.Space[Any]) -> Unflatten:
+    """From a sampled action to one of the space: shaped, shifted to its start, clipped to its
+    bounds."""
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return lambda action: start + int(action)
+    if isinstance(space, spaces.MultiDiscrete):
+        first, shape, dtype = space.start, space.shape, space.dtype
+        return lambda action: (np.reshape(action, shape) + first).astype(dtype)
+    assert isinstance(space, spaces.Box)
+    low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+    return lambda action: np.asarray(np.clip(np.reshape(action, shape), low, high), dtype)

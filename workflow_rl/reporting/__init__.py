@@ -1,0 +1,1 @@
+"""Tables, charts, timelines, reports and benchmarks."""

@@ -1,0 +1,108 @@
+"""HTML pages of one file: all that they need is inside, and nothing is asked of any network."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import resources
+from typing import Any
+
+STYLE = "workflow_rl.reporting.pages"
+
+
+def filled(package: str, name: str, **parts: str) -> str:
+    """The template `name` of a package, with each {{part}} as given. `style` is there already.
+
+    The parts are HTML: see `escaped` and `as_json`.
+    """
+    parts["style"] = source(STYLE, "style.css")
+
+    def part(match: re.Match[str]) -> str:
+        return parts[match[1]]
+
+    return re.sub(r"\{\{(\w+)\}\}", part, source(package, name))
+
+
+def source(package: str, name: str) -> str:
+    """The text of a file of a package."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def escaped(text: Any) -> str:
+    """Text as HTML."""
+    return html.escape(str(text))
+
+
+def as_json(value: Any) -> str:
+    """A value, dataclasses included, for a script element of type application/json, which nothing
+    in it can end."""
+    text = json.dumps(
+        value, default=vars, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    return text.replace("<", "\\u003c")
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """For a command that writes a page and ends, without garbage collection.
+
+    The libraries make a million objects that stay. To walk through them again and again, and once
+    more at exit, takes a third of the time of a replay.
+    """
+    atexit.register(gc.freeze)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def table(
+    heading: Sequence[str], rows: Iterable[Sequence[str]], label: str, classes: str = ""
+) -> str:
+    """A table that can be scrolled sideways. Its cells are HTML, the first of each row its name;
+    columns of numbers are set as such."""
+    rows = [[*row, *[""] * (len(heading) - len(row))] for row in rows]
+    numbers = [i > 0 and _is_of_numbers([row[i] for row in rows]) for i in range(len(heading))]
+    head = "".join(
+        f'<th scope="col"{_NUMBER * is_number}>{cell}</th>'
+        for cell, is_number in zip(heading, numbers, strict=True)
+    )
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(
+            f"<td{_NUMBER * is_number}>{cell}</td>"
+            for cell, is_number in zip(rest, numbers[1:], strict=True)
+        )
+        body += f'<tr><th scope="row">{first}</th>{cells}</tr>\n'
+    return (
+        f'<div class="scroll {classes}" tabindex="0" role="region" '
+        f'aria-label="Table: {escaped(label)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"
+    )
+
+
+_NUMBER = ' class="number"'
+
+
+def _is_of_numbers(cells: Sequence[str]) -> bool:
+    told = [cell for cell in cells if cell]
+    return 2 * sum(bool(re.match(r"[−–±]|\d", cell)) for cell in told) > len(told)  # noqa: RUF001
+
+
+def folded(summary: str, content: str) -> str:
+    """What is shown when asked for."""
+    return f"<details><summary>{escaped(summary)}</summary>{content}</details>\n"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """With a minus sign, and a dash for what is not known."""
+    if value is None or not math.isfinite(value):
+        return "–"  # noqa: RUF001
+    return f"{value:,.{digits}f}".replace("-", "−")  # noqa: RUF001

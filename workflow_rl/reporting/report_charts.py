@@ -1,0 +1,206 @@
+"""The charts of a report: Plotly figures, drawn by the page in its own colours."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from workflow_rl.reporting.pages import escaped
+from workflow_rl.runs.learning_curve import worth_showing
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
+"""Told apart by colour-blind readers too (after Okabe and Ito), on light ground and on dark."""
+
+GREY = "#9aa5b1"
+"""Of time in which nothing is done."""
+
+LABEL_WIDTH, LABELS_IN_HEIGHT = 120, 17
+"""Of names beside a chart: pixels, and how many lines of them it is high."""
+
+RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
+LINEAR = 10.0
+"""Up to where returns are drawn in proportion."""
+
+
+def chart(figure: go.Figure, caption: str, label: str) -> str:
+    """The figure as HTML. label: what those are told who do not see it."""
+    content = figure.to_json().replace("<", "\\u003c")
+    height = figure.layout.height
+    return (
+        f'<figure class="chart"><figcaption>{escaped(caption)}</figcaption>'
+        f'<div class="plot" role="img" style="height:{height}px" '
+        f'aria-label="{escaped(label)}"></div>'
+        f'<script type="application/json">{content}</script></figure>\n'
+    )
+
+
+def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
+    """Which colour is whose."""
+    items = "".join(
+        f'<li><span class="swatch" style="background:{colour}"></span>{escaped(name)}</li>'
+        for name, colour in zip(names, itertools.cycle(colours))
+    )
+    return f'<ul class="keys">{items}</ul>\n'
+
+
+class Curve:
+    """One line, and a band if it is of several runs. x, y, low, high: [X]."""
+
+    def __init__(self, name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) -> None:
+        self.name = name
+        self.x = x
+        self.y = np.median(returns, axis=0)
+        self.low, self.high = returns.min(axis=0), returns.max(axis=0)
+        self.is_band = len(returns) > 1
+
+
+def curves_figure(
+    curves: Sequence[Curve | None], title: str, known: Mapping[str, float]
+) -> go.Figure:
+    """Returns against what `title` says; None keeps a colour. known: other agents' returns, for
+    lines to compare with."""
+    figure = _figure(300)
+    every = [curve for curve in curves if curve is not None and len(curve.x)]
+    falls = bool(every) and max(float(curve.high.max()) for curve in every) <= 0
+    scaled = _symlog if falls else np.asarray
+    for index, curve in enumerate(curves):
+        if curve is None or not len(curve.x):
+            continue
+        colour = COLOURS[index % len(COLOURS)]
+        if curve.is_band:
+            edge = {"mode": "lines", "line": {"width": 0, "color": colour}, "hoverinfo": "skip"}
+            figure.add_scatter(x=curve.x, y=scaled(curve.low), **edge)
+            figure.add_scatter(
+                x=curve.x, y=scaled(curve.high), fill="tonexty", fillcolor=f"{colour}33", **edge
+            )
+        figure.add_scatter(
+            x=curve.x,
+            y=scaled(curve.y),
+            customdata=curve.y,
+            mode="lines",
+            line={"color": colour, "width": 2},
+            name=_plain(curve.name),
+            hovertemplate="%{customdata:.1f} after %{x:,.4~g} " + title,
+        )
+    figure.update_xaxes(title=title, rangemode="tozero")
+    lowest = min((float(curve.low.min()) for curve in every), default=0.0)
+    if every:
+        ends = (lowest, max(float(curve.high.max()) for curve in every))
+        _draw_known(figure, worth_showing(known, lowest), scaled, ends)
+    if falls:
+        ticks = [tick for tick in RETURN_TICKS if tick >= 1.3 * lowest]
+        figure.update_yaxes(
+            tickvals=_symlog(np.array(ticks, float)), ticktext=[_minus(tick) for tick in ticks]
+        )
+    return figure
+
+
+def _draw_known(
+    figure: go.Figure,
+    known: Mapping[float, str],
+    scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    ends: tuple[float, float],
+) -> None:
+    """A line for each return, and its name beside it at the right, above that of the one below.
+
+    ends: of the curves.
+    """
+    if not known:
+        return
+    heights = scaled(np.array(list(known)))
+    drawn = np.concatenate([heights, scaled(np.array(ends))])
+    step = float(drawn.max() - drawn.min()) / LABELS_IN_HEIGHT
+    at = -math.inf
+    for (value, whose), height in zip(known.items(), heights, strict=True):
+        figure.add_hline(y=float(height), line={"color": GREY, "width": 1, "dash": "dot"})
+        at = max(float(height), at + step)
+        figure.add_annotation(
+            text=f"{escaped(whose)}: {_minus(round(value, 1))}",
+            **{"x": 1, "xref": "paper", "xanchor": "left", "y": at, "yanchor": "middle"},
+            **{"showarrow": False, "font": {"size": 10}},
+        )
+    figure.update_layout(margin_r=LABEL_WIDTH)
+
+
+def _symlog(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """In proportion up to LINEAR, and by its logarithm beyond: returns may span three decades, and
+    the one near 0 matters."""
+    beyond = np.maximum(np.abs(values) / LINEAR, 1)
+    return np.asarray(np.sign(values) * (np.minimum(np.abs(values) / LINEAR, 1) + np.log10(beyond)))
+
+
+def _minus(number: float) -> str:
+    return f"{number:g}".replace("-", "−")  # noqa: RUF001
+
+
+def shares_figure(
+    rows: Sequence[str],
+    shares: Mapping[str, Sequence[float]],
+    across: bool = False,
+    colours: Sequence[str] = COLOURS,
+) -> go.Figure:
+    """Bars of 100%, one a row, made of parts that have colours in their order. across: upright."""
+    height = 300 if across else 60 + 34 * len(rows)
+    names = [_plain(row) for row in rows]
+    figure = _figure(height)
+    for index, (part, values) in enumerate(shares.items()):
+        percent = [100 * value for value in values]
+        x, y = (names, percent) if across else (percent, names)
+        figure.add_bar(
+            x=x,
+            y=y,
+            orientation="v" if across else "h",
+            name=part,
+            marker={"color": colours[index % len(colours)], "line": {"width": 0}},
+            hovertemplate=f"{part}: %{{{'y' if across else 'x'}:.1f}}%",
+        )
+    figure.update_layout(barmode="stack", bargap=0.25, hovermode="closest")
+    percent_axis = {"range": [0, 100], "dtick": 25, "ticksuffix": "%"}
+    if across:
+        figure.update_xaxes(type="category")
+        figure.update_yaxes(**percent_axis)
+    else:
+        figure.update_xaxes(**percent_axis)
+        figure.update_yaxes(type="category", autorange="reversed", automargin=True)
+    return figure
+
+
+def means_figure(
+    names: Sequence[str], means: Sequence[float], intervals: Sequence[float], title: str
+) -> go.Figure:
+    """A point with its interval for each name."""
+    figure = _figure(70 + 30 * len(names))
+    figure.add_scatter(
+        x=list(means),
+        y=[_plain(name) for name in names],
+        error_x={"array": [0 if math.isnan(one) else one for one in intervals], "thickness": 2},
+        mode="markers",
+        marker={"size": 9, "color": COLOURS[0]},
+        hovertemplate="%{x:.1f}<extra>%{y}</extra>",
+    )
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(title=title)
+    figure.update_yaxes(type="category", autorange="reversed", automargin=True)
+    return figure
+
+
+def _plain(name: str) -> str:
+    """A name as Plotly shows it as it is: it knows tags, and `&quot;` is none of its entities."""
+    return html.escape(name, quote=False)
+
+
+def _figure(height: int) -> go.Figure:
+    layout = {
+        "height": height,
+        "margin": {"l": 52, "r": 18, "t": 8, "b": 40},
+        "showlegend": False,
+        "hovermode": "x unified",
+        "template": "none",
+    }
+    return go.Figure(layout=layout)

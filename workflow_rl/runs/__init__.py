@@ -1,0 +1,1 @@
+"""A training run: what was asked, its config, its loop, its folder."""

@@ -1,0 +1,224 @@
+"""What a run's batches consist of, and the schedule that collects them, as its config asks."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Generator, Sequence
+
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.trajectory import Trajectory
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.rollout import (
+    Collector,
+    Following,
+    NotFiniteError,
+    Rollout,
+    in_order,
+    what_is_not_finite,
+)
+from workflow_rl.collection.schedule import (
+    Batches,
+    BegunBatch,
+    CollectorThread,
+    ExactLag,
+    FreeRunning,
+    Newest,
+    NextShare,
+    PlayBatch,
+    Schedule,
+    Share,
+)
+from workflow_rl.collection.slots import Slot, first_slots
+from workflow_rl.collection.work import EpisodeWork, UnrollWork
+from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.config import TrainConfig
+
+
+def make_schedule(
+    config: TrainConfig,
+    thread: CollectorThread,
+    collector: Collector,
+    state: TrainingState,
+    begun: Sequence[BegunBatch] = (),
+) -> Schedule:
+    """The schedule that a config asks for.
+
+    thread: the collector's. state: where the run stands; read again for every batch. begun: the
+    batches that a run to be resumed had begun.
+    """
+    if config.num_steps_per_env is not None:
+        collector.start_slots(_slots(config, state), config.num_steps_per_env)
+    play_batch = functools.partial(_play_batch, config, collector)
+    next_share = functools.partial(_next_share, config, state)
+    if config.batching == "exact-lag":
+        lag = config.num_batches_to_accumulate if config.async_rl else 0
+        specs_of = None
+        if config.num_steps_per_env is None:
+            # Those that its end left without episodes, if it goes on past that now, get some.
+            begun = [
+                batch._replace(share=None) if batch.share and not batch.share.n_episodes else batch
+                for batch in begun
+            ]
+            specs_of = functools.partial(_specs_of, config)
+        return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
+    batches: Batches
+    if config.batching == "whole-batches":
+        batches = _WholeBatches(play_batch, next_share, state.episodes).batches
+    else:
+        assert isinstance(collector, AsyncParallelEnv)
+        batches = _FirstCome(config, collector, state).batches
+    drop = config.when_full == "drop"
+    return FreeRunning(
+        thread, collector, batches, config.num_batches_to_accumulate, drop, config.take_all
+    )
+
+
+def episode_specs(
+    config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
+) -> list[EpisodeSpec]:
+    """Episodes of a run, by their numbers."""
+    variants = config.environment.variants
+    return [episode_spec(config.seed, number, variants, stream) for number in numbers]
+
+
+def _slots(config: TrainConfig, state: TrainingState) -> list[Slot]:
+    """Where the run left its envs, or where they begin."""
+    slots = first_slots(config.seed, config.environment.variants, config.n_envs, state.episodes)
+    places = state.slots or [(slot.episode, None) for slot in slots]
+    skipped = tuple(state.skipped_episodes)
+    return [
+        slot._replace(episode=episode, actions=actions, skipped=skipped)
+        for slot, (episode, actions) in zip(slots, places, strict=True)
+    ]
+
+
+def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) -> Share:
+    """So many episodes, or as many as have so many steps if they are as long as the last ones: at
+    least one for each env."""
+    if config.num_steps_per_env is not None:
+        return Share(0, 0)
+    first = state.episodes + begun_episodes
+    if config.episodes_per_update is not None:
+        size = config.episodes_per_update
+    elif state.episode_length:
+        assert config.steps_per_update is not None
+        size = max(config.n_envs, math.ceil(config.steps_per_update / state.episode_length))
+    else:
+        size = config.n_envs
+    if config.total_episodes is not None and config.batching == "exact-lag":
+        size = max(0, min(size, config.total_episodes - first))
+    return Share(first, size)
+
+
+def _play_batch(
+    config: TrainConfig,
+    collector: Collector,
+    policy: NumpyPolicy,
+    share: Share,
+    following: Following = lambda: None,
+) -> Rollout:
+    """The same number of steps of every env, or the share's episodes."""
+    if config.num_steps_per_env is None:
+        return _finite(collector.collect(policy, _specs_of(config, share), following))
+    assert config.steps_per_update is not None
+    round_steps = config.n_envs * config.num_steps_per_env
+    return _finite(collector.unroll(policy, config.steps_per_update // round_steps))
+
+
+def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
+    return episode_specs(config, range(share.first_episode, share.end))
+
+
+def _finite(rollout: Rollout) -> Rollout:
+    """The same. Raises NotFiniteError, naming the first episode and step."""
+    problem = what_is_not_finite(rollout.trajectories)
+    if problem is not None:
+        raise NotFiniteError(f"{problem}: nothing was learned from it", rollout.trajectories)
+    return rollout
+
+
+class _WholeBatches:
+    """One share after another, each with the newest weights."""
+
+    def __init__(self, play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> None:
+        self._play_batch = play_batch
+        self._next_share = next_share
+        self._next_episode = first_episode
+
+    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
+        """One after another."""
+        while (policy := newest()) is not None:
+            share = self._next_share(0)._replace(first_episode=self._next_episode)
+            self._next_episode = share.end
+            yield self._play_batch(policy, share, lambda: None)
+
+
+class _FirstCome:
+    """Batches of whatever the workers send first. state: where the run begins."""
+
+    def __init__(
+        self, config: TrainConfig, collector: AsyncParallelEnv, state: TrainingState
+    ) -> None:
+        self._config = config
+        self._collector = collector
+        self._work = self._endless_work(state)
+        self._n_skipped = 0
+        self._trajectories: list[Trajectory] = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = 0
+
+    def _endless_work(self, state: TrainingState) -> EpisodeWork | UnrollWork:
+        config = self._config
+        if config.num_steps_per_env is not None:
+            unrolls = self._collector.unroll_work()
+            unrolls.add_rounds(math.inf)
+            return unrolls
+        variants = config.environment.variants
+        # Every number is of an episode that is finished, or unfinished, or still to begin.
+        following = itertools.count(state.episodes + len(state.unfinished))
+        numbers = itertools.chain(state.unfinished, following)
+        specs = (episode_spec(config.seed, number, variants) for number in numbers)
+        return self._collector.episode_work(specs, math.inf)
+
+    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
+        """One after another; what is left at a pause is the beginning of the next."""
+        start = time.perf_counter()
+        for trajectories, busy_seconds in self._collector.play(self._work, newest):
+            self._trajectories += trajectories
+            self._busy_seconds += busy_seconds
+            if self._is_enough():
+                now = time.perf_counter()
+                self._seconds += now - start
+                start = now
+                yield self._take()
+        self._seconds += time.perf_counter() - start
+
+    def _is_enough(self) -> bool:
+        if self._config.episodes_per_update is not None:
+            return len(self._trajectories) >= self._config.episodes_per_update
+        assert self._config.steps_per_update is not None
+        return sum(t.length for t in self._trajectories) >= self._config.steps_per_update
+
+    def _take(self) -> Rollout:
+        pool, work = self._collector.pool, self._work
+        rollout = _finite(
+            Rollout(
+                trajectories=in_order(self._trajectories),
+                collect_seconds=self._seconds,
+                busy_seconds=self._busy_seconds,
+                n_workers=pool.n_workers,
+                workers_restarted=pool.failures - self._failures_before,
+                slots=tuple(work.slots) if isinstance(work, UnrollWork) else (),
+                skipped=tuple(work.skipped[self._n_skipped :]),
+                unfinished=tuple(work.unfinished) if isinstance(work, EpisodeWork) else (),
+            )
+        )
+        self._trajectories = []
+        self._seconds = self._busy_seconds = 0.0
+        self._failures_before = pool.failures
+        self._n_skipped = len(work.skipped)
+        return rollout

@@ -1,0 +1,333 @@
+"""Checkpoints: written under a temporary name and renamed, read without running code."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+import re
+import zipfile
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.policies.archive import read_archive, sealed
+from agents.policies.distributions import Actions, Distribution
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.ppo.agent import saved_distribution
+from agents.ppo.config import mistyped
+from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.output_files import replacing
+from workflow_rl.runs.memory import Part, parts_of
+
+FORMAT = 2
+# All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
+_NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
+_NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
+RECENT_EPISODES = 300
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another kind."""
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
+
+    dropped_steps: env transitions that were collected and never learned from. slots: where the envs
+    are that go on from unroll to unroll: the episode of each, and its actions so far.
+    episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
+    recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
+    best.pt, as training saw it.
+    skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
+    begun before others that count already, where workers begin one after another without end.
+    meetings: of a population, in which it took part, see `training.population`. diverged: whether
+    it learns nothing before the next of them.
+    unlogged: the last update's row of metrics, if its evaluation has been interrupted.
+    busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
+    worker_seconds_collecting while collecting: their wall time. All three over all workers.
+    """
+
+    updates: int = 0
+    episodes: int = 0
+    env_steps: int = 0
+    wall_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    update_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    worker_seconds_collecting: float = 0.0
+    learner_idle_seconds: float = 0.0
+    workers_restarted: int = 0
+    dropped_steps: int = 0
+    slots: list[tuple[int, Actions | None]] = field(default_factory=list)
+    episode_length: float = 0.0
+    skipped_episodes: list[int] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    meetings: int = 0
+    diverged: bool = False
+    unlogged: dict[str, float] | None = None
+    best_score: float = float("-inf")
+    recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+
+    @property
+    def logged_updates(self) -> int:
+        """How many updates have their row of metrics."""
+        return self.updates - (self.unlogged is not None)
+
+    def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
+        """See the function."""
+        return has_skipped(self.skipped_episodes, self.episodes, episodes)
+
+    def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
+        """Mean return of so many of the last episodes, under "", and of each of several variants
+        among them. Empty before any has ended."""
+        returns = list(self.recent_returns)[-episodes:]
+        variants = list(self.recent_variants)[-episodes:]
+        if not returns:
+            return {}
+        # Checkpoints of earlier versions have returns without variants.
+        pairs = list(zip(reversed(returns), reversed(variants), strict=False))
+        names = sorted({variant for _, variant in pairs})
+        of_each = {name: [one for one, variant in pairs if variant == name] for name in names}
+        means = {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
+        return {"": float(np.mean(returns)), **means}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        slots = [
+            [episode, None if actions is None else torch.from_numpy(actions)]
+            for episode, actions in self.slots
+        ]
+        recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
+        return {**vars(self), **recent, "slots": slots}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
+        """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
+        recent = {
+            "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
+            "recent_variants": deque(
+                map(str, values.get("recent_variants", ())), maxlen=RECENT_EPISODES
+            ),
+        }
+        slots = [_slot(*slot[-2:]) for slot in values["slots"]]
+        state = cls(**{**values, **recent, "slots": slots})
+        if wrong := mistyped(state).keys() - {"best_score"}:  # Which begins as -inf.
+            raise ValueError(f"{min(wrong)} is no number")
+        state.best_score = float(state.best_score)
+        return state
+
+
+def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
+    """Whether more than one in a hundred of so many of the last episodes could not be played. The
+    mean return of the others says nothing of such an agent: they are those that it survives."""
+    n_last = min(episodes, n_played)
+    return sum(number >= n_played - n_last for number in skipped) > n_last / 100
+
+
+def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
+    """Of checkpoints before arrays of actions too: tuples of integers, empty before the first."""
+    if isinstance(actions, torch.Tensor):
+        return episode, actions.numpy()
+    return episode, np.array(actions, np.int64) if actions else None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on as if it had never stopped.
+
+    config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
+    collected meanwhile. run_id: of the run that saved it; "" before there were any. memory: the
+    files with the steps that the agent remembers, if this is the latest checkpoint of a run whose
+    agent remembers any; earlier versions kept the steps in `agent`. There is no random state to
+    keep: every random stream is derived from the run's seed and the counters in `training`.
+    """
+
+    config: dict[str, Any]
+    agent: dict[str, Any]
+    training: TrainingState
+    begun: list[BegunBatch] = field(default_factory=list)
+    run_id: str = ""
+    memory: list[Part] | None = None
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace `path` in one step: a reader, or a crash, finds the old one or the new one."""
+    content = {
+        "format": FORMAT,
+        "config": checkpoint.config,
+        "agent": checkpoint.agent,
+        "training": checkpoint.training.to_dict(),
+        "policies": [_plain(batch) for batch in checkpoint.begun],
+        "run_id": checkpoint.run_id,
+        "memory": None if checkpoint.memory is None else [list(one) for one in checkpoint.memory],
+    }
+    archive = io.BytesIO()
+    torch.save(content, archive)
+    with replacing(path, "wb") as file:
+        file.write(sealed(archive.getvalue()))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint of this package. Raises CheckpointError.
+
+    With `weights_only`, torch reads tensors and plain values and refuses everything else.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint at {path}")
+    try:
+        archive = _readable(path)
+        content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+        _require_no_larger(content, len(archive))
+        if content["format"] != FORMAT:
+            raise CheckpointError(
+                f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"
+            )
+        training = TrainingState.from_dict(content["training"])
+        distribution = saved_distribution(content["agent"]) if content["policies"] else None
+        begun = [_begun(values, distribution) for values in content["policies"]]
+        run_id = str(content.get("run_id", ""))
+        config, agent = dict(content["config"]), dict(content["agent"])
+        memory = None if content.get("memory") is None else parts_of(content["memory"])
+        return Checkpoint(config, agent, training, begun, run_id, memory)
+    except CheckpointError:
+        raise
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
+    except Exception:  # Whatever somebody else's file makes of its reader.
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+
+
+def _readable(path: Path) -> bytes:
+    """The file, if torch can be left to read it: whole, and naming no more than tensors.
+
+    Its members are packed anew: of an archive that was made to mislead, torch's reader may find
+    other members than Python's.
+    """
+    try:
+        archive = read_archive(path)
+        with zipfile.ZipFile(io.BytesIO(archive)) as members:
+            names = members.namelist()
+            _require_checkpoint(path, names)
+            if len({one.lower() for one in names}) < len(names):
+                raise ValueError("two of its members have one name")
+            (name,) = (one for one in names if one.endswith("/data.pkl"))
+            pickled = members.read(name)
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as again:
+                for one in names:
+                    again.writestr(one, members.read(one))
+        if all(
+            code.name != "STACK_GLOBAL" and _NAMES.fullmatch(str(value))
+            for code, value, _ in pickletools.genops(pickled)
+            if code.name in _NAMING
+        ):
+            return packed.getvalue()
+    except CheckpointError:
+        raise
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is damaged, or not a checkpoint: {error}") from None
+    raise CheckpointError(f"{path} is damaged, or not a checkpoint")
+
+
+def _require_checkpoint(path: Path, names: list[str]) -> None:
+    """Raises CheckpointError, saying what it is, for what else is kept in archives."""
+    if "_stable_baselines3_version" in names:
+        raise CheckpointError(
+            f"{path} is a model of Stable-Baselines3, which only that loads: a script like "
+            "examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)"
+        )
+    if names and all(name.endswith(".npy") for name in names):
+        raise CheckpointError(
+            f"{path} is a policy file, which acts but has no critic to learn with: give a run's "
+            "folder or a checkpoint (.pt)"
+        )
+
+
+def _require_no_larger(content: Any, n_bytes: int) -> None:
+    """Raises ValueError if what was read has more values than the file has bytes: lists that refer
+    to one another many times over, or a tensor of one number that passes for a million."""
+    left, values = n_bytes, [content]
+    while values:
+        value = values.pop()
+        left -= value.nbytes if isinstance(value, torch.Tensor) else 1
+        if left < 0:
+            raise ValueError("it unpacks to more than it holds")
+        if isinstance(value, dict):
+            values += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            values += value
+
+
+def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
+    """Raises CheckpointError if the config's networks are not those of the weights: before any are
+    made, which can take a machine's memory."""
+    try:
+        weights = checkpoint.agent["network"]
+        last = f"actor.{2 * len(checkpoint.config['ppo']['hidden_sizes'])}.weight"
+        sizes = [
+            weights[name].shape[0]
+            for name in weights
+            if name.startswith("actor.") and name.endswith(".weight") and name != last
+        ]
+        same = last in weights and sizes == list(checkpoint.config["ppo"]["hidden_sizes"])
+        finite = not any(tensor.isnan().any() for tensor in weights.values())
+    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError):
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+    if not same:
+        raise CheckpointError(f"{path} has a network of another shape than its config says")
+    if not finite:
+        raise CheckpointError(f"{path} has weights that are no numbers")
+
+
+def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
+    """The file to load for a run folder or a .pt file.
+
+    which: "best" or "latest" of a run folder; None is its best.pt if there is one, otherwise its
+    checkpoint.pt.
+    """
+    if not run_or_checkpoint.is_dir():
+        return run_or_checkpoint
+    best, latest = run_or_checkpoint / "best.pt", run_or_checkpoint / "checkpoint.pt"
+    if which is None:
+        return best if best.exists() else latest
+    return best if which == "best" else latest
+
+
+def _plain(batch: BegunBatch) -> dict[str, Any]:
+    parameters = batch.policy.parameters
+    arrays = {"log_std": parameters.log_std}
+    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
+    return {
+        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
+        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
+        "activation": parameters.activation,
+        "network": parameters.network,
+        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
+        "policy_version": batch.policy.policy_version,
+        "share": None if batch.share is None else list(batch.share),
+    }
+
+
+def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+    optional = ("log_std", "obs_mean", "obs_scale")
+    parameters = PolicyParameters(
+        tuple(weight.numpy() for weight in values["weights"]),
+        tuple(bias.numpy() for bias in values["biases"]),
+        values["activation"],
+        **{name: values[name].numpy() for name in optional if name in values},
+        distribution=distribution,
+        network=values.get("network", "mlp"),
+    )
+    share = values.get("share")
+    return BegunBatch(
+        NumpyPolicy(parameters, values["policy_version"]), share and Share._make(share)
+    )

@@ -1,0 +1,455 @@
+"""The folder a run leaves: config, metrics, checkpoints, TensorBoard events, plot, summary."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import fcntl
+import json
+import math
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+
+from agents.mbpo.agent import MBPOAgent
+from agents.trajectory import Trajectory
+from workflow_rl.output_files import (
+    NOT_OURS,
+    no_link,
+    read_text,
+    remove_unfinished,
+    replacing,
+    require_no_links,
+    write_text,
+)
+from workflow_rl.runs import memory
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.event_file import EventFile
+from workflow_rl.runs.machine import machine
+from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
+from workflow_rl.runs.trust import remember
+
+METRICS = (
+    "update",
+    "episodes",
+    "env_steps",
+    "wall_seconds",
+    "collect_seconds",
+    "update_seconds",
+    "learner_idle_seconds",
+    "worker_idle_seconds",
+    "seconds_per_update",
+    "eps",
+    "episodes_per_second",
+    "env_steps_per_second",
+    "worker_utilisation",
+    "worker_utilisation_run",
+    "policy_lag_min",
+    "policy_lag_mean",
+    "policy_lag_max",
+    "stale_fraction",
+    "dropped_steps",
+    "queue_length",
+    "return_mean",
+    "return_std",
+    "episode_length_mean",
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "approx_kl",
+    "clip_fraction",
+    "explained_variance",
+    "learning_rate",
+    "eval_return_mean",
+    "workers_restarted",
+    "skipped_episodes",
+)
+
+MBPO_METRICS = (
+    "temperature",
+    "gradient_steps",
+    "real_steps",
+    "imagined_steps",
+    "rollout_length",
+    "model_obs_loss",
+    "model_reward_error",
+    "model_spread",
+    "model_epochs",
+)
+"""Further columns of runs of that algorithm; some of METRICS are NaN then."""
+
+
+def return_columns(config: TrainConfig) -> dict[str, str]:
+    """Further columns of runs whose episodes are of several variants, such as red agents: the mean
+    return of each, by its name."""
+    variants = dict.fromkeys(config.environment.variants)
+    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
+
+
+NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
+"""Columns without which nothing can be drawn nor gone on with."""
+MOST_OF_CONFIG, MOST_OF_METRICS, MOST_OF_ID = 2**20, 2**30, 100
+"""Bytes; a larger file is not one of ours."""
+
+KEPT_FOLDER = "kept"
+RUN_FILE = "run_id"
+"""By which a folder and its checkpoints know each other; locked while a process trains there."""
+DIVERGED_FILE = "diverged.npz"
+"""The batch that could not be learned from."""
+
+
+class RunDirError(ValueError):
+    """A run folder that cannot be used as asked."""
+
+
+class NotWrittenError(RuntimeError):
+    """What a run leaves could not be written, as on a full disk; what was saved before is kept."""
+
+
+def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
+    """Make `runs/<time>-<mode>-<label>`, with a number behind it if it is taken.
+
+    Raises RunDirError.
+    """
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{mode}-{label}"
+    path, number = root / name, 2
+    while True:
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            path, number = root / f"{name}-{number}", number + 1
+        except OSError as error:
+            raise RunDirError(f"{path} cannot be made: {error.strerror}") from None
+
+
+def begin_folder(path: Path, name: str, text: str) -> None:
+    """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
+        write_text(path / name, text)
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+
+
+class RunDir:
+    """Opens a run's files for writing, alone; a context manager.
+
+    resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
+    dropped. None starts a run, in a folder new or empty, or of a run that ended before its first
+    checkpoint. Raises RunDirError; what it refuses it leaves as it is. After that everything raises
+    NotWrittenError.
+    """
+
+    def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
+        self.path = path
+        try:
+            require_no_links(path / memory.FOLDER, path / KEPT_FOLDER)
+        except ValueError as error:
+            raise RunDirError(str(error)) from None
+        if resumed is not None:
+            read_metrics(path)  # A folder without any is not a run's.
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if resumed is None:
+                self._require_unused()
+            if not os.access(path, os.W_OK):
+                raise PermissionError(13, "it is not writable")
+            self._lock = locked(path)
+        except OSError as error:
+            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        try:
+            if resumed is None:
+                self._require_unused()  # Another process may have begun in it meanwhile.
+            remove_unfinished(path)
+            self.run_id = self._identified(resumed)
+            # It is not finished any more.
+            (path / "summary.json").unlink(missing_ok=True)
+            self._write_config(config)
+            remember(config.environment)
+            self._columns = (
+                *METRICS,
+                *(() if config.mbpo is None else MBPO_METRICS),
+                *return_columns(config).values(),
+            )
+            self._write_metrics([] if resumed is None else self._rows_until(resumed))
+            self._events = EventFile(
+                path, None if resumed is None else resumed.training.logged_updates + 1
+            )
+            self._record = self._new_record(config) if resumed is None else None
+            self._memory = (resumed and resumed.memory) or []
+            if resumed is not None:
+                self._record_machine()
+        except OSError as error:
+            self._lock.close()
+            raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+        except RunDirError:
+            self._lock.close()
+            raise
+
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish writing. May be called again."""
+        with suppress(OSError):  # What could not be written has been reported.
+            self._metrics_file.close()
+        self._events.close()
+        self._lock.close()
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """The path of `name` in the folder, to write it. Raises NotWrittenError for OSError."""
+        path = self.path / name
+        try:
+            yield path
+        except OSError as error:
+            raise NotWrittenError(f"{path} cannot be written: {error.strerror}") from error
+
+    def _require_unused(self) -> None:
+        names = {entry.name for entry in self.path.iterdir()}
+        if names and (RUN_FILE not in names or "checkpoint.pt" in names):
+            raise RunDirError(
+                f"{self.path} is not empty: choose another folder, or go on with --resume"
+            )
+
+    def _identified(self, resumed: Checkpoint | None) -> str:
+        """The run's id, by which its folder and its checkpoints know each other."""
+        run_id = self._lock.read(MOST_OF_ID).strip()
+        if resumed is not None:
+            if resumed.run_id and run_id and resumed.run_id != run_id:
+                raise RunDirError(
+                    f"{self.path / 'checkpoint.pt'} is of another run than the rest of the folder: "
+                    "put its own back"
+                )
+            self._require_latest(resumed)
+        if not run_id:
+            run_id = (resumed and resumed.run_id) or uuid.uuid4().hex
+            self._lock.write(run_id + "\n")
+            self._lock.flush()
+        return run_id
+
+    def _rows_until(self, resumed: Checkpoint) -> list[dict[str, float]]:
+        logged = resumed.training.logged_updates
+        return [row for row in read_metrics(self.path) if row["update"] <= logged]
+
+    def _require_latest(self, resumed: Checkpoint) -> None:
+        """Another process may have gone on with it before this one had the folder."""
+        path = self.path / "checkpoint.pt"
+        if path.exists() and load_checkpoint(path).training.updates != resumed.training.updates:
+            raise RunDirError(
+                f"{self.path} has gone on meanwhile in another process: give the command again"
+            )
+
+    def _new_record(self, config: TrainConfig) -> RunRecord:
+        record = RunRecord([machine()], config.to_dict())
+        record.write(self.path / RECORD_FILE)
+        return record
+
+    def _record_machine(self) -> None:
+        """If it is another than the run was on before."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            record, here = read_record(self.path / RECORD_FILE), machine()
+            if record.machines[-1] != here:
+                record.machines.append(here)
+                record.write(self.path / RECORD_FILE)
+
+    def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
+        with replacing(self.path / "metrics.csv", newline="") as file:
+            # Rows of earlier versions lack some.
+            rows = csv.DictWriter(file, self._columns, restval=math.nan)
+            rows.writeheader()
+            rows.writerows(rows_before)
+        self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
+        self._csv = csv.DictWriter(self._metrics_file, self._columns, restval=math.nan)
+
+    def log(self, row: Mapping[str, float]) -> None:
+        """Add one update's metrics, one value for each column."""
+        with self.writing("metrics.csv"):
+            self._csv.writerow(row)
+            self._metrics_file.flush()
+        scalars = {name: value for name, value in row.items() if name != "update"}
+        with self.writing("TensorBoard's events"):
+            self._events.add_scalars(scalars, int(row["update"]))
+
+    def write_config(self, config: TrainConfig) -> None:
+        """What the run goes on with."""
+        with self.writing("config.json"):
+            self._write_config(config)
+
+    def _write_config(self, config: TrainConfig) -> None:
+        write_text(self.path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
+
+    def end_record(self) -> None:
+        """What comes now does not follow from what the run began with."""
+        self._record = None
+
+    def record_weights(self, digest: str, init_from: bool = False) -> None:
+        """Keep the digest of the weights that the run begins with, then of those after its first
+        updates; later ones change nothing, nor any of a run that was resumed.
+
+        init_from: whether they are another run's.
+        """
+        if self._record is not None and len(self._record.weights) <= N_UPDATES:
+            self._record.init_from |= init_from
+            self._record.weights.append(digest)
+            with self.writing(RECORD_FILE) as path:
+                self._record.write(path)
+
+    def save(self, name: str, checkpoint: Checkpoint, remembering: MBPOAgent | None = None) -> None:
+        """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run.
+
+        remembering: the agent whose steps are kept beside the latest checkpoint.
+        """
+        checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
+        if remembering is not None:
+            with self.writing(memory.FOLDER) as folder:
+                parts = memory.write(folder, remembering, self._memory)
+            checkpoint = dataclasses.replace(checkpoint, memory=parts)
+        with self.writing(name) as path:
+            path.parent.mkdir(exist_ok=True)
+            save_checkpoint(path, checkpoint)
+        if checkpoint.memory is not None:
+            self._memory = checkpoint.memory
+            with self.writing(memory.FOLDER) as folder:
+                memory.remove_others(folder, self._memory)
+
+    def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
+        """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(one, name) for one in trajectories])
+            for name in ("obs", "action", "reward", "log_prob")
+        }
+        arrays["last_obs"] = np.stack([one.last_obs for one in trajectories])
+        arrays["length"] = np.array([one.length for one in trajectories])
+        with self.writing(DIVERGED_FILE) as path, replacing(path, "wb") as file:
+            np.savez(file, **arrays)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write summary.json, of a run that ends here, finished or not."""
+        with self.writing("summary.json") as path:
+            write_text(path, json.dumps(summary, indent=2) + "\n")
+
+
+def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
+    """The folder's file of this name, nobody else's until it is closed or this process ends.
+
+    Raises RunDirError.
+    """
+    try:
+        file = os.fdopen(no_link(str(path / name), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise RunDirError(f"{path} is in use: another process is training in it") from None
+    file.seek(0)
+    return file
+
+
+def kept_name(update: int) -> str:
+    """The file of the checkpoint that is kept after this update."""
+    return f"{KEPT_FOLDER}/{update:06}.pt"
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, or as much of their paths as tells them apart."""
+    whole = [path.absolute() for path in paths]
+    if len({path.name for path in whole}) == len(whole):
+        return [path.name for path in whole]
+    common = os.path.commonpath([path.parent for path in whole])
+    return [str(path.relative_to(common)) for path in whole]
+
+
+def read_config(path: Path) -> TrainConfig:
+    """A run's config. Raises RunDirError."""
+    try:
+        return TrainConfig.from_dict(json.loads(read_text(path / "config.json", MOST_OF_CONFIG)))
+    except FileNotFoundError:
+        if not path.exists():
+            raise RunDirError(f"{path} does not exist") from None
+        raise RunDirError(f"{path} is not a run folder: it has no config.json") from None
+    except NOT_OURS as error:
+        # Which may say what the file has there, whatever its length.
+        raise RunDirError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """The summary of a run that has ended, finished or not. Raises RunDirError."""
+    try:
+        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        best, skipped = summary.get("best_score"), summary.get("skipped_episodes", [])
+        require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
+        return {**summary, "skipped_episodes": list(skipped)}
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def require_numbers(*values: Any) -> None:
+    """Raises ValueError if one of these values of a JSON file is none that a float holds."""
+    for value in values:
+        is_one = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_one or (isinstance(value, int) and abs(value) > sys.float_info.max):
+            raise ValueError(f"{repr(value)[:50]} stands where a number should be")
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the run in the folder, or those of several policies, came to the end: its summary
+    says so. Raises RunDirError."""
+    try:
+        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+        # Earlier versions wrote none of runs that had not.
+        return bool(summary.get("finished", True))
+    except FileNotFoundError:
+        return False
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """A run's metrics.csv, one dict an update, complete rows only. Raises RunDirError."""
+    try:
+        reader = csv.DictReader(read_text(path / "metrics.csv", MOST_OF_METRICS).splitlines())
+        if missing := NEEDED.difference(reader.fieldnames or ()):
+            raise ValueError(f"it has no column {min(missing)}")
+        rows = [row for row in reader if None not in row.values()]
+        return [{name: _number(name, value) for name, value in row.items()} for row in rows]
+    except FileNotFoundError:
+        raise RunDirError(f"{path} is not a run folder: it has no metrics.csv") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise RunDirError(f"{path / 'metrics.csv'} cannot be read: {error}") from None
+
+
+def _number(name: str, text: Any) -> float:
+    if not isinstance(text, str):  # What stands behind the last column.
+        raise ValueError("a row has more columns than the heading")
+    number = int(text) if text.isdigit() and len(text) < 20 else float(text)
+    # Where no episode ended there is no mean return.
+    is_missing = name == "return_mean" and math.isnan(number)
+    # Returns may be of any size that learning survives.
+    limit = sys.float_info.max if name == "return_mean" else 2**63 - 1
+    if name in NEEDED and not is_missing and not -limit <= number <= limit:
+        raise ValueError(f"{name} is {text:.50}")
+    return number

@@ -1,0 +1,238 @@
+"""The training loop that both trainers share: collect, learn, log, save."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TypeAlias
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from agents.ppo.agent import DivergedError
+from workflow_rl.collection.cluster import NONE
+from workflow_rl.collection.parallel_env import ParallelEnv
+from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.rollout import Collector, NotFiniteError
+from workflow_rl.collection.schedule import CollectorThread
+from workflow_rl.collection.trace import Trace
+from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.runs.checkpoint import Checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import DIVERGED_FILE
+from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.progress import progress_bar, show_progress
+
+MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
+Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
+
+_log = logging.getLogger(__name__)
+
+
+def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
+    """The workers of a run of this config, not started yet."""
+    environment = config.environment
+    # One will do where asynchronous workers play one episode at a time.
+    one_env = (
+        config.mode == "async"
+        and not environment.plays_together
+        and config.num_steps_per_env is None
+    )
+    slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
+    common: dict[str, Any] = {
+        "make_envs": environment.make_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": 1 if one_env else config.envs_per_worker,
+        "timeout": config.worker_timeout,
+        "max_failures": config.max_worker_failures,
+        "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
+        "trace": trace,
+    }
+    if config.cluster == NONE:
+        return WorkerPool(**common, preload=environment.preload)
+    return RayWorkerPool(**common, address=config.cluster)
+
+
+def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
+    """The one thing in which the synchronous and the asynchronous trainer differ."""
+    if config.mode == "sync":
+        # Steps all envs together: one batched forward pass, then a barrier, at every step.
+        return ParallelEnv(pool, config.n_envs)
+    # Hands out episodes to idle workers, at most `envs_per_worker` at a time.
+    return AsyncParallelEnv(pool, config.envs_per_worker)
+
+
+def train(
+    config: TrainConfig,
+    run_path: Path,
+    resumed: Checkpoint | None = None,
+    init_from: Checkpoint | None = None,
+    quiet: bool = False,
+    trace_path: Path | None = None,
+    watch: Watch = contextlib.nullcontext,
+    collector_of: MakeCollector = make_collector,
+    last_update: int | None = None,
+) -> dict[str, Any]:
+    """Run or resume a training run of one policy, and return its summary. See `train_together`."""
+    learner = Learner(Beginning(config, run_path, resumed, init_from))
+    (summary,) = train_together(
+        [learner], quiet, trace_path, watch, collector_of, last_update=last_update
+    )
+    return summary
+
+
+class Meetings(Protocol):
+    """Where learners wait for each other, and what they do then."""
+
+    def is_due(self, learner: Learner) -> bool:
+        """Whether it has come to the next meeting, and learns nothing before."""
+
+    def meet(self) -> None:
+        """All that are not finished have come to it."""
+
+    def can_rescue(self, learner: Learner) -> bool:
+        """Whether it takes over from another at the next meeting if it diverges now."""
+
+    def may_lose(self, learner: Learner) -> bool:
+        """Whether the others go on without it if it diverges and cannot be rescued."""
+
+
+class NoMeetings:
+    """Of learners that have nothing to do with each other."""
+
+    def is_due(self, learner: Learner) -> bool:
+        return False
+
+    def meet(self) -> None:
+        raise AssertionError("there are none")
+
+    def can_rescue(self, learner: Learner) -> bool:
+        return False
+
+    def may_lose(self, learner: Learner) -> bool:
+        return True
+
+
+def train_together(
+    learners: Sequence[Learner],
+    quiet: bool = False,
+    trace_path: Path | None = None,
+    watch: Watch = contextlib.nullcontext,
+    collector_of: MakeCollector = make_collector,
+    meetings: Meetings | None = None,
+    last_update: int | None = None,
+) -> list[dict[str, Any]]:
+    """Run or resume the runs of policies that share one pool of workers, and return their
+    summaries. The workers collect for some while others learn.
+
+    trace_path: file for a record of what the workers and the learners do when. watch: entered with
+    the pool for as long as the runs last; it may stop them, as `stopped_by_signals` does.
+    last_update: after which they end, however long their configs have them.
+
+    Raises StopRequested, TooManyFailuresError and NotFiniteError once checkpoints have been saved,
+    RunDirError before anything has been, NotWrittenError with the last checkpoints kept, and
+    DivergedError, with the batch beside them, where none is left that has not diverged: a run that
+    diverges ends alone.
+    """
+    config = learners[0].config
+    with (
+        ExitStack() as stack,
+        Trace(trace_path, config.to_dict()) as trace,
+        # It changes the process's handlers: what is logged must not break a bar, if there is one.
+        contextlib.nullcontext() if quiet else logging_redirect_tqdm(),
+    ):
+        for learner in learners:
+            stack.enter_context(learner)
+        pool = make_pool(config, trace)
+        thread, collector = CollectorThread(pool), collector_of(pool, config)
+        for learner in learners:
+            learner.learn_from(thread, collector, trace)
+        lost: dict[Learner, str] = {}
+        with watch(pool):
+            try:
+                with pool, _all_entered(learners), progress_bar(learners, quiet) as bar:
+                    _loop(learners, pool, bar, meetings or NoMeetings(), last_update, lost)
+            except (StopRequested, TooManyFailuresError, NotFiniteError):
+                for learner in learners:
+                    if learner not in lost:
+                        learner.interrupt()
+                raise
+            return [learner.finish(lost.get(learner)) for learner in learners]
+
+
+def _loop(
+    learners: Sequence[Learner],
+    pool: AnyPool,
+    bar: tqdm[Any],
+    meetings: Meetings,
+    last_update: int | None,
+    lost: dict[Learner, str],
+) -> None:
+    """Adds to `lost` those that end before the others, and why."""
+    for learner in learners:
+        learner.start_clock()
+    while going_on := [
+        one for one in learners if one not in lost and not one.is_finished(last_update)
+    ]:
+        pool.raise_if_stopped()
+        # A meeting would change an agent whose last update is still to be evaluated.
+        free = [one for one in going_on if one.state.unlogged or not meetings.is_due(one)]
+        if not free:
+            meetings.meet()
+            continue
+        for learner in free:
+            learner.begin()
+        behind = min(free, key=lambda learner: learner.progress)
+        try:
+            row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
+        except DivergedError as error:
+            lost[behind] = str(error)
+            left = [one for one in learners if one not in lost and not one.state.diverged]
+            if not left or not meetings.may_lose(behind):
+                raise
+            _log.warning(
+                "%s diverged in update %d: %s. It ends here, and the others go on; the batch is in "
+                "%s",
+                *(behind.path.name, behind.state.updates + 1, error, behind.path / DIVERGED_FILE),
+            )
+            continue
+        show_progress(bar, learners, row)
+
+
+@contextlib.contextmanager
+def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
+    with ExitStack() as schedules:
+        for learner in learners:
+            schedules.enter_context(learner.schedule)
+        yield
+
+
+@contextlib.contextmanager
+def stopped_by_signals(pool: AnyPool) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks the pool to stop; a second one stops at once.
+
+    The signal's number is then in `pool.stop_signal`.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if pool.stop_signal is not None:
+            raise KeyboardInterrupt
+        pool.stop_signal = number
+        _log.warning("stopping: a checkpoint is being saved (Ctrl-C again stops at once)")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)

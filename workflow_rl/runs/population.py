@@ -1,0 +1,124 @@
+"""Population-based training: the policies of a run meet after equal amounts of experience.
+
+So a population is the same whatever its workers, kills and resumes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.environments.episode import SeedStream
+from workflow_rl.runs.exchange import ExchangeConfig, Settings, exchanged, meeting_random
+from workflow_rl.runs.folder import NotWrittenError, RunDirError
+from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.population_dir import POPULATION_FILE, Meeting, PopulationRecord
+
+RANKED_EPISODES = 100
+
+
+class Population:
+    """The members' meetings, as `loop.train_together` has them, kept in the population's folder.
+
+    A meeting is in the file before anything of it is done, and done and saved before anybody learns
+    on: a run that is killed on the way finds what is left to do.
+    """
+
+    def __init__(self, path: Path, record: PopulationRecord, learners: Sequence[Learner]) -> None:
+        """Raises RunDirError if the members' checkpoints are not of this record."""
+        assert record.exchange is not None
+        self._path = path
+        self._record = record
+        self._exchange = ExchangeConfig(**record.exchange)
+        self._learners = learners
+        met = {learner.state.meetings for learner in learners}
+        n_meetings = len(record.meetings)
+        if wrong := met - {n_meetings, n_meetings - 1}:
+            raise RunDirError(
+                f"{path}: a policy's checkpoint knows of {min(wrong)} meetings, and "
+                f"{POPULATION_FILE} of {n_meetings}"
+            )
+
+    @property
+    def settings(self) -> list[Settings]:
+        """Everybody's present ones."""
+        names = self._exchange.ranges
+        return [{name: getattr(one.config.ppo, name) for name in names} for one in self._learners]
+
+    def is_due(self, learner: Learner) -> bool:
+        """Nobody learns on while a meeting is not over for all."""
+        is_there = learner.position >= self._next or learner.state.diverged
+        return is_there or bool(self._late())
+
+    def can_rescue(self, learner: Learner) -> bool:
+        """Whether there is a meeting to come, and another from which it can take over then."""
+        total = learner.config.total_episodes or learner.config.total_steps
+        assert total is not None
+        others = (one for one in self._learners if one is not learner)
+        return self._next < total and not all(one.state.diverged for one in others)
+
+    def may_lose(self, learner: Learner) -> bool:
+        """After the last meeting nobody needs anybody."""
+        return True
+
+    @property
+    def _next(self) -> int:
+        """Where the next meeting is: a rollout can be longer than a period, but what nobody has
+        learned anything since is no further meeting."""
+        start, period = self._exchange.start, self._exchange.period
+        assert start is not None
+        meetings = self._record.meetings
+        return start + (meetings[-1].at - start) // period * period + period if meetings else start
+
+    def _late(self) -> list[int]:
+        """Those for whom the last meeting is not over: the run was stopped in the middle of it."""
+        n_meetings = len(self._record.meetings)
+        return [n for n, one in enumerate(self._learners) if one.state.meetings < n_meetings]
+
+    def meet(self) -> None:
+        """Rank the members; have the worst take over from the best, and change settings."""
+        if not self._late():
+            for learner in self._learners:
+                learner.save()
+            self._decide()
+        meeting = self._record.meetings[-1]
+        sources = dict(meeting.copies)
+        for number in self._late():
+            learner = self._learners[number]
+            settings: Mapping[str, Any] = meeting.settings[number]
+            if number in sources:
+                # One of the best, whom the meeting leaves as it is.
+                learner.take_over(self._learners[sources[number]])
+            learner.change_settings(dataclasses.replace(learner.config.ppo, **settings))
+            learner.state.meetings = len(self._record.meetings)
+            learner.save()
+
+    def _decide(self) -> None:
+        random = meeting_random(self._learners[0].config.seed, len(self._record.meetings))
+        scores = [self.score(learner) for learner in self._learners]
+        copies, settings = exchanged(scores, self.settings, self._exchange, random)
+        at = min(one.position for one in self._learners if not one.state.diverged)
+        self._record.meetings.append(Meeting(at, scores, copies, settings))
+        try:
+            self._record.write(self._path)
+        except OSError as error:
+            raise NotWrittenError(f"{self._path} cannot be written: {error.strerror}") from error
+
+    def score(self, learner: Learner) -> float:
+        """What members are ranked by; minus infinity before there is anything, for one that has
+        diverged, and where episodes could not be played."""
+        if learner.state.diverged:
+            return -math.inf
+        if self._exchange.rank_by == "evaluation":
+            # On the same episodes as all others: of members with the same policy none is better.
+            mean = learner.evaluate(SeedStream.RANKING, self._learners[0].config.seed)
+            return -math.inf if math.isnan(mean) else mean
+        latest = list(learner.state.recent_returns)[-RANKED_EPISODES:]
+        if not latest or learner.state.has_skipped(RANKED_EPISODES):
+            return -math.inf
+        return float(np.mean(latest))

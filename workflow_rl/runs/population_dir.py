@@ -1,0 +1,157 @@
+"""The folder of several policies: a run's folder of each, and one file that says what they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.output_files import (
+    NOT_OURS,
+    read_text,
+    replacing,
+    require_no_links,
+    write_text,
+)
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.exchange import Copy, ExchangeConfig, Settings
+from workflow_rl.runs.folder import RunDirError, begin_folder
+
+POPULATION_FILE = "population.json"
+MOST_OF_POPULATION = 2**26
+"""Bytes; a larger file is not one of ours."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What became of a population at one point. at: its members' episodes (or env steps) so far.
+
+    scores, settings: of each member, the settings as they are from then on.
+    """
+
+    at: int
+    scores: list[float]
+    copies: list[Copy]
+    settings: list[Settings]
+
+
+@dataclass(frozen=True)
+class PopulationRecord:
+    """What POPULATION_FILE holds.
+
+    configs: `TrainConfig.to_dict` of each policy, as it began. exchange: the settings by which they
+    learn from each other; None if they have nothing to do with each other. meetings: so far.
+    """
+
+    configs: list[dict[str, Any]]
+    exchange: dict[str, Any] | None = None
+    meetings: list[Meeting] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        """Replace the file in the folder `path` in one step."""
+        write_text(path / POPULATION_FILE, self.text)
+
+    @property
+    def text(self) -> str:
+        """As the file has it."""
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
+
+def policy_folder(path: Path, number: int) -> Path:
+    """The run folder of the policy of this number."""
+    return path / f"policy-{number}"
+
+
+def is_population(path: Path) -> bool:
+    """Whether the folder is one of several policies."""
+    return (path / POPULATION_FILE).is_file()
+
+
+def run_folders(path: Path) -> list[Path]:
+    """Those of a population's policies; of another run itself. Raises RunDirError."""
+    if not is_population(path):
+        return [path]
+    return [policy_folder(path, number) for number in range(len(read_population(path).configs))]
+
+
+def begin_population(path: Path, record: PopulationRecord) -> None:
+    """Make the folder, which must be new or empty. Raises RunDirError."""
+    begin_folder(path, POPULATION_FILE, record.text)
+
+
+def read_population(path: Path) -> PopulationRecord:
+    """Raises RunDirError."""
+    try:
+        values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
+        configs = [TrainConfig.from_dict(config) for config in values["configs"]]
+        if not configs:
+            raise ValueError("it has no policies")
+        exchange = values["exchange"]
+        if exchange is not None:
+            exchange = ExchangeConfig(**exchange).to_dict()
+        names = () if exchange is None else exchange["ranges"].keys()
+        meetings = [_meeting(one, configs, names) for one in values["meetings"]]
+        require_no_links(*(policy_folder(path, number) for number in range(len(configs))))
+        return PopulationRecord([config.to_dict() for config in configs], exchange, meetings)
+    except NOT_OURS as error:
+        raise RunDirError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
+
+
+def _meeting(
+    values: Mapping[str, Any], configs: Sequence[TrainConfig], names: Collection[str]
+) -> Meeting:
+    n_policies = len(configs)
+    scores = [float(score) for score in values["scores"]]
+    settings = [
+        {str(name): float(value) for name, value in one.items()} for one in values["settings"]
+    ]
+    copies = [Copy(int(of), int(source)) for of, source in values["copies"]]
+    numbers = {number for copy in copies for number in copy}
+    if len(scores) != n_policies or len(settings) != n_policies:
+        raise ValueError(f"a meeting is not of {n_policies} policies")
+    if not numbers <= set(range(n_policies)):
+        raise ValueError(f"there is no policy {max(numbers)}")
+    for config, own in zip(configs, settings, strict=True):
+        if own.keys() != set(names):
+            raise ValueError(f"a meeting has other settings than {', '.join(names)}")
+        dataclasses.replace(config.ppo, **own)  # type: ignore[arg-type]  # Raises ValueError.
+    at = int(values["at"])
+    if not 0 <= at < 2**63:
+        raise ValueError(f"a meeting is at {at}")
+    return Meeting(at, scores, copies, settings)
+
+
+def unfinish_population(path: Path) -> None:
+    """It goes on, and has no summary until it is finished again. Raises RunDirError."""
+    try:
+        (path / "summary.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def interrupt_population(path: Path, error: BaseException) -> None:
+    """Leave a summary that says why it ended before its end, if that can be written."""
+    content = {"finished": False, "reason": str(error) or type(error).__name__}
+    with suppress(OSError):
+        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+
+
+def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
+    """Leave the best policy's config.json and best.pt where those of a run of one policy are, and
+    the summaries of all. Raises RunDirError."""
+    try:
+        for name in ("config.json", "best.pt"):
+            with (
+                (policy_folder(path, best) / name).open("rb") as source,
+                replacing(path / name, "wb") as file,
+            ):
+                shutil.copyfileobj(source, file)
+        content = {"finished": True, "best_policy": best, "policies": list(summaries)}
+        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise RunDirError(f"{path} cannot be written: {error.strerror}") from None

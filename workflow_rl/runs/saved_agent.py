@@ -1,0 +1,270 @@
+"""A trained agent, loaded to play: from a run folder, a checkpoint or a policy file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from agents.policies.distributions import FloatArray
+from agents.policies.networks import NETWORKS, ActorCritic
+from agents.policies.numpy_policy import Actor, NumpyPolicy, PolicyParameters
+from agents.policies.policy_file import load_policy as load_policy_file
+from agents.policies.running_statistics import ReturnScale, RunningMoments
+from agents.ppo.agent import saved_distribution, saved_number
+from workflow_rl.commands.suggestions import question, word_meant
+from workflow_rl.environments.environment import (
+    Environment,
+    InvalidEnvironmentError,
+    guests,
+    make_environment,
+)
+from workflow_rl.environments.flat_env import flattener, unflattener
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.runs.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    checkpoint_path,
+    load_checkpoint,
+    require_own_shape,
+)
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.trust import trusted
+
+
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
+    """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
+    file = checkpoint_path(Path(path))
+    return policy_of(load_checkpoint(file), file, greedy)
+
+
+def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
+    """Its actor. Raises CheckpointError, naming `path`."""
+    network, moments = _network_of(checkpoint, path)
+    mean, scale = _mean_and_scale(moments)
+    parameters = network.policy_parameters()._replace(obs_mean=mean, obs_scale=scale)
+    try:
+        policy_version = saved_number(checkpoint.agent, "policy_version")
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    return NumpyPolicy(parameters, policy_version, greedy)
+
+
+def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:
+    """What its critic expects of observations [N, D], as the policy sees them: float64 [N], the
+    discounted return from there on, in the environment's own rewards.
+
+    Raises CheckpointError, naming `path`.
+    """
+    network, moments = _network_of(checkpoint, path)
+    linears = [layer for layer in network.critic if isinstance(layer, torch.nn.Linear)]
+    parameters = PolicyParameters(
+        tuple(np.ascontiguousarray(linear.weight.detach().numpy().T) for linear in linears),
+        tuple(linear.bias.detach().numpy() for linear in linears),
+        network.activation,
+        None,
+        *_mean_and_scale(moments),
+    )
+    try:
+        unit = _unit_of_values(checkpoint)
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    critic = NumpyPolicy(parameters)
+    return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
+
+
+def _unit_of_values(checkpoint: Checkpoint) -> float:
+    """What a reward of 1 is to its critic."""
+    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
+    unit = float(ppo["reward_scale"])
+    if returns is None:
+        return unit
+    return_scale = ReturnScale(ppo["discount"])
+    return_scale.load_state_dict(returns)
+    return unit * return_scale.factor
+
+
+def _mean_and_scale(
+    moments: RunningMoments | None,
+) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
+    return (None, None) if moments is None else moments.mean_and_scale()
+
+
+def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, RunningMoments | None]:
+    """And what its observations are normalised with, if they are."""
+    require_own_shape(checkpoint, path)
+    try:
+        ppo, weights = checkpoint.config["ppo"], checkpoint.agent["network"]
+        n_inputs = weights["actor.0.weight"].shape[1]
+        network = NETWORKS[ppo.get("network", "mlp")](
+            n_inputs,
+            saved_distribution(checkpoint.agent),
+            ppo["hidden_sizes"],
+            ppo["activation"],
+            seed=None,
+        )
+        network.load_state_dict(weights)
+    except RuntimeError:
+        raise CheckpointError(
+            f"{path} has a network of another shape than its config says"
+        ) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
+    if "obs_moments" not in checkpoint.agent:
+        return network, None
+    moments = RunningMoments(n_inputs)
+    try:
+        moments.load_state_dict(checkpoint.agent["obs_moments"])
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    return network, moments
+
+
+def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
+    """The environment that the checkpoint's run was trained on, which only the file names: see
+    `trust`. Raises CheckpointError."""
+    try:
+        return TrainConfig.from_dict(checkpoint.config).environment
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{path} has a config of another version of the package") from None
+
+
+class SavedAgent(NamedTuple):
+    """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
+    file names the environment: see `trust`."""
+
+    policy: NumpyPolicy
+    environment: Environment
+
+
+def saved_path(source: Path, which: str | None = None) -> Path:
+    """The file of a run folder (see `checkpoint_path`), of a released agent's name, or itself."""
+    if not source.exists():
+        for guest in guests.values():
+            if str(source) in guest.released:
+                return guest.released[str(source)]
+    return checkpoint_path(source, which)
+
+
+def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> SavedAgent:
+    """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
+
+    Raises CheckpointError.
+    """
+    path = saved_path(source, which)
+    if not source.exists() and path == source:
+        names = [name for guest in guests.values() for name in guest.released]
+        raise CheckpointError(
+            f"there is no checkpoint at {path}, nor a released agent of this name: there is "
+            f"{', '.join(names)}.{question(word_meant(str(source), names))}"
+        )
+    if path.suffix != ".npz":
+        checkpoint = load_checkpoint(path)
+        return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
+    try:
+        parameters, about = load_policy_file(path)
+        environment = make_environment(about["env"], about["env_args"], named_by_file=True)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{path}: {error.argument}: {error}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise CheckpointError(f"{path} does not say what environment it is for") from None
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None
+    return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+
+
+def load_player(
+    source: Path,
+    which: str | None = None,
+    greedy: bool = True,
+    env: Callable[..., Any] | None = None,
+    trust: bool = False,
+) -> SavedAgent:
+    """As `load_saved`, with an environment that may be made.
+
+    Args:
+        source: see `load_saved`.
+        which: see `load_saved`.
+        greedy: choose the likeliest actions.
+        env: the function that makes the environment, instead of what the file names.
+        trust: import and call what the file names.
+
+    Raises:
+        CheckpointError: there is no such agent, or its environment is not to be trusted.
+    """
+    policy, environment = load_saved(source, which, greedy)
+    if env is not None:
+        own = GymnasiumEnvironment(environment.env_id, environment.args, env)
+        return SavedAgent(policy, own)
+    try:
+        return SavedAgent(policy, trusted(environment, trust))
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{source}: {error}") from None
+
+
+class Agent:
+    """A trained agent that plays one episode after another: each thread has to load its own.
+    `load_agent` makes one.
+
+    Args:
+        policy: acts on flat observations.
+        flatten: the environment's observations as the policy's.
+        unflatten: the policy's actions as the environment's.
+    """
+
+    def __init__(
+        self,
+        policy: Actor,
+        flatten: Callable[[Any], np.ndarray],
+        unflatten: Callable[[Any], Any],
+    ) -> None:
+        self.policy = policy
+        self._flatten = flatten
+        self._unflatten = unflatten
+
+    def reset(self, seed: int = 0) -> None:
+        """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
+        self.policy.reset(seed)
+
+    def act(self, observation: Any) -> Any:
+        """An action of the environment's for one of its observations. Raises ObservationError for
+        what is not of its space."""
+        action, _ = self.policy.act(self._flatten(observation)[None])
+        return self._unflatten(action[0])
+
+
+def load_agent(
+    path: str | os.PathLike[str],
+    greedy: bool = True,
+    env: Callable[..., Any] | None = None,
+    trust: bool = False,
+) -> Agent:
+    """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
+    released one by its name, such as "champion".
+
+    Args:
+        path: the folder, file or name.
+        greedy: choose the likeliest actions, or else sample them as in training.
+        env: the function that made the environment of the run, if it was no module's.
+        trust: import and call the environment that the file names.
+
+    Raises:
+        CheckpointError: there is no agent that can be used.
+        InvalidEnvironmentError: its environment cannot be made.
+    """
+    policy, environment = load_player(Path(path), None, greedy, env, trust)
+    if not isinstance(environment, GymnasiumEnvironment):
+        return Agent(environment.bare_actor(policy), np.asarray, int)
+    made = environment.made()
+    try:
+        return Agent(policy, flattener(made.observation_space), unflattener(made.action_space))
+    finally:
+        made.close()

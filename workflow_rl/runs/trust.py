@@ -1,0 +1,171 @@
+"""Which environments that a file names may be made: a file from a stranger is data.
+
+The whole promise is in docs/explanations/security.md. The environments that the user named are
+remembered in a folder outside of all runs, one small file each. A stranger's file can name such an
+environment too. It then gets what the user trained on: the same module from the same place, called
+with the same arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.collection.cluster import is_address
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment, place_of
+from workflow_rl.output_files import write_text
+from workflow_rl.runs.config import ConfigError, TrainConfig
+
+TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
+_WORD = re.compile(r"[\w-]*")
+
+
+def trusted(environment: Environment, trust: bool = False) -> Environment:
+    """The environment, which may be made.
+
+    That is the case if the package brings it, if an installed package has registered it with
+    Gymnasium, if the user has named it before, or if the user says so.
+
+    Args:
+        environment: imports and calls nothing yet.
+        trust: whether the user says so. It is remembered.
+
+    Raises:
+        InvalidEnvironmentError: only a file names the environment.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or not environment.named_by_file:
+        return environment
+    own = dataclasses.replace(environment, named_by_file=False)
+    if trust:
+        remember(own)
+        return own
+    if _is_remembered(own):
+        return own
+    if own.imports_a_module:
+        raise InvalidEnvironmentError(ENV, _how_to_go_on(own.env_id))
+    for name, value in own.args.items():
+        if not _is_plain(value):
+            raise InvalidEnvironmentError(
+                ENV,
+                f"only the file gives the environment {own.env_id} its argument "
+                f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
+            )
+    return own
+
+
+def trusted_config(
+    config: TrainConfig, trust: bool = False, names_cluster: bool = False
+) -> TrainConfig:
+    """A config from a file, whose environment may be made and whose cluster may be joined.
+
+    Args:
+        config: from `TrainConfig.from_dict`.
+        trust: whether the environment may be made, whoever named it.
+        names_cluster: whether the cluster may be joined, whoever named it.
+
+    Raises:
+        ConfigError: only the file names the environment, or the address of a cluster.
+    """
+    try:
+        trusted(config.environment, trust)
+    except InvalidEnvironmentError as error:
+        raise ConfigError(error.argument, str(error)) from None
+    if config.named_by_file and not names_cluster and is_address(config.cluster):
+        raise ConfigError(
+            "cluster",
+            f"only the file names the cluster {config.cluster}: give --cluster {config.cluster} to "
+            "join it, or --cluster none",
+        )
+    return dataclasses.replace(config, named_by_file=False)
+
+
+def remember(environment: Environment) -> None:
+    """Remember an environment that the user has named or trusts: from now on, a file that names
+    the same environment asks nothing."""
+    if not isinstance(environment, GymnasiumEnvironment) or environment.named_by_file:
+        return
+    factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
+    if factory is not None and factory is not _function_of(environment.env_id):
+        return  # The name would not find the function again.
+    if not environment.imports_a_module and all(map(_is_plain, environment.args.values())):
+        return
+    with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
+        named = _named(environment)
+        file = _file_of(named)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_text(file, named + "\n")
+
+
+def _how_to_go_on(env_id: str) -> str:
+    """With a file that names an environment of a module, which the user has not named here."""
+    module = env_id.partition(":")[0]
+    if module == "__main__":
+        return f"it was trained on a function of a script, {env_id}: give the function as env"
+    place = place_of(module, [os.getcwd(), *sys.path])
+    if place is None:
+        return (
+            f"its environment is {env_id}, and no module {module} is found from here: go to the "
+            "folder of the module, or ask whoever made the file for it"
+        )
+    return f"only the file names the environment {env_id}, which would run {place}: {TRUST_IT}"
+
+
+def _is_remembered(environment: GymnasiumEnvironment) -> bool:
+    try:
+        return _file_of(_named(environment)).is_file()
+    except (OSError, ValueError, TypeError, RuntimeError):
+        return False
+
+
+def _function_of(env_id: str) -> object:
+    """What "module:function" names in a module that has been imported, or None."""
+    module, _, name = env_id.partition(":")
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _file_of(named: str) -> Path:
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():  # It would be another folder wherever the user is.
+        state = Path.home() / ".local" / "state"
+    digest = hashlib.sha256(named.encode()).hexdigest()
+    return state / "workflow_rl" / "trusted" / f"{digest}.json"
+
+
+def _named(environment: GymnasiumEnvironment) -> str:
+    """The id, the arguments, and where what they name is found, as JSON. Raises ValueError."""
+    named = {"env": environment.env_id, "env_args": dict(environment.args)}
+    if environment.imports_a_module:
+        module = environment.env_id.partition(":")[0]
+        # The current folder comes first, as in `gymnasium_env`.
+        if (place := place_of(module, [os.getcwd(), *sys.path])) is None:
+            raise ValueError(f"there is no module {module}")
+        named["place"] = place
+    texts = [text for text in _texts_in(named["env_args"]) if not _WORD.fullmatch(text)]
+    if not all(map(os.path.isabs, texts)):
+        named["folder"] = os.getcwd()  # In which an argument may name a file.
+    return json.dumps(named, sort_keys=True)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can name neither a file, nor a module, nor an address."""
+    return all(map(_WORD.fullmatch, _texts_in(value)))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of an argument, which is made of JSON's kinds of values."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts_in(one)
+    elif isinstance(value, dict):
+        yield from _texts_in([*value, *value.values()])
+    elif isinstance(value, str):
+        yield value

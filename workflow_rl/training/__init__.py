@@ -1,1 +1,0 @@
-"""A run and what it leaves: the loop, its options and config, checkpoints, the run folder."""

@@ -37,7 +37,7 @@ class EpisodeError(RuntimeError):
 
 
 class ObservationError(ValueError):
-    """An env showed what its observation space does not hold: the run ends."""
+    """An env gave an answer that its spaces or its contract do not allow: the run ends."""
 
 
 class EnvBatch(Protocol):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -25,10 +29,29 @@ Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
 
 
-def in_one_line(error: Exception) -> str:
-    """The error's type and the first line of its message."""
+_NOT_THE_AUTHORS = tuple(
+    str(folder) + os.sep
+    for folder in (
+        Path(contextlib.__file__).parent,
+        Path(gymnasium.__file__).parent,
+        Path(np.__file__).parent,
+        Path(__file__).parents[1],
+    )
+)
+"""Folders of the standard library, of Gymnasium, of NumPy and of this package."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return an error's type, the first line of its message, and the file and line of the
+    environment's code that raised the error, if the environment's code did."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        if not file.startswith((*_NOT_THE_AUTHORS, "<")):
+            here = os.getcwd() + os.sep
+            return f"{what} ({file.removeprefix(here)}, line {number})"
+    return what
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
@@ -252,6 +275,17 @@ def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
     if not isinstance(space, spaces.Box):
         return None
     return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
+
+
+def batch_unflattener(space: spaces.Space[Any]) -> Unflatten:
+    """Return what `unflattener` does, for arrays of M sampled actions."""
+    if isinstance(space, spaces.Discrete):
+        return lambda actions: space.start + np.asarray(actions, np.int64)
+    shape, dtype = (-1, *space.shape), space.dtype  # type: ignore[misc]
+    if isinstance(space, spaces.MultiDiscrete):
+        return lambda actions: (np.reshape(actions, shape) + space.start).astype(dtype)
+    assert isinstance(space, spaces.Box)
+    return lambda actions: np.clip(np.reshape(actions, shape), space.low, space.high).astype(dtype)
 
 
 def unflattener(space: spaces.Space[Any]) -> Unflatten:

@@ -20,8 +20,15 @@ import gymnasium
 import numpy as np
 
 from agents.policies.numpy_policy import Actor
+from workflow_rl.environments.batched_env import (
+    COMPANY,
+    BatchedEnv,
+    BatchedEnvs,
+    OneOfBatch,
+    is_batched,
+)
 from workflow_rl.environments.determinism import first_difference
-from workflow_rl.environments.env_batch import Env, ObservationError, SerialEnvs
+from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
 from workflow_rl.environments.flat_env import (
     CheckedEnv,
@@ -70,7 +77,6 @@ class GymnasiumEnvironment:
 
     variants = ()
     episode_steps = None
-    steps_together = False
     plays_together = True
     preload = "workflow_rl.collection.worker_preload"
     settings = SETTINGS
@@ -88,6 +94,20 @@ class GymnasiumEnvironment:
         return self.factory is None and ":" in self.env_id
 
     @property
+    def steps_together(self) -> bool:
+        """Whether one call steps all environments of a worker: see `BatchedEnv`.
+
+        Imports the module that the id names, unless only a file names it.
+        """
+        try:
+            return not self.named_by_file and is_batched(self._factory())
+        except Exception:  # `check` says what is wrong with the module.
+            return False
+
+    def _factory(self) -> Callable[..., Any] | None:
+        return self.factory or _factory_named(self.env_id)
+
+    @property
     def label(self) -> str:
         """The id without what file names must not have."""
         return re.sub(r"[^\w.-]+", "-", self.env_id)
@@ -97,11 +117,11 @@ class GymnasiumEnvironment:
         it, and what its author's code raises."""
         if self.named_by_file:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
-        make = self.factory or _factory_named(self.env_id)
+        make, args = self._factory(), {**self.args, **options}
         if make is not None:
-            env: Env = make(**{**self.args, **options})
+            env: Env = make(**args) if not is_batched(make) else OneOfBatch(make(COMPANY, **args))
             return env
-        return gymnasium.make(self.env_id, disable_env_checker=True, **{**self.args, **options})
+        return gymnasium.make(self.env_id, disable_env_checker=True, **args)
 
     def make_flat_env(self) -> FlatEnv:
         """One of them, as workers step it."""
@@ -111,8 +131,12 @@ class GymnasiumEnvironment:
         """The same."""
         return actor
 
-    def make_envs(self, n_envs: int) -> SerialEnvs:
-        """So many of them, in a worker."""
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` environments, in a worker."""
+        if self.steps_together:
+            make = self._factory()
+            assert make is not None
+            return BatchedEnvs(make(n_envs, **self.args), n_envs)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property
@@ -144,7 +168,7 @@ class GymnasiumEnvironment:
             raise
         except ObservationError as error:
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} shows what its space does not hold: {error}"
+                ENV, f"{self.env_id} gives a wrong answer: {error}"
             ) from error
         except Exception as error:
             raise InvalidEnvironmentError(
@@ -166,6 +190,10 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
+        if isinstance(env, BatchedEnv):
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} made a BatchedEnv: name the class, {type(env).__name__}"
+            )
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} made a {type(env).__name__}, which is no gymnasium.Env"

@@ -8,12 +8,10 @@ The command line trains on it too, from this folder:
       --total-steps 100000 --run-dir runs/corridors
 """
 
-from workflow_rl import TrainConfig, evaluate, train  # isort: skip (before NumPy: see `portable`)
+from workflow_rl.environments import BatchedEnv  # isort: skip (before NumPy: see `portable`)
 
 import gymnasium
 import numpy as np
-
-from workflow_rl.environments import BatchedEnv
 
 MOST_STEPS = 60
 
@@ -54,6 +52,8 @@ class Corridors(BatchedEnv):
 
 
 if __name__ == "__main__":
+    from workflow_rl import TrainConfig, evaluate, train  # Here: workers need no PyTorch.
+
     config = TrainConfig("async", n_envs=64, total_steps=40_000)
     run = train(config, env=Corridors)
     print(f"{run}: mean return {evaluate(run, env=Corridors).mean:.2f}")

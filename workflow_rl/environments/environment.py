@@ -1,7 +1,7 @@
-"""What a run needs of an environment, and the registry in which it finds one by name.
+"""What a run needs of an environment, and the registry that finds one by name.
 
-Guests, such as CAGE-2, register themselves. Every other name is Gymnasium's, or a function's that
-makes an environment: see `gymnasium_env`.
+A guest, such as CAGE-2, registers itself. Any other name is an id of Gymnasium's, or "module:name"
+of a class or function that makes the environment: see `gymnasium_env`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from agents.settings import Settings
 
 ENV = "env"
-"""The argument that is to blame where no single argument of an environment is."""
+"""The `argument` of errors for which no single argument is to blame."""
 
 
 class InvalidEnvironmentError(ValueError):
-    """An environment that cannot be made or used as asked. `argument` says which is to blame."""
+    """An environment cannot be made or used as asked. `argument` names the argument to blame."""
 
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
@@ -30,9 +30,11 @@ class InvalidEnvironmentError(ValueError):
 
 
 class Spaces(NamedTuple):
-    """What an agent is made for: observations of `obs_dim` numbers, and a distribution over
-    actions. bounds: of their numbers, where they are real ones. bits: whether the observations'
-    numbers are integers from 0 to 1."""
+    """What an agent is made for.
+
+    obs_dim: the length of an observation. distribution: the distribution over actions. bounds: the
+    bounds of real-valued actions. bits: whether an observation consists of integers from 0 to 1.
+    """
 
     obs_dim: int
     distribution: Distribution
@@ -41,17 +43,18 @@ class Spaces(NamedTuple):
 
 
 class Environment(Protocol):
-    """An environment with its arguments. Workers get a pickled copy; making one imports nothing
-    heavy.
+    """An environment with its arguments. Making one imports nothing heavy. Workers get a pickled
+    copy.
 
-    env_id: what --env calls it. args: all its arguments, the defaults too. label: names it in
-    folders and progress bars. variants: those that every episode draws one from, such as red
-    agents; none, where all episodes are of one kind. episode_steps: how many steps every episode
-    has, if that is known. steps_together: whether one call steps all envs of a worker, so that many
-    of them cost little more than one. plays_together: whether a worker is to play several episodes
-    at once, so that it acts for all of them in one pass. preload: module that holds what workers
-    can share. settings: defaults of a run's config (PPO's among them) where they are not the
-    config's own.
+    env_id: the name that `--env` takes.
+    args: all arguments, with their defaults.
+    label: a name for folders and progress bars.
+    variants: each episode draws one of these, such as a red agent. Empty: all episodes are alike.
+    episode_steps: the length of all episodes; None if the length varies or is not known.
+    steps_together: whether one call steps all envs of a worker.
+    plays_together: whether a worker plays several episodes at once, with one forward pass for all.
+    preload: the module that workers share in memory; "" for the default.
+    settings: defaults of a run's config, of its algorithm too, that differ from the config's own.
     """
 
     @property
@@ -82,24 +85,24 @@ class Environment(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
 
     def spaces(self) -> Spaces:
-        """Raises InvalidEnvironmentError, naming a space that is not supported."""
+        """Return the spaces. Raise InvalidEnvironmentError for a space that is not supported."""
 
     def check(self) -> str | None:
-        """Make one and try it. Returns why its results will vary from run to run, if they will.
+        """Make an env and try it. Return why results will vary from run to run, if they will.
 
-        Raises InvalidEnvironmentError.
+        Raise InvalidEnvironmentError if the env cannot be used.
         """
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """So many of them, in a worker."""
+        """Return `n_envs` envs, in a worker."""
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """An actor of these envs as one of the environment that everybody knows, if the envs show
-        or take something else."""
+        """Wrap an actor that was trained on transformed observations or actions, so that it plays
+        the raw environment."""
 
 
 guests: dict[str, Guest] = {}
-"""By their ids. The first to be registered is the default environment."""
+"""The guests by their ids. The first to be registered is the default environment."""
 
 
 def register(guest: Guest) -> None:
@@ -115,10 +118,16 @@ def default_env() -> str:
 def make_environment(
     env_id: str, args: Mapping[str, Any], named_by_file: bool = False
 ) -> Environment:
-    """The environment of this name and these arguments. Imports and calls nothing that they name.
+    """Return the environment of this name with these arguments, without importing or calling what
+    they name.
 
-    named_by_file: whether only a file names them, see `gymnasium_env.GymnasiumEnvironment`. Raises
-    InvalidEnvironmentError.
+    Args:
+        env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
+        args: the arguments. Those that are left out have defaults.
+        named_by_file: whether only a file names the environment, see `GymnasiumEnvironment`.
+
+    Raises:
+        InvalidEnvironmentError: an argument is wrong.
     """
     if isinstance(env_id, str) and env_id in guests:
         return guests[env_id].make(_checked(guests[env_id], args))
@@ -128,7 +137,7 @@ def make_environment(
 
 
 def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
-    from agents.settings import ConfigError  # No worker comes here, or imports pydantic.
+    from agents.settings import ConfigError  # Workers do not come here, and import no pydantic.
 
     arguments = guest.arguments()
     names = arguments.model_fields
@@ -144,6 +153,6 @@ def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:
-    """The id, and the arguments but for some."""
+    """Return the id and the arguments, without some of them, as text."""
     args = [f"{name}={arg}" for name, arg in environment.args.items() if name not in without]
     return f"{environment.env_id} ({', '.join(args)})" if args else environment.env_id

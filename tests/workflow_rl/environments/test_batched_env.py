@@ -161,7 +161,7 @@ def test_episodes_that_depend_on_others_are_found() -> None:
             return obs, reward + self.place.sum(), *ends
 
     assert GymnasiumEnvironment("corridors", {}, Corridors).check() is None
-    assert "the reward after step 1" in str(GymnasiumEnvironment("leaking", {}, Leaking).check())
+    assert "the reward after step" in str(GymnasiumEnvironment("leaking", {}, Leaking).check())
 
 
 def test_a_function_makes_single_environments() -> None:

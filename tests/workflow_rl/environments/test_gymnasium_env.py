@@ -274,7 +274,7 @@ def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
     ("env_id", "args", "parts"),
     [
         ("NoSuchEnv-v0", {}, ["NoSuchEnv-v0 cannot be made", "NameNotFound", "doesn't exist"]),
-        ("tests/any_envs.py", {}, ["NotFound", "One of your own is named by its module: any_envs"]),
+        ("tests/any_envs.py", {}, ["NotFound", ": any_envs:MyEnv"]),
         ("tests.any_envs:BrokenEnw", {}, ["NameNotFound", "mean tests.any_envs:BrokenEnv?"]),
         ("CartPole-v77", {}, ["CartPole-v77 cannot be made", "VersionNotFound"]),
         ("no_such_module:make", {}, ["ModuleNotFoundError", "no_such_module"]),

@@ -1,4 +1,4 @@
-"""CAGE-2 as what a run needs of an environment: the guest that trainers know by its id."""
+"""CAGE-2 as the Environment of a run. Workers get a pickled copy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 @dataclass(frozen=True)
 class Cage2:
-    """CAGE Challenge 2 against a red agent. `settings.Cage2Arguments` describes and checks the
-    arguments; workers, which get this class, import no pydantic."""
+    """CAGE Challenge 2 against a red agent.
+
+    `settings.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
+    class checks nothing, so that workers, which get it, import no pydantic.
+    """
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
@@ -39,7 +42,7 @@ class Cage2:
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """All of them."""
+        """All arguments."""
         return dataclasses.asdict(self)
 
     @property
@@ -49,12 +52,12 @@ class Cage2:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The red agents that every episode draws one from."""
+        """The red agents. Each episode draws one of them."""
         return MIXTURES.get(self.red_agent, (self.red_agent,))
 
     @property
     def episode_steps(self) -> int:
-        """Episodes never terminate: they are truncated."""
+        """The length of all episodes: they are truncated, and never terminate."""
         return self.max_steps - len(self.opening)
 
     @property
@@ -64,25 +67,27 @@ class Cage2:
 
     @property
     def plays_together(self) -> bool:
-        """A CybORG is large, and acting costs little beside its steps."""
+        """Whether a worker plays several episodes at once. With CybORG it plays one: an env is
+        large, and acting takes little time beside its steps."""
         return self.steps_together
 
     @property
     def preload(self) -> str:
-        """The module that makes workers share what is costly about the simulator."""
+        """The module with which workers share the costly parts of the simulator."""
         if self.simulator == "compiled":
             return "workflow_rl.cage2.compiled.preload"
         return "workflow_rl.cage2.cyborg.preload"
 
     def spaces(self) -> Spaces:
-        """52 bits and 145 actions, unless the view is another."""
+        """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
         actions = Categorical(make_action_set(self.actions).n)
         return Spaces(view_size(self.observation), actions, bits=True)
 
     def check(self) -> str | None:
-        """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.
+        """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
 
-        Compiles the compiled one, so that the workers find it on disk. All are deterministic.
+        Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
+        determines an episode of every simulator.
         """
         if self.simulator in ("cyborg-upstream", "compiled"):
             from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -94,20 +99,20 @@ class Cage2:
             except (ImportError, RuntimeError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         if self.observation != Cage2.observation:
-            # Compiles what it shows too.
+            # Compile the view too.
             envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
             envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """The actor, trained in these envs, as one of the 52 bits and all 145 actions.
+        """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions.
 
-        Raises InvalidEnvironmentError if it sees what nobody else shows.
+        Raise InvalidEnvironmentError for an actor that sees the true state.
         """
         if self.observation == "true-state":
             raise InvalidEnvironmentError(
-                "observation", "the true state is seen in the compiled simulator alone"
+                "observation", "true-state is shown by the simulator compiled alone"
             )
         if not self._has_own_view:
             return actor
@@ -119,14 +124,14 @@ class Cage2:
         return own != (Cage2.observation, Cage2.actions, Cage2.opening)
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """So many envs as Blue's policy sees them."""
+        """Return `n_envs` envs as Blue's policy sees them."""
         envs = self._make_bare_envs(n_envs)
         if not self._has_own_view:
             return envs
         return ViewedEnvs(envs, self.observation, self.actions, self.opening)
 
     def _make_bare_envs(self, n_envs: int) -> EnvBatch:
-        # Of one simulator alone: a worker imports no other. The compiled ones step in one call.
+        # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled":
             from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 

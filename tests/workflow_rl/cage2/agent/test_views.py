@@ -141,7 +141,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
-    with pytest.raises(InvalidEnvironmentError, match="seen in the compiled simulator alone"):
+    with pytest.raises(InvalidEnvironmentError, match="compiled alone"):
         environment.bare_actor(policy_for(environment))
 
 

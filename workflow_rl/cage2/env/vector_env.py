@@ -359,8 +359,8 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         self._blue_actions[chosen] = -1
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
-        """Return the infos of `Cage2Env` as Gymnasium's vector envs arrange them, with zeros for envs
-        that are not chosen, and a mask of the chosen ones. None: all are chosen."""
+        """Return the infos of `Cage2Env` as Gymnasium's vector envs arrange them: arrays with zeros
+        for the envs that are not chosen, and masks of the chosen ones. None: all are chosen."""
         facts = np.array(self._simulator.facts.T, np.int64)
         values = {
             "red_agent": self._episode_red_agents.copy(),

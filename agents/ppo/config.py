@@ -1,0 +1,102 @@
+"""PPO's hyperparameters. Imports no torch: the command line reads its defaults here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from agents.network_settings import NetworkSettings
+from agents.settings import ConfigError, Count, CountOrNone, NotNegative, Positive, Share
+
+
+class Annealed(NamedTuple):
+    """Hyperparameters that go linearly from where they start to where they end."""
+
+    learning_rate: float
+    clip_range: float
+    entropy_coef: float
+
+
+class PPOConfig(NetworkSettings):
+    """PPO's hyperparameters. Making one raises ConfigError."""
+
+    log_std_init: Annotated[float, Field(ge=-10, le=10)] = Field(
+        0.0, description="Log standard deviation of continuous actions at the start."
+    )
+    normalise_obs: bool = Field(
+        False,
+        description="Shift and scale observations by the running mean and deviation of all "
+        "earlier rollouts.",
+    )
+    normalise_returns: bool = Field(
+        False, description="Divide rewards by the running deviation of the discounted return."
+    )
+    learning_rate_final: NotNegative = Field(
+        0.0, description="Learning rate at the end of the run. It falls linearly with progress."
+    )
+    gae_lambda: Share = Field(0.9, description="Lambda of generalised advantage estimation.")
+    clip_range: Positive = Field(
+        0.2, description="Clip the probability ratio at this distance from 1."
+    )
+    clip_range_final: NotNegative | None = Field(
+        None, description="Clip range at the end of the run. By default it does not change."
+    )
+    epochs: Count = Field(6, description="Passes over each rollout.")
+    minibatch_size: Count = Field(2500, description="Steps in a gradient step.")
+    minibatches_of: Literal["steps", "observations"] = Field(
+        "steps",
+        description="Fill a minibatch with single steps, or with whole observations and all "
+        "their steps. The second is faster where observations repeat bit for bit, as in CAGE-2.",
+    )
+    entropy_coef: NotNegative = Field(0.01, description="Weight of the entropy bonus at the start.")
+    entropy_coef_final: NotNegative | None = Field(
+        None,
+        description="Weight of the entropy bonus at the end of the run. By default it does not "
+        "change.",
+    )
+    value_coef: NotNegative = Field(0.5, description="Weight of the critic's loss.")
+    max_grad_norm: Positive = Field(
+        0.5, description="Clip gradients to this norm, for the actor and the critic each."
+    )
+    normalise_advantage: bool = Field(
+        True, description="Normalise the advantages within each minibatch."
+    )
+    target_kl: Positive | None = Field(
+        None,
+        description="Stop the epochs of an update when the KL divergence exceeds 1.5 times this.",
+    )
+    decoupled_clip: bool = Field(
+        True,
+        description="Clip around the policy at the start of the update, instead of around the "
+        "policy that acted. Without a policy lag, both are the same.",
+    )
+    correction: Literal["none", "vtrace"] = Field(
+        "none",
+        description="Correct advantages and targets for steps that an older policy played.",
+    )
+    max_policy_lag: CountOrNone | None = Field(
+        None, description="Leave out steps whose policy is more updates behind than this."
+    )
+
+    @model_validator(mode="after")
+    def _normalises_more_than_one_step(self) -> Self:
+        if self.normalise_advantage and self.minibatch_size == 1:
+            raise ConfigError(
+                "minibatch_size",
+                "1 is too small: it must be 2 or greater with normalised advantages, because the "
+                "normalised advantage of a single step is always 0",
+            )
+        return self
+
+    def at(self, progress: float) -> Annealed:
+        """Hyperparameters at this share of the run, from 0 to 1."""
+
+        def between(start: float, end: float | None) -> float:
+            return start if end is None else start + progress * (end - start)
+
+        return Annealed(
+            between(self.learning_rate, self.learning_rate_final),
+            between(self.clip_range, self.clip_range_final),
+            between(self.entropy_coef, self.entropy_coef_final),
+        )

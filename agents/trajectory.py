@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
-from agents.vtrace import vtrace
+from agents.ppo.advantages import vtrace
 
 FloatArray = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from agents.algorithm import DivergedError
 from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import Dynamics, Fit
 from agents.mbpo.metrics import MBPOMetrics
+from agents.policies.actor_critic import NETWORKS
 from agents.policies.distributions import Distribution, SquashedGaussian, to_plain
-from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo.agent import saved_distribution, saved_number
 from agents.replay import ReplayBuffer, Transitions, joined, transitions_of

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agents.algorithm import DivergedError
 from agents.mbpo.config import MBPOConfig
+from agents.policies.actor_critic import mlp
 from agents.policies.distributions import (
     Actions,
     Categorical,
@@ -23,9 +24,8 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
 from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agents.policies.networks import ACTIVATIONS
+from agents.policies.actor_critic import ACTIVATIONS
 from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 

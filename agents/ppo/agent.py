@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from agents.algorithm import DivergedError
+from agents.policies.actor_critic import NETWORKS
 from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
-from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
-from agents.policies.running_statistics import ReturnScale, RunningMoments
 from agents.policies.torch_distributions import log_prob_and_entropy
 from agents.ppo.config import Annealed, PPOConfig
 from agents.ppo.losses import (
@@ -31,6 +30,7 @@ from agents.ppo.losses import (
     value_loss,
 )
 from agents.ppo.metrics import PPOMetrics
+from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.trajectory import (
     Trajectory,
     distinct_rows,

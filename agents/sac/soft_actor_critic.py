@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.policies.actor_critic import ActorCritic, mlp
 from agents.policies.distributions import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
@@ -20,9 +21,8 @@ from agents.policies.distributions import (
     FloatArray,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic, mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
 from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from agents.policies.actor_critic import NETWORKS, ActorCritic
 from agents.policies.distributions import FloatArray
-from agents.policies.networks import NETWORKS, ActorCritic
 from agents.policies.numpy_policy import Actor, NumpyPolicy, PolicyParameters
 from agents.policies.policy_file import load_policy as load_policy_file
-from agents.policies.running_statistics import ReturnScale, RunningMoments
 from agents.ppo.agent import saved_distribution, saved_number
+from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.commands.suggestions import question, word_meant
 from workflow_rl.environments.environment import (
     Environment,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from agents.policies import networks, numpy_policy
+from agents.policies import actor_critic as networks
+from agents.policies import numpy_policy
 from agents.ppo.config import PPOConfig
 from agents.settings import ConfigError
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents.policies.actor_critic import ActorCritic, mlp
 from agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
@@ -14,10 +15,9 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic, mlp
-from agents.policies.stacked_mlp import StackedMLP
 from agents.replay import Transitions
 from agents.sac.soft_actor_critic import OfChoices, OfNumbers, SoftActorCritic, Steps, steps_of
+from agents.sac.stacked_mlp import StackedMLP
 
 CHOICES = Categorical(2)
 NUMBERS = SquashedGaussian((-1.0, 0.0), (1.0, 4.0))

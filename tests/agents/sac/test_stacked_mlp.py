@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from agents.policies.networks import mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.policies.actor_critic import mlp
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 SIZES = [3, 8, 5, 2]
 

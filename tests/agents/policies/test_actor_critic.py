@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from agents.policies.actor_critic import ActorCritic, Linear
 from agents.policies.distributions import Categorical
-from agents.policies.networks import ActorCritic, Linear
 from agents.policies.numpy_policy import PolicyParameters
 
 HIDDEN_SIZES = (8, 7)

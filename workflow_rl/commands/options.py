@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
+from agents.policies.networks import ACTIVATIONS, NETWORKS
 from workflow_rl.commands.suggestions import option_meant, question, word_meant
 from workflow_rl.environments.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.environments.gymnasium_env import SETTINGS
@@ -368,7 +368,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
 
 def _ppo_options(option: Callable[..., Any]) -> list[Any]:
     return [
-        option("--network", type=click.Choice(list(FORWARD)), help="Kind of actor and critic."),
+        option("--network", type=click.Choice(list(NETWORKS)), help="Kind of actor and critic."),
         option("--hidden-sizes", type=LayerSizes(),
                help="Hidden layers of the actor and, separately, of the critic."),
         option("--activation", type=click.Choice(list(ACTIVATIONS)),

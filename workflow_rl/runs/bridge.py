@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agents.algorithm import find
 from agents.mbpo.config import MBPOConfig as MBPOSettings
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
+from agents.policies.networks import ACTIVATIONS, NETWORKS
 from agents.ppo.config import PPOConfig as PPOSettings
 from agents.settings import Settings
 
@@ -149,7 +149,7 @@ class PPOConfig:
             self.minibatches_of,
             f"one of {', '.join(MINIBATCHES_OF)}",
         )
-        require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
+        require(self.network in NETWORKS, "network", self.network, f"one of {', '.join(NETWORKS)}")
         for name in ("clip_range_final", "entropy_coef_final"):
             value = getattr(self, name)
             require(value is None or value >= 0, name, value, "0 or greater")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from agents.policies.distributions import Categorical, Distribution, for_soft_actor_critic
+from agents.algorithm import find
+from agents.policies.distributions import Distribution
 from agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster import LOCAL, NONE, host_and_port, is_address
 from workflow_rl.environments.env_batch import Env
@@ -218,7 +219,7 @@ class TrainConfig:
         if isinstance(self.mbpo, Settings):  # BRIDGE
             object.__setattr__(self, "mbpo", old_settings(self.mbpo)[1])
         if isinstance(self.ppo, Settings):  # BRIDGE
-            object.__setattr__(self, "ppo", old_settings(self.ppo)[0])
+            object.__setattr__(self, "ppo", old_settings(self.ppo)[0])  # type: ignore[arg-type]
         if not isinstance(self.ppo, PPOConfig):
             for name in self.ppo or {}:
                 if name not in _PPO_SETTINGS:
@@ -324,21 +325,7 @@ class TrainConfig:
 
         Raises ConfigError where the algorithm cannot learn on them, and InvalidEnvironmentError.
         """
-        spaces = self.environment.spaces()
-        if self.mbpo is None:
-            return spaces.distribution
-        try:
-            distribution = for_soft_actor_critic(spaces.distribution, spaces.bounds)
-        except ValueError as error:
-            raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
-        share = self.mbpo.target_entropy
-        if isinstance(distribution, Categorical) and not (share is None or 0 <= share <= 1):
-            raise ConfigError("target_entropy", f"{share:g} is not from 0 to 1, as of choices")
-        if share is not None and not isinstance(distribution, Categorical) and share >= math.log(2):
-            raise ConfigError(
-                "target_entropy", f"{share:g} is not below 0.69: no number from -1 to 1 has more"
-            )
-        return distribution
+        return find(self.algorithm).distribution(self.environment.spaces(), self.settings)
 
     @property
     def settings(self) -> Settings:

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from agents.algorithm import Agent, DivergedError, find
-from agents.mbpo.agent import MBPOAgent
 from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.rollout import (
     Collector,
@@ -95,7 +94,8 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
 
     Raises CheckpointError.
     """
-    if not isinstance(agent, MBPOAgent) or "replay" in checkpoint.agent:
+    memories = agent.memory()
+    if not memories or "replay" in checkpoint.agent:  # Earlier versions kept the steps there.
         return
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -104,7 +104,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read(run_path / memory.FOLDER, checkpoint.memory, agent)
+        memory.read(run_path / memory.FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
@@ -180,10 +180,9 @@ class Learner:
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
         """Say who collects its rollouts. What it was made with is saved, then."""
         self._trace = trace
-        if isinstance(self.agent, MBPOAgent):
-            self.agent.on_modelling = lambda begins: trace.mark(
-                LEARNER, Activity.MODELLING if begins else Activity.LEARNING
-            )
+        self.agent.on_modelling = lambda begins: trace.mark(
+            LEARNER, Activity.MODELLING if begins else Activity.LEARNING
+        )
         resumed = self.beginning.resumed
         begun = [] if resumed is None else resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
@@ -337,8 +336,7 @@ class Learner:
         begun = self.schedule.begun()
         state = self.agent.state_dict()
         checkpoint = Checkpoint(self.config.to_dict(), state, self.state, begun)
-        remembering = self.agent if isinstance(self.agent, MBPOAgent) and name == LATEST else None
-        self.run.save(name, checkpoint, remembering)
+        self.run.save(name, checkpoint, self.agent.memory() if name == LATEST else None)
 
     def interrupt(self) -> None:
         """What a run that stops here leaves: its checkpoint and its learning curve."""

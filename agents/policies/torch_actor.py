@@ -16,7 +16,7 @@ class TorchActor(nn.Module):
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()
         network = parameters.described()
-        self.network = network.module(1.0, None)
+        self.network = network.module(1.0, None).eval()
         state = network.state(parameters.layers)
         self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
         mean, scale = parameters.obs_mean, parameters.obs_scale

@@ -22,7 +22,7 @@ from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Actions, Distribution
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.saved import saved_distribution
-from agents.settings import Settings
+from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
@@ -288,6 +288,8 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     try:
         config = TrainConfig.from_dict(checkpoint.config)
         return find(config.algorithm), config.settings
+    except ConfigError as error:
+        raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise CheckpointError(f"{path} has a config of another version of the package") from None
 

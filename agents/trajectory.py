@@ -13,17 +13,18 @@ FloatArray = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
-    """`T` steps of one episode: all of it, or what an unroll holds of it.
+    """`T` steps of one episode: the complete episode, or the part that an unroll holds.
 
     `obs[t]` is what the agent saw when it chose `action[t]`.
 
-    variant: of the env, such as its red agent; "" where it has none.
-    obs: [T, D], the env's dtype; action: [T] or [T, K], as it was sampled; log_prob: float32 [T],
-    of the action under the policy that chose it; reward: float64 [T].
+    variant: of the env, such as its red agent; "" if the env has no variants. obs: [T, D], the
+    env's dtype. action: [T] or [T, K], as it was sampled. log_prob: float32 [T], of the action
+    under the policy that chose it. reward: float64 [T].
     last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
-    were to come; otherwise, whether it was `truncated` or goes on in the next unroll, the value of
-    last_obs stands for them.
-    steps_before, return_before: the episode's steps before these, and the sum of their rewards.
+    were to come. Otherwise it was `truncated` or goes on in the next unroll, and the value of
+    last_obs stands for the rewards to come.
+    steps_before, return_before: the number of the episode's earlier steps, and the sum of their
+    rewards.
     """
 
     episode: int

@@ -1,4 +1,4 @@
-"""A policy as a file of plain arrays: all that acts, readable without torch and without pickle."""
+"""Policy files: plain arrays, which are read without torch and without pickle."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _OPTIONAL = ("log_std", "obs_mean", "obs_scale")
 
 
 def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping[str, Any]) -> None:
-    """Write it as .npz, sealed. about: plain values that are kept with it, such as its
-    environment."""
+    """Write a policy as a sealed .npz file.
+
+    about: plain values that are kept with the policy, such as its environment.
+    """
     n_layers = len(policy.weights)
     arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
     arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
@@ -48,16 +50,16 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
 
 
 def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
-    """The policy and what was kept with it. Runs nothing of the file.
+    """Return the policy and what was kept with it. Nothing in the file is run.
 
-    Raises OSError, and ValueError, saying what is wrong, if it is no such file.
+    Raises OSError, and ValueError, which says what is wrong, for other files.
     """
     try:
         with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
-            # No more than there are members: what the file says may be any number.
+            # At most as many as there are members: the file may say any number.
             layers = range(settings["layers"])[: len(file.files)]
             arrays = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
             given = [name for name in _OPTIONAL if name in file]
@@ -75,7 +77,7 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
         fits = _fits_together(policy)
     except OSError:
         raise
-    except Exception as error:  # Whatever a damaged file makes of its reader.
+    except Exception as error:  # A damaged file can raise anything.
         reason = f" ({error})" if "version" in str(error) else ""
         raise ValueError(f"{path} is no policy file{reason}") from None
     if not fits:

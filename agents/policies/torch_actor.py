@@ -1,4 +1,4 @@
-"""A policy's actor as a torch module: for formats that torch writes."""
+"""A policy's actor as a torch module, for the file formats that torch writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 
 class TorchActor(nn.Module):
-    """Observations float32 [B, D], as the environment shows them, to what the distribution takes:
-    logits, or the means of continuous actions (of a SquashedGaussian, means and log standard
-    deviations before they are squashed), float32 [B, n_outputs]."""
+    """Maps observations to what the distribution takes, float32 [B, D] -> [B, n_outputs].
+
+    The observations are as the environment shows them. The outputs are logits, or the means of
+    continuous actions (of a SquashedGaussian: means and log standard deviations, before squashing).
+    """
 
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()
@@ -27,7 +29,7 @@ class TorchActor(nn.Module):
         )
 
     def forward(self, obs: Tensor) -> Tensor:
-        """See the class."""
+        """Return the outputs for observations."""
         if self.is_normalised:
             limit = float(OBS_LIMIT)
             obs = ((obs - self.obs_mean) * self.obs_scale).clamp(-limit, limit)

@@ -37,11 +37,11 @@ def log_prob_and_entropy(
     row: Tensor | None,
     action: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Of B steps: log-probability [B] of the action taken, and entropy [B] in nats.
+    """Return the log-probabilities [B] of the actions of B steps, and the entropies [B] in nats.
 
-    outputs: [U, n_outputs], of distinct observations; row: int64 [B], which of them a step's is;
-    None: each is one step's, in order. action: [B] or [B, K]. log_std: [K], where the distribution
-    has one.
+    outputs: [U, n_outputs], of distinct observations. row: int64 [B], the row of `outputs` for each
+    step; None if every step has a row of its own, in order. action: [B] or [B, K]. log_std: [K], if
+    the distribution has one.
     """
     if isinstance(distribution, Categorical):
         log_probs = torch.log_softmax(outputs, dim=-1)

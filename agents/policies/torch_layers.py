@@ -28,17 +28,17 @@ class NumpyProduct(torch.autograd.Function):
 
 
 class Linear(nn.Linear):
-    """A linear layer that does not wait for an MKL that was told to be slow.
+    """A linear layer that multiplies by NumPy where MKL was made slow.
 
-    MKL multiplies equally on Intel's and AMD's processors only with MKL_CBWR=COMPATIBLE, several
-    times slower than OpenBLAS, NumPy's, does once it is told which kernels to take.
+    MKL gives the same bits on Intel's and AMD's processors only with MKL_CBWR=COMPATIBLE, which is
+    several times slower than NumPy's OpenBLAS with fixed kernels.
     """
 
     def reset_parameters(self) -> None:
-        """Leaves them uninitialised: nn.Linear would draw from torch's global generator."""
+        """Leave the parameters as they are: nn.Linear would use torch's global generator."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, in] to [B, out]."""
+        """Return outputs [B, out] of inputs [B, in]."""
         is_slow = os.environ.get("MKL_CBWR") == "COMPATIBLE" and x.is_cpu and x.ndim == 2
         # In evaluation mode this is torch's layer, which its exporters understand.
         if not is_slow or not self.training:

@@ -14,7 +14,7 @@ def generalized_advantages(
     discount: float,
     gae_lambda: float,
 ) -> FloatArray:
-    """Advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11 and 16.
+    """Return advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11, 16.
 
     reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
     the state after the last step, 0 if the episode terminated there; [N]. Returns [T], or [T, N].
@@ -39,7 +39,9 @@ def vtrace(
     discount: float,
     trace_decay: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Advantages [T] and the critic's targets [T] of one episode, Espeholt et al. 2018 (IMPALA).
+    """Return advantages [T] and the critic's targets [T] of one episode by V-trace.
+
+    Espeholt et al. 2018, "IMPALA".
 
     reward, value: [T]. bootstrap_value: the value of the state after the last step, 0 if the
     episode terminated there. ratio: [T], pi(a|s) / mu(a|s) of the policy that learns over the one

@@ -43,10 +43,11 @@ class PPOAgent(Agent):
     obs_moments, return_scale: the running statistics that observations and rewards are normalised
     with, of all rollouts before; None where they are not.
 
-    two_threads: learn actor and critic at the same time, which changes no bit: they share nothing.
+    two_threads: learn the actor and the critic at the same time. They share nothing, so that this
+    changes no bit.
 
     `seed` determines the initial weights and, with the update's number, the order of the
-    minibatches: two agents given the same trajectories end with the same weights.
+    minibatches: two agents that are given the same trajectories end with the same weights.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class PPOAgent(Agent):
         )
 
     def policy_parameters(self) -> PolicyParameters:
-        """A NumPy copy of the actor at the present `policy_version`."""
+        """Return a NumPy copy of the actor at the present `policy_version`."""
         parameters = self.network.policy_parameters()
         if self.obs_moments is None:
             return parameters
@@ -95,9 +96,9 @@ class PPOAgent(Agent):
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
-        2020). If none do, the weights and the optimizer stay as they are.
+        2020). If none remain, the weights and the optimizer stay as they are.
 
-        Raises DivergedError, in the middle of it: go on from a state before.
+        Raises DivergedError; the agent must then be given an earlier state.
         """
         config = self.config
         lag = np.array([self.policy_version - t.policy_version for t in trajectories])
@@ -113,7 +114,7 @@ class PPOAgent(Agent):
             self.return_scale.update(trajectories)
         losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
-            # Only now: the policy that acted saw them with the statistics of the rollouts before.
+            # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(stack_obs(trajectories)[0].astype(np.float32))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
@@ -121,7 +122,7 @@ class PPOAgent(Agent):
         return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """All epochs over the trajectories. Returns the metrics down to explained_variance."""
+        """Learn in epochs. Returns the first six metrics, from policy_loss on."""
         config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = annealed.learning_rate
@@ -180,7 +181,7 @@ class PPOAgent(Agent):
         return seen, TensorBatch(*tensors)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Rewards [T] as the critic learns them."""
+        """Return rewards [T] in the units that the critic learns."""
         if self.return_scale is not None:
             reward = self.return_scale.scaled(reward)
         return self.config.reward_scale * reward
@@ -188,9 +189,9 @@ class PPOAgent(Agent):
     def _log_prob_now(
         self, rows: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
     ) -> np.ndarray:
-        """Log-probabilities of the actions under the present policy, float32 [B].
+        """Return log-probabilities of the actions under the present policy, float32 [B].
 
-        Where it is the one that acted, those recorded then: the networks round otherwise.
+        Steps of the present policy keep the recorded ones: torch and NumPy round differently.
         """
         log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
@@ -217,9 +218,10 @@ class PPOAgent(Agent):
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
     ) -> tuple[tuple[Tensor, ...], bool]:
-        """One gradient step. Its metrics, and False if the KL went past its target: no step then.
+        """Make a gradient step. Returns its metrics, and whether to go on.
 
-        helper: a thread that learns the values meanwhile.
+        If the KL divergence exceeds its limit, no step is made. helper: a thread that learns the
+        values meanwhile.
         """
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
@@ -241,7 +243,7 @@ class PPOAgent(Agent):
         return metrics, True
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> tuple[Tensor, ...]:
-        """Add the actor's gradients. Returns policy loss, entropy, KL and clip fraction."""
+        """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction."""
         steps = minibatch.steps
         advantage = steps.advantage
         if self.config.normalise_advantage:
@@ -273,7 +275,7 @@ class PPOAgent(Agent):
         return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything the next update depends on, as tensors and plain values."""
+        """See Agent."""
         state = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -286,32 +288,26 @@ class PPOAgent(Agent):
         return copy.deepcopy(state)
 
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
-        """Those in use, by name."""
+        """Return the running statistics that are in use, by name."""
         both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
         return {name: one for name, one in both.items() if one is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`.
-
-        Raises RuntimeError, KeyError or ValueError if it does not fit.
-        """
+        """See Agent."""
         self._load_policy(state)
-        # A copy: the optimizer would keep the given tensors and change them. Its settings are ours.
+        # The optimizer would change the given tensors. Its settings are this agent's.
         moments = copy.deepcopy(state["optimizer"]["state"])
         settings = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": settings})
         for parameter, kept in self.optimizer.state.items():
             if not parameter.shape == kept["exp_avg"].shape == kept["exp_avg_sq"].shape:
                 raise ValueError("its optimizer is of another network")
-            kept["step"].item()  # Raises if it is more than a number.
+            kept["step"].item()  # Raises RuntimeError for more than one number.
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from `state_dict()`: a warm start.
-
-        Raises RuntimeError, KeyError or ValueError if they do not fit.
-        """
+        """Take weights and running statistics alone from a `state_dict()`: see Agent."""
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
@@ -327,7 +323,7 @@ class PPOAgent(Agent):
 
 
 def _require_finite(numbers: Mapping[str, Tensor]) -> None:
-    """Before the step that would make every weight NaN. Raises DivergedError."""
+    """Raises DivergedError for NaN or infinity, before a step makes every weight NaN."""
     for name, number in numbers.items():
         if not math.isfinite(number.item()):
             raise DivergedError(f"the {name} is {number.item()}")

@@ -14,7 +14,7 @@ from agents.trajectory import FloatArray, Trajectory
 
 
 class Batch(NamedTuple):
-    """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
+    """Flattened steps of several trajectories, `B` in all, in the order of the trajectories.
 
     obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_:
     float32 [B].
@@ -30,19 +30,20 @@ class Batch(NamedTuple):
 
 
 def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The observations acted on [B, D], and each episode's last one [N, D], in the env's dtype."""
+    """Return the observations acted on [B, D] and the last ones [N, D], in the env's dtype."""
     obs = np.concatenate([trajectory.obs for trajectory in trajectories])
     return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The rows [U, D] that occur in `rows` [B, D], bit for bit, and for each of the B which it is.
+    """Return the distinct rows [U, D] of `rows` [B, D], and the index [B] with
+    `distinct[index] == rows`.
 
-    `distinct[index]` equals `rows`. The order of the distinct ones follows from their content.
+    Rows are compared bit for bit. The order of the distinct rows follows from their content.
     """
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
-    # By hash: np.unique would compare every row with a dozen others.
+    # A dict hashes each row once: np.unique would compare every row with a dozen others.
     where = {key: n for n, key in enumerate(keys)}
     place = {key: n for n, key in enumerate(sorted(where))}
     index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
@@ -52,10 +53,10 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def whole_observations(
     obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Steps in n_parts of about the same size, at random, but all of one observation in one part.
+    """Divide steps at random into parts of about the same size, without dividing an observation.
 
-    obs_index: [B], which observation each step's is. Yields of every part its steps [M], their
-    distinct observations [U], and which of these each step's is [M].
+    obs_index: [B], the observation of each step. Yields for every part its steps [M], their
+    distinct observations [U], and the place of each step's observation among these [M].
     """
     by_obs = np.argsort(obs_index, kind="stable")
     distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
@@ -79,12 +80,12 @@ def make_batch(
     scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
     ratio: FloatArray | None = None,
 ) -> Batch:
-    """Advantages episode by episode, then one flat batch.
+    """Return the batch of trajectories, with advantages that are computed episode by episode.
 
-    obs: [B, D] as `stack_obs` gives it; value: [B] and last_value: [N], the critic's estimates of
-    `obs` and of each episode's last observation, in units of scaled reward. scaled: what the critic
-    learns of rewards [T]. ratio: [B], where
-    V-trace is to correct for the policy that acted; None: generalised advantages.
+    obs: [B, D], from `stack_obs`. value: [B], and last_value: [N], the critic's estimates of `obs`
+    and of each episode's last observation, in units of scaled reward. scaled: scales rewards [T].
+    ratio: [B], the present policy's probabilities over those of the policy that acted, which
+    V-trace corrects for; None for generalised advantages.
     """
     lengths = np.array([trajectory.length for trajectory in trajectories])
     ends = np.cumsum(lengths)
@@ -95,7 +96,8 @@ def make_batch(
     bootstrap = np.where(terminated, 0.0, last_value)
     if ratio is None:
         for length in np.unique(lengths):
-            # Together: Python's loop over the steps would take as long as a gradient step.
+            # Episodes of one length together: a loop of Python over all steps takes as long as a
+            # gradient step.
             alike = np.flatnonzero(lengths == length)
             steps = ends[alike] - length + np.arange(length)[:, None]
             reward = np.stack([rewards[n] for n in alike], axis=1)

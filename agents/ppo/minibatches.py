@@ -16,9 +16,11 @@ from agents.ppo.batch import whole_observations
 class TensorBatch(NamedTuple):
     """A Batch, or a minibatch of it, on the learner's device.
 
-    obs_index: int64 [B], which row of RolloutObs each step's is. action: [B] or [B, K]; log_prob,
-    value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the policy's
-    loss; log_prob is of the policy that the clip range is around (see PPOConfig).
+    obs_index: int64 [B], the row of RolloutObs that each step saw. action: [B] or [B, K]; log_prob,
+    value, advantage, return_: float32 [B]. log_prob is of the policy that the clip range is around.
+    weight: float32 [B], a factor on the advantage in the policy's loss: how much less likely the
+    action has become since it was taken, at most 1 (Hilton et al. 2021, "Batch size-invariance for
+    policy optimization", equation 2).
     """
 
     obs_index: Tensor
@@ -31,19 +33,19 @@ class TensorBatch(NamedTuple):
 
 
 class RolloutObs(NamedTuple):
-    """A rollout's observations as the networks see them: float32 [U, D], on the learner's device.
+    """A rollout's observations as the networks see them, on the learner's device.
 
-    repeat: whether they are its distinct ones, which many steps share. CAGE-2's 52 bits repeat: of
-    2400 steps against B_line, some 250 differ. The networks see each of them once a minibatch,
-    which gives the same gradients for a third of the work.
+    rows: float32 [U, D]. repeat: whether the rows are distinct and many steps share each. CAGE-2's
+    52 bits repeat: of 2400 steps against B_line, some 250 observations differ. The networks see
+    each of them once a minibatch, which gives the same gradients for a third of the work.
     """
 
     rows: Tensor
     repeat: bool
 
     def of(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Observations to compute for steps of these indices [B], and which of them each step's
-        is; None: one each, in order."""
+        """Return the observations to compute for steps of these indices [B], and each step's row
+        of them; None if every step has a row of its own, in order."""
         if not self.repeat:
             return self.rows[obs_index], None
         distinct, row = torch.unique(obs_index, return_inverse=True)
@@ -51,8 +53,11 @@ class RolloutObs(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """Steps to learn from at once. obs: float32 [U, D]; row: int64 [B], which of them each step
-    saw; None: one each, in order."""
+    """Steps to learn from at once.
+
+    obs: float32 [U, D]. row: int64 [B], the row of `obs` that each step saw; None if every step has
+    a row of its own, in order.
+    """
 
     steps: TensorBatch
     obs: Tensor

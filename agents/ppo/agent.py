@@ -174,6 +174,8 @@ class PPOAgent(Agent):
         )
         weight = np.ones_like(log_prob_then)
         if config.decoupled_clip:
+            # Around the policy that acted, most of the gradient would be clipped away: the update
+            # before has moved the policy to the edge of the clip range already.
             batch = batch._replace(log_prob=log_prob_now)
             weight = np.minimum(ratio, 1).astype(np.float32)
         columns = (obs_index[: len(obs)], *batch[1:], weight)

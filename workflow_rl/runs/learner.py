@@ -52,7 +52,11 @@ _log = logging.getLogger(__name__)
 
 
 def make_agent(config: TrainConfig) -> Agent:
-    """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
+    """Return the agent that a run of this config begins with.
+
+    Raises ConfigError for a device that is missing, and for spaces that the algorithm cannot learn
+    on.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
@@ -65,7 +69,8 @@ def make_agent(config: TrainConfig) -> Agent:
 
 
 def usable_device(device: str) -> str:
-    """The device behind "auto", or the given one. Raises ConfigError if it is missing."""
+    """Return the device that "auto" stands for, or the given one. Raises ConfigError if it is
+    missing."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device", "torch finds no CUDA device here: use cpu")
     if device == "auto":

@@ -1,8 +1,9 @@
 """The steps that an agent remembers, in files beside the latest checkpoint of its run.
 
 The checkpoint names its files, with a digest of each. A file that a checkpoint names never changes:
-a later checkpoint has further files for further steps, and files that it does not name are removed
-once it is in place. So a run that is killed at any moment leaves a checkpoint with all its files.
+a later checkpoint names further files for further steps. Once a checkpoint is in place, the files
+that it does not name are removed. So a run that is killed at any moment leaves a checkpoint with
+all its files.
 """
 
 from __future__ import annotations

@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 
 import click
 
-from agents.mbpo.config import MBPOConfig
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
-from agents.ppo.config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
+from agents.policies.networks import ACTIVATIONS, NETWORKS
 from workflow_rl.commands.suggestions import option_meant, question, word_meant
 from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.environments.guest import Guest
 from workflow_rl.environments.gymnasium_env import SETTINGS
+from workflow_rl.runs.bridge import CORRECTIONS, MINIBATCHES_OF, MBPOConfig, PPOConfig
 from workflow_rl.runs.config import (
     ALGORITHMS,
     BATCHINGS,
@@ -372,7 +371,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
 
 def _ppo_options(option: Callable[..., Any]) -> list[Any]:
     return [
-        option("--network", type=click.Choice(list(FORWARD)), help="Kind of actor and critic."),
+        option("--network", type=click.Choice(list(NETWORKS)), help="Kind of actor and critic."),
         option("--hidden-sizes", type=LayerSizes(),
                help="Hidden layers of the actor and, separately, of the critic."),
         option("--activation", type=click.Choice(list(ACTIVATIONS)),

@@ -7,10 +7,10 @@ of a class or function that makes the environment: see `gymnasium_env`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.policies.distributions import Bounds, Distribution
 from agents.policies.numpy_policy import Actor
+from agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.guest import Guest
 
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 ENV = "env"
 """The `argument` of errors for which no single argument is to blame."""
 
+SETTINGS: dict[str, Any] = {
+    "total_steps": 100_000,
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.95,
+    "epochs": 10,
+    "minibatch_size": 256,
+    "entropy_coef": 0.0,
+    "reward_scale": 1.0,
+    "normalise_obs": True,
+    "normalise_returns": True,
+}
+"""Defaults of runs on environments of which nothing is known."""
+
 
 class InvalidEnvironmentError(ValueError):
     """An environment cannot be made or used as asked. `argument` names the argument to blame."""
@@ -27,19 +40,6 @@ class InvalidEnvironmentError(ValueError):
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
         super().__init__(message)
-
-
-class Spaces(NamedTuple):
-    """What an agent is made for.
-
-    obs_dim: the length of an observation. distribution: the distribution over actions. bounds: the
-    bounds of real-valued actions. bits: whether an observation consists of integers from 0 to 1.
-    """
-
-    obs_dim: int
-    distribution: Distribution
-    bounds: Bounds | None = None
-    bits: bool = False
 
 
 class Environment(Protocol):

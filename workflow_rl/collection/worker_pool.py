@@ -133,12 +133,12 @@ class WorkerPool(Pool[_WorkerProcess]):
         envs_per_worker: int = 1,
         timeout: float = 60.0,
         max_failures: int = 10,
-        preload: str = "",
+        preload: str = "workflow_rl.collection.worker_preload",
         step_delays: Sequence[float] = (),
         trace: Trace | None = None,
     ) -> None:
         super().__init__(n_workers, envs_per_worker, timeout, max_failures, step_delays, trace)
-        self.preload = preload or "workflow_rl.collection.worker_preload"
+        self.preload = preload
         self._make_envs = cloudpickle.dumps(make_envs)
 
     def _prepare(self) -> None:

@@ -68,7 +68,7 @@ class GymnasiumEnvironment:
     variants = ()
     episode_steps = None
     plays_together = True
-    preload = ""
+    preload = "workflow_rl.environments.gymnasium_env"
     settings = SETTINGS
 
     def __post_init__(self) -> None:

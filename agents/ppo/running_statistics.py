@@ -43,15 +43,15 @@ class RunningMoments:
 
     @property
     def scale(self) -> NDArray[np.float64]:
-        """What brings the rows to a standard deviation of 1, [D]."""
+        """Factors [D] that bring the rows to a standard deviation of 1."""
         return 1 / np.sqrt(self.variance + EPSILON)
 
     def mean_and_scale(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """As an actor takes them."""
+        """Return mean and scale [D], as `PolicyParameters` has them."""
         return self.mean.astype(np.float32), self.scale.astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "count": self.count,
             "mean": self.mean.tolist(),
@@ -59,8 +59,8 @@ class RunningMoments:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises ValueError if it is of rows of another size, or of
-        none that there can be."""
+        """Continue from `state_dict()`. Raises ValueError for rows of another size, and for
+        statistics that no rows have."""
         count, mean, variance = _parts(state, "count", "mean", "variance")
         if type(count) is not int or not 0 <= count < 2**63:
             raise ValueError(f"running statistics of {count!r:.50} rows")
@@ -76,7 +76,7 @@ class RunningMoments:
 
 
 class ReturnScale:
-    """What rewards are divided by: the standard deviation of the discounted return so far.
+    """Divides rewards by the standard deviation of the discounted return so far.
 
     As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
     return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step.
@@ -85,7 +85,7 @@ class ReturnScale:
     def __init__(self, discount: float) -> None:
         self.discount = discount
         self._moments = RunningMoments(1)
-        self._open: dict[int, float] = {}  # By episode, for those that go on.
+        self._open: dict[int, float] = {}  # Returns of unfinished episodes, by number.
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Add a rollout, in the order of its episodes and steps."""
@@ -97,26 +97,26 @@ class ReturnScale:
                 returns.append(running)
             if not trajectory.ended:
                 self._open[trajectory.episode] = running
-        # Episodes whose ends are dropped on the way never come.
+        # The ends of dropped episodes never come.
         for episode in list(self._open)[:-OPEN_EPISODES]:
             del self._open[episode]
         self._moments.update(np.array(returns)[:, None])
 
     @property
     def factor(self) -> float:
-        """What rewards are multiplied by."""
+        """The factor on rewards."""
         return float(self._moments.scale[0])
 
     def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
+        """Return rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
         return np.clip(reward * self.factor, -REWARD_LIMIT, REWARD_LIMIT)
 
     def forget_episodes(self) -> None:
-        """Those to come have the same numbers as those that go on, but are others."""
+        """Forget unfinished episodes: another run's episodes have the same numbers."""
         self._open.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -135,7 +135,7 @@ def _parts(state: Any, *names: str) -> list[Any]:
 
 
 def _is_open_episode(pair: Any) -> bool:
-    """Whether it is the number of an episode and its return so far."""
+    """Whether a value is the number of an episode and its return so far."""
     return (
         isinstance(pair, list | tuple)
         and [type(one) for one in pair] == [int, float]

@@ -1,7 +1,7 @@
 """Small multilayer perceptrons and Adam in NumPy, with gradients written out.
 
-Off-policy learning takes many small gradient steps, and of a small one's time torch spends most on
-finding out what to do. Several networks of the same sizes are computed together.
+Off-policy learning takes many small gradient steps, in which torch spends most of the time on
+dispatching operations. Several networks of the same sizes are computed together.
 """
 
 from __future__ import annotations
@@ -16,34 +16,33 @@ from numpy.typing import NDArray
 from torch import nn
 
 from agents.policies.distributions import FloatArray
+from agents.policies.networks import MLP, Layers
 
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda sums: np.maximum(sums, np.float32(0), out=sums),
     "tanh": lambda sums: np.tanh(sums, out=sums),
 }
-"""In place."""
+"""Each works in place."""
 SLOPES: dict[str, Callable[[FloatArray], NDArray[Any]]] = {
     "relu": lambda activated: activated > 0,
     "tanh": lambda activated: 1 - activated * activated,
 }
-"""Of each activation, given what it put out."""
+"""The derivative of each activation, given its output."""
 
 
 class StackedMLP:
-    """`N` perceptrons of the same sizes, which begin with the weights of `modules`.
+    """`N` networks of the same sizes, which begin with the weights of `modules`.
 
     flat: all weights and biases, float32 [P]; weights [N, in, out] and biases [N, 1, out] of each
     layer are views of it.
     """
 
-    def __init__(self, modules: Sequence[nn.Sequential], activation: str) -> None:
-        linears = [[layer for layer in one if isinstance(layer, nn.Linear)] for one in modules]
-        sizes = [linears[0][0].in_features, *(linear.out_features for linear in linears[0])]
-        self.activation = activation
+    def __init__(self, network: MLP, modules: Sequence[nn.Module]) -> None:
+        self.network = network
         self._shapes = [
             (len(modules), *shape)
-            for n_in, n_out in itertools.pairwise(sizes)
-            for shape in ((n_in, n_out), (1, n_out))
+            for weight, (n_out,) in network.shapes()
+            for shape in (weight, (1, n_out))
         ]
         self.flat = np.empty(sum(map(np.prod, self._shapes)), np.float32)
         self.weights, self.biases = self._views(self.flat)
@@ -51,7 +50,7 @@ class StackedMLP:
             self.read(module, n)
 
     def _views(self, flat: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Of numbers as many as weights: each layer's weights, and its biases."""
+        """Return the weights and the biases of all layers, as views of an array like `flat`."""
         ends = np.cumsum([0, *map(np.prod, self._shapes)])
         views = [
             flat[start:end].reshape(shape)
@@ -59,25 +58,26 @@ class StackedMLP:
         ]
         return views[::2], views[1::2]
 
-    def read(self, module: nn.Sequential, n: int = 0) -> None:
+    def read(self, module: nn.Module, n: int = 0) -> None:
         """Take a module's weights for number `n`."""
-        linears = [layer for layer in module if isinstance(layer, nn.Linear)]
-        for linear, weight, bias in zip(linears, self.weights, self.biases, strict=True):
-            weight[n] = linear.weight.detach().numpy().T
-            bias[n] = linear.bias.detach().numpy()
+        for ours, theirs in zip(
+            (self.weights, self.biases), self.network.layers(module.state_dict()), strict=True
+        ):
+            for array, values in zip(ours, theirs, strict=True):
+                array[n] = values
 
-    @torch.no_grad()
-    def write(self, module: nn.Sequential, n: int = 0) -> None:
+    def write(self, module: nn.Module, n: int = 0) -> None:
         """Give a module the weights of number `n`."""
-        linears = [layer for layer in module if isinstance(layer, nn.Linear)]
-        for linear, weight, bias in zip(linears, self.weights, self.biases, strict=True):
-            linear.weight.copy_(torch.from_numpy(weight[n].T))
-            linear.bias.copy_(torch.from_numpy(bias[n, 0]))
+        layers = Layers(tuple(w[n] for w in self.weights), tuple(b[n, 0] for b in self.biases))
+        state = self.network.state(layers)
+        module.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
 
     def forward(self, x: FloatArray) -> list[FloatArray]:
-        """Of inputs [B, in], or [N, B, in]: what goes into each layer, and at last what comes out,
-        [N, B, out]."""
-        activation = ACTIVATIONS[self.activation]
+        """Return the inputs of each layer, and last the outputs [N, B, out].
+
+        x: inputs of the network, [B, in] or [N, B, in].
+        """
+        activation = ACTIVATIONS[self.network.activation]
         layers = [np.broadcast_to(x, (len(self.weights[0]), *x.shape[-2:]))]
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             outputs = layers[-1] @ weight
@@ -86,28 +86,28 @@ class StackedMLP:
         return layers
 
     def one(self, n: int, x: FloatArray) -> FloatArray:
-        """Outputs [B, out] of number `n`."""
+        """Return the outputs [B, out] of network `n` for inputs [B, in]."""
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = x @ weight[n]
             x += bias[n]
             if k < len(self.weights) - 1:
-                x = ACTIVATIONS[self.activation](x)
+                x = ACTIVATIONS[self.network.activation](x)
         return x
 
     def keep(self, n: int, kept: FloatArray) -> None:
-        """Copy the weights of number `n` to their places in `kept`, [P]."""
+        """Copy the weights of network `n` to their places in `kept`, an array like `flat`."""
         views = itertools.chain(*self._views(kept))
         for mine, copy in zip([*self.weights, *self.biases], views, strict=True):
             copy[n] = mine[n]
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Outputs [N, B, out] of inputs [B, in], or [N, B, in]."""
+        """Return the outputs [N, B, out] for inputs [B, in] or [N, B, in]."""
         return self.forward(x)[-1]
 
     def gradient(self, layers: Sequence[FloatArray], of_outputs: FloatArray) -> FloatArray:
-        """Of a loss with these derivatives by the outputs, [N, B, out]: those by `flat`, [P].
+        """Return the gradient [P] of a loss by `flat`.
 
-        layers: from `forward`.
+        layers: from `forward`. of_outputs: the loss's derivatives by the outputs, [N, B, out].
         """
         flat = np.empty_like(self.flat)
         weights, biases = self._views(flat)
@@ -117,7 +117,7 @@ class StackedMLP:
         return flat
 
     def input_gradient(self, layers: Sequence[FloatArray], of_outputs: FloatArray) -> FloatArray:
-        """The same by the inputs, [N, B, in]."""
+        """Return the gradient of a loss by the inputs, [N, B, in]: see `gradient`."""
         *_, (_, at_first) = self._backwards(layers, of_outputs)
         gradient: FloatArray = at_first @ self.weights[0].transpose(0, 2, 1)
         return gradient
@@ -125,8 +125,8 @@ class StackedMLP:
     def _backwards(
         self, layers: Sequence[FloatArray], of_outputs: FloatArray
     ) -> Iterator[tuple[int, FloatArray]]:
-        """Each layer's number, the last first, and the derivatives by its sums."""
-        slope, at_layer = SLOPES[self.activation], of_outputs
+        """Yield each layer's number, last to first, and the derivatives by the layer's sums."""
+        slope, at_layer = SLOPES[self.network.activation], of_outputs
         for k in reversed(range(len(self.weights))):
             yield k, at_layer
             if k:
@@ -135,8 +135,10 @@ class StackedMLP:
 
 
 class Adam:
-    """Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1; with
-    `weight_decay` that of Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization"."""
+    """Adam: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
+
+    With `weight_decay`, AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
+    """
 
     def __init__(
         self,
@@ -154,7 +156,7 @@ class Adam:
         self.square = np.zeros_like(parameters)
 
     def step(self, gradient: FloatArray) -> None:
-        """Change the parameters, in place."""
+        """Make a gradient step: change the parameters in place."""
         self.n_steps += 1
         if self.weight_decay:
             self.parameters *= 1 - self.learning_rate * self.weight_decay
@@ -167,13 +169,13 @@ class Adam:
         self.parameters -= self.learning_rate / unbiased[0] * self.mean / divisor
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of its moments, as tensors, and the number of steps."""
+        """Return a copy of the moments, as tensors, and the number of steps."""
         moments = {"mean": self.mean, "square": self.square}
         state = {name: torch.from_numpy(one.copy()) for name, one in moments.items()}
         return {"n_steps": self.n_steps, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse. Raises KeyError or ValueError if it does not fit."""
+        """Continue from a `state_dict()`. Raises KeyError or ValueError if it does not fit."""
         n_steps = state["n_steps"]
         if type(n_steps) is not int or not 0 <= n_steps < 2**53:
             raise ValueError(f"{n_steps} is no number of gradient steps")
@@ -186,7 +188,7 @@ BETAS = (0.9, 0.999)
 
 
 def load(array: FloatArray, saved: torch.Tensor) -> None:
-    """Fill an array. Raises ValueError for what is no tensor of its shape and of finite numbers."""
+    """Fill an array from a tensor of its shape. Raises ValueError for other values."""
     if not isinstance(saved, torch.Tensor) or saved.dtype != torch.float32:
         raise ValueError("what it has learned was saved by another version")
     if array.shape != saved.shape:

@@ -1,4 +1,4 @@
-"""What has been seen of an environment, step by step, as an off-policy learner draws from it."""
+"""Steps of an environment that an off-policy learner remembers and draws from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Transitions(NamedTuple):
     """`B` steps, of any episodes.
 
     obs, next_obs: [B, D], the env's dtype; action: [B] or [B, K]; reward: float64 [B]; terminated:
-    bool [B], no rewards were to come after the step. Where an episode was truncated, or goes on in
-    the next unroll, they were.
+    bool [B], whether the episode terminated with the step, so that no rewards were to come. A
+    truncated episode, or one that goes on in the next unroll, has not terminated.
     """
 
     obs: NDArray[Any]
@@ -27,7 +27,7 @@ class Transitions(NamedTuple):
     terminated: NDArray[np.bool_]
 
     def at(self, rows: Any) -> Self:
-        """The steps of these rows: an array of them, or a slice."""
+        """Return the steps of these rows, an array or a slice."""
         obs, action, reward, next_obs, terminated = (column[rows] for column in self)
         return type(self)(obs, action, reward, next_obs, terminated)
 
@@ -38,12 +38,12 @@ class Transitions(NamedTuple):
 
 
 def joined(parts: Sequence[Transitions]) -> Transitions:
-    """One after another."""
+    """Return the steps of all parts, one part after another."""
     return Transitions._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
 def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
-    """Their steps, in order."""
+    """Return the steps of trajectories, in order."""
     parts = []
     for one in trajectories:
         terminated = np.zeros(one.length, np.bool_)
@@ -62,7 +62,7 @@ class ReplayBuffer:
         self._columns: Transitions | None = None
 
     def add(self, steps: Transitions) -> None:
-        """Steps that were not there yet; the oldest go where there is no room."""
+        """Add steps. They replace the oldest ones where there is no room."""
         self.n_added += max(0, steps.n_steps - self.capacity)
         steps = steps.at(slice(-self.capacity, None))
         if self._columns is None:
@@ -81,7 +81,7 @@ class ReplayBuffer:
 
     @property
     def steps(self) -> Transitions:
-        """All of them, the oldest anywhere: views, not to be written to."""
+        """All steps, in no order: views, which must not be written to."""
         assert self._columns is not None
         return self._columns.at(slice(len(self)))
 
@@ -91,11 +91,14 @@ class ReplayBuffer:
         return self.n_added - len(self)
 
     def numbered(self, first: int, end: int) -> Transitions:
-        """A copy of the steps from number `first` up to `end`, none older than `oldest`."""
+        """Return a copy of the steps from number `first` up to `end`, none older than `oldest`."""
         return self.steps.at(np.arange(first, end) % self.capacity)
 
     def load(self, n_added: int, parts: Iterable[Transitions]) -> None:
-        """Hold the last of `n_added` steps: those of the parts, oldest first."""
+        """Hold the last of `n_added` steps instead: those of the parts, oldest first.
+
+        Raises ValueError if the parts have more or fewer steps than are held.
+        """
         n_held = min(n_added, self.capacity)
         self.n_added, self._columns = n_added - n_held, None
         for steps in parts:
@@ -106,7 +109,7 @@ class ReplayBuffer:
             raise ValueError("its replay buffer is of another size")
 
     def newest(self, n_steps: int) -> NDArray[np.int64]:
-        """Rows of `steps` that were added last, oldest first; at most all."""
+        """Return the rows of `steps` that were added last, at most `n_steps`, oldest first."""
         n_steps = min(n_steps, len(self))
         rows: NDArray[np.int64] = (self.n_added - n_steps + np.arange(n_steps)) % self.capacity
         return rows

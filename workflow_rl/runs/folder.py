@@ -263,9 +263,11 @@ class RunDir:
                 record.write(self.path / RECORD_FILE)
 
     def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
+        # Rows of earlier versions lack some columns, and have others, which stay.
+        before = list(rows_before[0]) if rows_before else []
+        self._columns = (*before, *(name for name in self._columns if name not in before))
         with replacing(self.path / "metrics.csv", newline="") as file:
-            # Rows of earlier versions lack some columns, and have others.
-            rows = csv.DictWriter(file, self._columns, math.nan, extrasaction="ignore")
+            rows = csv.DictWriter(file, self._columns, restval=math.nan)
             rows.writeheader()
             rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")

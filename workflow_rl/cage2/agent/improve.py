@@ -1,14 +1,13 @@
-"""One step of policy iteration by search over the belief, learned by the network that it improves.
+"""One step of policy iteration by search over Blue's belief, learned by the same network.
 
-An agent is in few states: what Blue concludes is shown as bits, and a thousand or two are nearly
-all that it meets. In each of the commonest, from several places where it met it, every other choice
-that changes anything is tried in imagined episodes. Where one surely gains, it takes the place of
-the agent's own; then the network learns both, by supervision: what it did, and what it should do.
-(Expert iteration: Anthony, Tian and Barber 2017, "Thinking Fast and Slow with Deep Learning and
-Tree Search", with rollouts in the place of the tree.) The same agent and seed give the same
-weights, with any number of processes.
+An agent meets few states: what Blue concludes is shown as bits, and one or two thousand bit
+patterns cover nearly all steps. In each of the commonest states, from several places where the
+agent met it, the search tries every choice that changes anything in imagined episodes. A choice
+that surely gains replaces the agent's own. Then the network learns all choices by supervision.
 
-    python scripts/improve_by_search.py runs/champion/champion.npz improved.npz
+Source: expert iteration (Anthony, Tian and Barber 2017, "Thinking Fast and Slow with Deep Learning
+and Tree Search"), with rollouts instead of a tree. The same agent and seed give the same weights,
+with any number of processes.
 """
 
 from __future__ import annotations
@@ -16,62 +15,51 @@ from __future__ import annotations
 import dataclasses
 import math
 import multiprocessing
-import sys
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-import click
-from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything loads NumPy.
-
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
+    Watched,
     choices_of,
-    imagined_rewards,
-    load_searchable,
+    imagined_gains,
     that_matter,
 )
-from workflow_rl.cage2.agent.views import BeliefView, Bits
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
-from workflow_rl.commands.export import write_policy
-from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.output_files import require_writable
-from workflow_rl.runs.checkpoint import CheckpointError
 
-N_STEPS = len(CELLS)
 N_PLACES = 12
-"""At most, that a state is searched from. They differ, for its bits show neither the time nor all
-that Blue believes: rollouts of few would say little, however many."""
+"""Largest number of places that a state is searched from. The places differ, since the bits show
+neither the time nor all that Blue believes: many rollouts of few places would say little."""
 SHARE_SEARCHED = 0.95
-"""Of all steps, by the commonest states."""
-# Rollouts of a choice in each round; the first two say which goes on, the last what it gains.
+"""Share of all steps whose states are searched, the commonest states first."""
 ROLLOUTS = (40, 240, 480)
+"""Rollouts of a choice in each round. Two rounds choose, the last one measures the gain."""
 N_LEFT = 4
 """Choices that the second round compares."""
 SURELY = 2.0
-"""Standard errors that a gain has to be above nothing."""
+"""A gain counts if it exceeds this many standard errors."""
 N_STEPS_OF_LEARNING, BATCH, LEARNING_RATE = 6000, 1024, 5e-4
 LEAST_WEIGHT = 0.02
 
 
 @dataclasses.dataclass
 class State:
-    """One that was met. choice: the agent's own. weight: steps in an episode of either attacker,
-    times the cells that they count in. count: of all steps. places: some of where it was."""
+    """A state that the agent met.
+
+    choice: the agent's own. weight: steps in an episode of either attacker, times the cells in
+    which they count. count: all steps in the state. places: a sample of where the agent met it.
+    """
 
     choice: int
     weight: float = 0.0
@@ -80,7 +68,7 @@ class State:
 
 
 class Better(NamedTuple):
-    """A choice, what it gains over the agent's own, and both by name."""
+    """A choice, its gain over the agent's own choice, and the names of both."""
 
     choice: int
     gain: float
@@ -88,47 +76,56 @@ class Better(NamedTuple):
     name: str
 
 
-def meet(policy: PolicyParameters, environment: Cage2, n: int, seed: int) -> dict[bytes, State]:
-    """What the greedy agent meets in n episodes against each attacker, by its bits.
+class Improved(NamedTuple):
+    """An improved policy. gains: what each replacement (own choice, better choice) is worth in all
+    cells together, at first order."""
 
-    A state's places are a uniform sample: Vitter 1985, "Random Sampling with a Reservoir".
+    policy: PolicyParameters
+    n_met: int
+    n_searched: int
+    n_better: int
+    gains: Mapping[tuple[str, str], float]
+
+
+class Judgement(NamedTuple):
+    """Mean scores of two agents on the same episodes, and the 95% interval of the difference."""
+
+    before: float
+    after: float
+    interval_95: float
+
+
+def meet(policy: PolicyParameters, environment: Cage2, n: int, seed: int) -> dict[bytes, State]:
+    """Return the states, by their bits, that the greedy agent meets in n episodes per attacker.
+
+    The places of a state are a uniform sample: Vitter 1985, "Random Sampling with a Reservoir".
     """
-    every = range(n * len(ATTACKERS))
-    envs, view, states = CompiledEnvs(N_STEPS, len(every)), BeliefView(), dict[bytes, State]()
-    action_set, random = make_action_set(environment.actions), np.random.default_rng(seed)
-    specs = [
-        episode_spec(seed, number, (ATTACKERS[number % len(ATTACKERS)],), SeedStream.SELECTION)
-        for number in every
-    ]
-    obs = envs.reset(every, specs)
-    shown = view.begin(every, obs)
-    action_set.begin(every)
-    opening = [ACTION_NAMES.index(name) for name in environment.opening]
-    for t in range(N_STEPS):
-        choices = choices_of(policy, shown)
-        begins = t < len(opening)
-        taken = np.full(len(every), opening[t]) if begins else action_set.chosen(every, choices)
-        for env in () if begins else every:
-            state = states.setdefault(shown[env].tobytes(), State(int(choices[env])))
+    red_agents = [ATTACKERS[number % len(ATTACKERS)] for number in range(n * len(ATTACKERS))]
+    watched = Watched(policy, environment, red_agents, seed)
+    states, random = dict[bytes, State](), np.random.default_rng(seed)
+    for t in range(len(CELLS)):
+        for env in () if watched.is_opening else range(len(red_agents)):
+            key = watched.shown[env].tobytes()
+            state = states.setdefault(key, State(int(watched.choices[env])))
             state.weight += CELLS[t] / n
             state.count += 1
             at = state.count - 1
             if at >= N_PLACES:
                 at = int(random.integers(state.count))
             if at < N_PLACES:
-                belief, hypotheses = view.beliefs[env].copy(), view.hypotheses[env].copy()
-                state.places[at : at + 1] = [Believed(belief, hypotheses, obs[env].copy(), t)]
-        obs = envs.step(every, taken).obs
-        shown = view.after(every, taken, obs)
-        action_set.after(every, taken)
+                state.places[at : at + 1] = [watched.place(env)]
+        watched.step()
     return states
 
 
 def better_choice(
     numbered: tuple[int, State], policy: PolicyParameters, actions: str, n_steps: int, seed: int
 ) -> Better | None:
-    """What surely gains in this state, in its attacker's cells together, as far as rollouts of so
-    many steps show it."""
+    """Return the choice that surely gains most in a state, as far as rollouts of n_steps show it.
+
+    The gain is that of the attacker's cells together. numbered: the state and its number, from
+    which its random draws follow.
+    """
     number, state = numbered
     random = np.random.default_rng((seed, number))
     names: dict[int, str] = {}
@@ -137,16 +134,14 @@ def better_choice(
         names |= {choice: ACTION_NAMES[action] for choice, action in matter.items()}
 
     def gains(choices: list[int], n_rollouts: int) -> NDArray[np.float64]:
-        """Of each choice in each place, or in each rollout from the only one."""
-        first, n = np.array([state.choice, *choices]), math.ceil(n_rollouts / len(state.places))
-        returns = [
-            imagined_rewards(policy, actions, place, first, len(cells), n, random) @ cells
+        """Return the gains of each choice in each place, or in each rollout from a single place."""
+        n = math.ceil(n_rollouts / len(state.places))
+        differences = [
+            imagined_gains(policy, actions, place, state.choice, choices, n_steps, n, random)
             for place in state.places
-            for cells in (CELLS[place.n_steps : place.n_steps + n_steps],)
         ]
-        differences = [one[1:] - one[0] for one in returns]
         if len(differences) == 1:
-            return np.asarray(differences[0])
+            return differences[0]
         return np.stack([one.mean(axis=1) for one in differences], axis=1)
 
     def error(of: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -165,17 +160,20 @@ def better_choice(
     (judged,) = gains(left, ROLLOUTS[2])
     if judged.mean() <= SURELY * error(judged):
         return None
-    # Once more, for what passed is what chance favoured too.
+    # The gain is measured again, because chance favoured what passed the test.
     gain = float(gains(left, ROLLOUTS[2]).mean())
-    own = names.get(state.choice, "what changes nothing")
-    return Better(left[0], gain, own, names[left[0]])
+    return Better(left[0], gain, names.get(state.choice, "what changes nothing"), names[left[0]])
 
 
 def learned(
     policy: PolicyParameters, states: Bits, choices: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> PolicyParameters:
-    """The policy, after it learned to choose so in states `[N, D]`, by the square root of the
-    weights `[N]`: what is rare has to be learned too."""
+    """Return the policy after it learned these choices `[N]` in states `[N, D]`.
+
+    Each state counts by the square root of its weight `[N]`: rare states have to be learned too.
+    """
+    import torch
+
     torch.set_num_threads(1)
     layers: list[torch.nn.Module] = []
     for weight, bias in zip(policy.weights, policy.biases, strict=True):
@@ -203,10 +201,14 @@ def learned(
     )
 
 
-def improve(
+def improved(
     policy: PolicyParameters, environment: Cage2, episodes: int, n_steps: int, jobs: int, seed: int
-) -> PolicyParameters:
-    """Search, and learn what was found; says what."""
+) -> Improved:
+    """Return the policy after one step of search and learning.
+
+    episodes: games against each attacker in which the agent meets what is searched. n_steps: length
+    of a rollout. jobs: processes.
+    """
     states = meet(policy, environment, episodes, seed)
     keys = sorted(states, key=lambda key: (-states[key].weight, key))
     shares = np.cumsum([states[key].weight for key in keys])
@@ -219,61 +221,28 @@ def improve(
         results = pool.imap(search, numbered, chunksize=8)
         progress = tqdm(results, "searching", len(numbered), unit="state", disable=None)
         found = {key: one for key, one in zip(searched, progress, strict=True) if one is not None}
-    kinds: dict[tuple[str, str], float] = {}
+    gains: dict[tuple[str, str], float] = {}
     for key, (_, gain, own, name) in found.items():
-        kinds[own, name] = kinds.get((own, name), 0.0) + gain * states[key].count / episodes
-    click.echo(
-        f"{len(found)} of {len(searched)} states, of {len(states)} met, have a better choice, at "
-        f"first order worth {sum(kinds.values()):+.2f} in all cells together:"
-    )
-    for (own, name), gain in sorted(kinds.items(), key=lambda item: -item[1])[:8]:
-        click.echo(f"  {gain:+.3f} {name} instead of {own}")
+        gains[own, name] = gains.get((own, name), 0.0) + gain * states[key].count / episodes
     choices = [found[key].choice if key in found else states[key].choice for key in keys]
     bits = np.array([np.frombuffer(key, np.uint8) for key in keys])
     weights = np.array([states[key].weight for key in keys])
-    return learned(policy, bits, np.array(choices), weights)
+    after = learned(policy, bits, np.array(choices), weights)
+    return Improved(after, len(states), len(searched), len(found), gains)
 
 
-@click.command(help=__doc__)
-@click.argument("agent", type=click.Path(path_type=Path))
-@click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--episodes", default=2000, show_default=True, type=click.IntRange(1),
-              help="Against each attacker, in which it meets what is searched.")  # fmt: skip
-@click.option(
-    "--steps", default=35, show_default=True, type=click.IntRange(1), help="Of a rollout."
-)
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes.")
-@click.option("--judges", default=8000, show_default=True, type=click.IntRange(2),
-              help="Episodes against each attacker that show what it came to.")  # fmt: skip
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0))
-def main(
-    agent: Path, output: Path, episodes: int, steps: int, jobs: int, judges: int, seed: int
-) -> None:
-    """Improve, write, and compare."""
-    if output.suffix != ".npz":
-        raise click.BadParameter(f"{output} is not a file like agent.npz", param_hint="OUTPUT")
-    try:
-        before, environment = load_searchable(agent)
-    except CheckpointError as error:
-        raise click.BadParameter(str(error), param_hint="AGENT") from None
-    if before.activation != "tanh":
-        raise click.BadParameter(f"{agent} is no network of tanh", param_hint="AGENT")
-    require_writable(output, "OUTPUT")
-    after = improve(before, environment, episodes, steps, jobs, seed)
-    write_policy(after, environment, output)
-    total = np.zeros((2, judges))
-    # On episodes of another seed than those searched; the selection's is 0.
+def judged(
+    before: PolicyParameters, after: PolicyParameters, environment: Cage2, episodes: int, seed: int
+) -> Judgement:
+    """Compare two policies on `episodes` (at least 2) episodes against each attacker.
+
+    The episodes are none of those that a search with this seed has seen.
+    """
+    total = np.zeros((2, episodes))
     for red_agent in ATTACKERS:
         for row, parameters in zip(total, (before, after), strict=True):
             actor = NumpyPolicy(parameters, greedy=True)
-            row += scores_of_episodes(actor, environment, red_agent, judges, seed + 1).sum(1)
+            row += scores_of_episodes(actor, environment, red_agent, episodes, seed + 1).sum(1)
     difference = total[1] - total[0]
-    click.echo(
-        f"{output}: {total[1].mean():.2f}, before {total[0].mean():.2f}: "
-        f"{difference.mean():+.2f} ± {1.96 * difference.std() / math.sqrt(judges):.2f}, in "
-        f"{judges} episodes against each attacker"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    interval = 1.96 * float(difference.std()) / math.sqrt(episodes)
+    return Judgement(float(total[0].mean()), float(total[1].mean()), interval)

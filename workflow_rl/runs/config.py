@@ -19,9 +19,9 @@ from agents.ppo.config import PPOConfig, mistyped
 from workflow_rl.collection.cluster import LOCAL, NONE, host_and_port, is_address
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
     Environment,
     InvalidEnvironmentError,
+    default_env,
     guests,
     make_environment,
 )
@@ -161,7 +161,7 @@ class TrainConfig:
     n_envs: int = 8
     n_workers: int = None  # type: ignore[assignment]
     envs_per_worker: int = None  # type: ignore[assignment]
-    env: str = DEFAULT_ENV
+    env: str = field(default_factory=default_env)
     env_args: Mapping[str, Any] = field(default_factory=dict)
     total_episodes: int | None = None
     total_steps: int | None = None
@@ -480,10 +480,10 @@ class TrainConfig:
         """
         values = dict(values)
         ppo = {**values["ppo"], "hidden_sizes": tuple(values["ppo"]["hidden_sizes"])}
-        guest = guests.get(values.get("env", DEFAULT_ENV))
+        guest = guests.get(values.get("env", default_env()))
         if guest is not None:
             values["env_args"] = {
-                name: values.pop(name) for name in guest.argument_names if name in values
+                name: values.pop(name) for name in guest.arguments().model_fields if name in values
             }
         mbpo = values.get("mbpo")
         if mbpo is not None:

@@ -20,10 +20,11 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from workflow_rl.cage2.scoring.evaluation import load_policy
+
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import load_policy
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.saved_agent import saved_path

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
 
 from tests.browser.conftest import (
     DESKTOP,
@@ -24,7 +25,6 @@ from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
 from workflow_rl.commands.main import main
 
 MINUS = "\u2212"

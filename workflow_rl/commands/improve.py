@@ -45,9 +45,7 @@ def improve(
     from workflow_rl.runs.export import write_policy
 
     if output.suffix != ".npz":
-        raise click.BadParameter(
-            f"{output}: give a name that ends in .npz", param_hint="OUTPUT"
-        )
+        raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="OUTPUT")
     try:
         before, environment = load_searchable(agent)
     except CheckpointError as error:

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
     Watched,
-    choices_of,
     imagined_gains,
     that_matter,
 )

@@ -28,20 +28,32 @@ def load_trained(
 
     Raises CheckpointError, also if the agent is not for CAGE-2.
     """
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     policy, environment = load_saved(Path(path), which, greedy)
+    require_fitting(policy, environment, path)
+    return policy, environment
+
+
+def require_fitting(
+    policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
+) -> None:
+    """Raise CheckpointError, naming `path`, unless the policy fits CAGE-2.
+
+    environment: what the policy was trained on.
+    """
+    from workflow_rl.runs.checkpoint import CheckpointError
+
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
     first, last = policy.parameters.weights[0], policy.parameters.biases[-1]
-    if (len(first), policy.distribution) != (spaces.obs_dim, spaces.distribution):
-        if not isinstance(environment, Cage2):
-            raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
-        raise CheckpointError(
-            f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
-            f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
-        )
-    return policy, environment
+    if (len(first), policy.distribution) == (spaces.obs_dim, spaces.distribution):
+        return
+    if not isinstance(environment, Cage2):
+        raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
+    raise CheckpointError(
+        f"{path} has a network of another shape: from {len(first)} numbers to {len(last)}, but "
+        f"{spaces.obs_dim} observed bits and {spaces.distribution.n_outputs} actions are needed"
+    )
 
 
 def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:

@@ -54,6 +54,11 @@ class ProtocolScores(NamedTuple):
     cells: Sequence[CellScore]
 
     @property
+    def episodes(self) -> int:
+        """Episodes of a cell."""
+        return len(self.cells[0].trajectories)
+
+    @property
     def is_official(self) -> bool:
         """Whether the cells are the nine of the protocol, and no others."""
         cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
@@ -138,6 +143,12 @@ def to_dict(scores: ProtocolScores) -> dict[str, Any]:
             for cell in scores.cells
         ],
     }
+
+
+def with_interval(mean: float, half: float, places: int = 1) -> str:
+    """Return a mean with its 95% interval, if it has one. half: half the interval's width."""
+    interval = f" ± {half:.{places}f}" if math.isfinite(half) else ""
+    return f"{mean:.{places}f}{interval}"
 
 
 def _none_if_nan(value: float) -> float | None:

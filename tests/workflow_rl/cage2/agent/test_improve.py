@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scripts.improve_by_search import N_PLACES, State, better_choice, learned, main, meet
 
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
 from scripts import improve_by_search
-from scripts.improve_by_search import N_PLACES, State, better_choice, learned, main, meet
 from workflow_rl.cage2.agent.rollouts import Believed, choices_of
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.env.environment import Cage2

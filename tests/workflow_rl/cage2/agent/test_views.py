@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 
 from agents.policies.distributions import Categorical
 from agents.policies.networks import ActorCritic
@@ -21,7 +22,6 @@ from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import episode_spec

@@ -15,6 +15,13 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from workflow_rl.cage2.scoring.evaluation import (
+    cell_spec,
+    evaluate,
+    evaluate_actor,
+    load_policy,
+    load_trained,
+)
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import NumpyPolicy
@@ -24,13 +31,6 @@ from workflow_rl.cage2.agent.scripted import make_scripted_agent
 from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import (
-    cell_spec,
-    evaluate,
-    evaluate_actor,
-    load_policy,
-    load_trained,
-)
 from workflow_rl.cage2.scoring.evaluation_env import RECORD, EvaluationEnv, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
 from workflow_rl.cage2.scoring.scores import CellScore, Evaluation, score_table

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.ppo.agent import PPOAgent
@@ -17,7 +18,6 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring import recording
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.recording import (
     Recording,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring import replay
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 from workflow_rl.cage2.scoring.recording import Comparison, ScriptedBlue, record_episode
 from workflow_rl.commands.main import main
 

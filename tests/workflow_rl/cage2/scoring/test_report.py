@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 
 from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
@@ -20,7 +21,6 @@ from tests.workflow_rl.reporting.test_report import make_run, page_of, section
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring import report
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.scores import to_dict
 from workflow_rl.output_files import sha256_of

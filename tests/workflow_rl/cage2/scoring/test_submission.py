@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 
 from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
@@ -18,7 +19,6 @@ from agents.policies.policy_file import save_policy
 from scripts import evaluate_in_one_stream
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
 from workflow_rl.commands.export import export
 
 OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")

@@ -134,13 +134,15 @@ def evaluate(**options: Any) -> None:
     source: Path | None = options["run_or_checkpoint"]
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
+    if (source is None) == (options["agent"] is None):
+        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
     with _errors():
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
     env_id = default_env() if environment is None else environment.env_id
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
-    player = _named(settings, options) if player is None else _only(player, settings)
+    player = player or _named(options["agent"], options)
     for name, value in settings:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
@@ -237,20 +239,10 @@ def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Sett
         raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
 
 
-def _named(settings: Settings, options: Mapping[str, Any]) -> Player:
-    """Return the agent that the settings name. Raise click.UsageError if they name none."""
-    agent = getattr(settings, "agent", None)
-    if agent is None:
-        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
+def _named(agent: str, options: Mapping[str, Any]) -> Player:
     if options["stochastic"]:
         raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
     return Player(agent, "scripted")
-
-
-def _only(player: Player, settings: Settings) -> Player:
-    if getattr(settings, "agent", None) is not None:
-        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME, not both")
-    return player
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:

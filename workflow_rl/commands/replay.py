@@ -26,8 +26,8 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="Seed of the evaluation."),
     click.Option(["--episode"], type=click.IntRange(0, 999_999), default=0, show_default=True,
-                 metavar="N", help="Number of the episode among the evaluation's episodes with this "
-                                   "red agent and length, from 0 on."),
+                 metavar="N", help="Number of the episode, from 0 on, among the evaluation's "
+                                   "episodes with this red agent and length."),
     click.Option(["--max-steps"], type=click.IntRange(1, MOST_STEPS), default=100,
                  show_default=True, metavar="N", help="Length of the episode in steps."),
     click.Option(["--against", "other"], type=PATH, metavar="AGENT",

@@ -32,8 +32,8 @@ CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(max(HO
 """The number of an attacker's cells in which each step of an episode counts, `[100]`."""
 SLEEP = ACTION_NAMES.index("Sleep")
 LEAST_PROBABILITY = 0.005
-"""Remove and Restore are tried where Red is present, Analyse where Blue is wrong about malware, with
-at least this probability."""
+"""Remove and Restore are tried where Red is present with at least this probability, and Analyse
+where Blue is wrong about malware with at least this probability."""
 
 
 class Believed(NamedTuple):

@@ -100,8 +100,8 @@ class Cage2Scores(NamedTuple):
             f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
             f"sum {total} (champion: {champion_score().sum_against(red_agent):.1f}).",
             f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
-            f"{cells.simulator.version}. A return is 0 at best. The champion is the strongest agent "
-            "of this package.",
+            f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
+            "strongest agent.",
             "The command evaluate shows the scores against all three red agents; --red-agent mixed "
             "trains against all of them.",
         ]

@@ -134,7 +134,7 @@ def evaluate(**options: Any) -> None:
     source: Path | None = options["run_or_checkpoint"]
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
-    if (source is None) == (options["agent"] is None):
+    if (source is None) == (options.get("agent") is None):
         raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
     with _errors():
         player = None if source is None else _load(source, options)
@@ -142,7 +142,7 @@ def evaluate(**options: Any) -> None:
     env_id = default_env() if environment is None else environment.env_id
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
-    player = player or _named(options["agent"], options)
+    player = player or _named(str(options.get("agent")), options)
     for name, value in settings:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))

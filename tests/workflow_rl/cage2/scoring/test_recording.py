@@ -16,7 +16,7 @@ from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring import recording
+from workflow_rl.cage2.scoring import comparison
 from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.loading import load_actor
@@ -227,7 +227,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
     monkeypatch.setattr(parity.LockStep, "__init__", missing)
-    recording._lock_step.cache_clear()
+    comparison._lock_step.cache_clear()
     assert compare_with_cyborg(one).is_same is None
 
 

@@ -26,7 +26,7 @@ def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         assert result.exit_code == 0, result.output
         assert plot.stat().st_size > 10_000
         rows = json.loads(path.read_text())
-        assert sorted(row["variant"] for row in rows) == ["recipe", "no opening"]
+        assert sorted(row["variant"] for row in rows) == ["no opening", "recipe"]
         for row in rows:
             assert row["total"] == pytest.approx(sum(map(sum, row["cells"].values())))
             assert row["total"] < -50

@@ -92,7 +92,10 @@ def run_command(
             return
         if options["final_evaluation"]:
             # An agent that cannot be scored is an error now, not after the training.
-            scoring_of(config.env).settings_for(config.env_args)
+            try:
+                scoring_of(config.env).settings_for(config.env_args)
+            except InvalidEnvironmentError as error:
+                raise ConfigError(error.argument, str(error)) from None
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
             require_writable_folder(options["trace"].parent, "--trace")
             require_writable(options["trace"], "--trace")

@@ -53,12 +53,12 @@ def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
 @compiled
 def draw_addresses(s: Any) -> None:
     """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
-    # Lists that are empty when an episode begins: working space until then.
+    # These lists are empty when an episode begins, and serve as working space until then.
     chosen, pool = s.suspicious_pid, s.ports
     s.first_address = BOUND_HOST
     sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, pool)
     for subnet in range(N_SUBNETS):
-        # The choice of a part of the subnet that is large enough: all of it.
+        # CybORG chooses a part of the subnet that is large enough: the only one is the whole.
         randbelow(s, 1)
         sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], chosen, pool)
         for i in range(N_SUBNET_HOSTS[subnet]):
@@ -70,7 +70,7 @@ def draw_addresses(s: Any) -> None:
 
 @compiled
 def forget(s: Any) -> None:
-    """Everything else as it is when an episode begins."""
+    """Set everything else as it is at the start of an episode."""
     s.first_process[:] = NO_PROCESS
     s.last_process[:] = NO_PROCESS
     s.free_process = NO_PROCESS
@@ -82,7 +82,7 @@ def forget(s: Any) -> None:
     s.ot_active = True
     s.ot_listed_with_pid = True
     s.port_bits[0, :] = 0
-    # Of an episode before; seldom any.
+    # The episode before has seldom left any.
     if s.busy_host != NONE or len(s.port_bits) == N_HOSTS:
         for row in range(1, len(s.port_bits)):
             s.port_bits[row, :] = 0
@@ -136,7 +136,7 @@ def step_env(s: Any, action: int, obs: Any) -> float:
 
 @compiled
 def tell(s: Any, facts: Any) -> None:
-    """Write FACTS, int8 `[5]`, of the last step."""
+    """Write the FACTS of the last step, int8 `[5]`."""
     facts[0] = s.blue_success
     facts[1] = s.red_kind
     facts[2] = s.red_target

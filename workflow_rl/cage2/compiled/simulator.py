@@ -17,18 +17,20 @@ from workflow_rl.cage2.env.arguments import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
-"""What is told of a step besides: see `Simulator.facts`."""
+"""Further facts about a step: see `Simulator.facts`."""
 NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
-# How many envs ahead to fetch, and how many cache lines of each that every step reads.
+# The number of envs by which prefetching is ahead, and the cache lines that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
 FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
 
 
 @entry_point
 def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any) -> None:
-    """Start an episode in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts
-    int8 `[N, 5]`."""
+    """Start an episode in the chosen envs.
+
+    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
+    """
     for i in range(len(states)):
         if chosen[i]:
             reset_env(states[i], seeds[i], red_agents[i])
@@ -38,15 +40,14 @@ def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, 
 
 @entry_point
 def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, facts: Any) -> int:
-    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts int8
-    `[N, 5]`.
+    """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
 
-    Returns the index of an env that cannot go on, or -1.
+    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
     n_envs = len(states)
     for i in range(n_envs):
-        # While this env steps, what the next ones will read is on its way.
+        # While this env steps, the memory of the next envs is fetched.
         if i + 2 * AHEAD < n_envs:
             for line in range(FIRST_LINES):
                 prefetch(states, i + 2 * AHEAD, LINE * line)
@@ -63,14 +64,14 @@ def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, fa
 
 @entry_point
 def reseed_envs(states: Any, seeds: Any) -> None:
-    """Have the draws follow that come after `random.seed(seeds[i])`."""
+    """Seed the generator of each env, as `random.seed(seeds[i])` does."""
     for i in range(len(states)):
         seed(states[i], seeds[i])
 
 
 @compiled
 def prefetch_words(states: Any, i: int) -> None:
-    """The words of the generator that its next draws read."""
+    """Prefetch the words of the generator that the next draws read."""
     following = np.int64(states[i].mt_index)
     middle = following + M if following + M < N else following + M - N
     for word in (following, middle):
@@ -79,18 +80,18 @@ def prefetch_words(states: Any, i: int) -> None:
 
 
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
-"""Of `Simulator.save`: arrays of the envs' bytes, of what is seen, rewards and facts."""
+"""What `Simulator.save` returns: the envs' bytes, what Blue sees, rewards and facts."""
 
 
 class Simulator:
-    """N networks that play in step. Copies and pickles of it go on as it would.
+    """N networks that step together. Copies and pickles go on as the original would.
 
     Args:
         n_envs: N.
-        max_steps: how many steps any episode is sure to fit in; the more, the larger a network.
+        max_steps: number of steps that every episode has room for; memory grows with it.
 
     Attributes:
-        states: record array `[N]` of `state.STATE`: the envs themselves.
+        states: record array `[N]` of `state.STATE`, the networks.
         obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
         facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
@@ -111,7 +112,7 @@ class Simulator:
 
     def _view(self) -> None:
         self.obs = self._words.view(np.uint8)
-        # As bytes, records are copied many times as fast.
+        # Records are copied many times as fast in the form of bytes.
         self._rows = self.states.view(np.uint8).reshape(len(self.states), -1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,19 +128,21 @@ class Simulator:
         return self._rows, self._words, self.rewards, self.facts
 
     def save(self) -> Snapshot:
-        """All that the next steps follow from."""
+        """Return a snapshot of all that the next steps follow from."""
         return tuple(array.copy() for array in self._kept)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Go on from there. Raises ValueError if it is of other envs, and changes nothing."""
+        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
         if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
             raise ValueError("the snapshot is of another number of envs, or of longer episodes")
         for array, saved in zip(self._kept, snapshot, strict=True):
             array[:] = saved
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
-        """Each of the snapshot's envs several times, one after the other, and with these seeds
-        `[N]` for what is drawn from now on."""
+        """Load each env of a smaller snapshot several times in a row.
+
+        seeds: `[N]`, for the draws from now on.
+        """
         for array, saved in zip(self._kept, snapshot, strict=True):
             each = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
             each[:] = saved[:, None]
@@ -178,8 +181,10 @@ class Simulator:
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
-        """`step` for arrays `[N]` of which the caller is sure: with few envs, making sure takes ten
-        times as long as the step."""
+        """Play one step as `step` does, without checking the arrays `[N]`.
+
+        With few envs, the checks take ten times as long as the step.
+        """
         failed = step_envs(self.states, chosen, actions, self._words, self.rewards, self.facts)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
@@ -190,14 +195,14 @@ class Simulator:
         return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
-        """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
+        """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise ValueError(f"{name}: integers are needed, not {array.dtype}")
         if array.size and not 0 <= array.min() <= array.max() < stop:
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
-        # A copy: the simulator would be compiled once more for read-only arrays.
+        # This is a copy, because read-only arrays would make numba compile once more.
         return np.array(np.broadcast_to(array, len(self.states)), np.int64)
 
 
@@ -252,14 +257,14 @@ class CompiledSimulator:
         return red_action_of(self.state)
 
     def save(self) -> Snapshot:
-        """See Simulator."""
+        """Return a snapshot."""
         return self._simulator.save()
 
     def load(self, snapshot: Snapshot) -> None:
-        """See Simulator."""
+        """Go on from a snapshot."""
         self._simulator.load(snapshot)
         self._tell()
 
 
 CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)
-"""By the host on which a process was caught, or -1: a mask of hosts `[13]`."""
+"""Masks of hosts, `[14, 13]`: row i has host i alone, and row -1 has none."""

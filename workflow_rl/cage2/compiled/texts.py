@@ -20,7 +20,7 @@ HOST_KINDS = (ESCALATE, IMPACT)
 
 
 def red_action_of(state: Any) -> str:
-    """Red's last action, as CybORG prints it."""
+    """Return Red's last action as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
     if kind == RED_SLEEP or kind in HOST_KINDS:
         return _red_action(kind, target)
@@ -31,7 +31,7 @@ def red_action_of(state: Any) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _red_action(kind: int, at: int) -> str:
-    """`at` is an index into `HOSTS`, or an address's distance from the network's first."""
+    """at: an index into `HOSTS`, or an address's distance from the first one of the network."""
     name = RED_ACTIONS[kind]
     if kind == RED_SLEEP:
         return name
@@ -42,11 +42,11 @@ def _red_action(kind: int, at: int) -> str:
 
 
 def subnet_of(state: Any, subnet: int) -> str:
-    """The subnet's addresses, as CybORG prints them."""
+    """Return a subnet's addresses as CybORG prints them."""
     return f"{NETWORK.network_address + 16 * int(state['subnet_index'][subnet])}/28"
 
 
 def address_of(state: Any, host: int) -> str:
-    """The host's address, as CybORG prints it."""
+    """Return a host's address as CybORG prints it."""
     first = NETWORK.network_address + 16 * int(state["subnet_index"][SUBNET[host]])
     return str(first + int(state["address_index"][host]))

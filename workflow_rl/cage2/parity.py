@@ -1,4 +1,4 @@
-"""The compiled simulator and CybORG in lock-step: is every episode the same?"""
+"""The compiled simulator and CybORG in lock-step: the first difference between them, if any."""
 
 from __future__ import annotations
 

@@ -93,14 +93,13 @@ def evaluate_policy(
     quiet: bool = True,
     worker_timeout: float = 60.0,
 ) -> Evaluation:
-    """Play so many episodes, spread over `n_workers` (None: one a core).
+    """Play `episodes` episodes, spread over `n_workers` (None: one a core).
 
-    worker_timeout: seconds, of which an episode must not take more.
+    worker_timeout: seconds within which a worker must have played an episode.
 
-    An episode depends on the seed and its number alone. Raises ValueError for fewer episodes than 1
-    or a negative seed, and TooManyFailuresError:
-    UnplayableError if any episode cannot be played, for the others would be the survivors, or has
-    numbers that are not finite.
+    An episode depends on the seed and its number alone. Raises ValueError for fewer than 1 episode
+    or a negative seed, and TooManyFailuresError. The latter is UnplayableError if any episode
+    cannot be played or has numbers that are not finite: a mean of the others would be biased.
     """
     for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
         if value < least:
@@ -134,12 +133,11 @@ def play_with_progress(
     progress_bar: tqdm[Any],
     name_of: Callable[[EpisodeSpec], str] = lambda spec: str(spec.number),
 ) -> list[Trajectory]:
-    """The trajectories of these episodes, in their order, every one of them.
+    """Return the trajectories of all these episodes, in their order.
 
-    name_of: what an error calls an episode. Raises TooManyFailuresError: UnplayableError if any
-    episode cannot be played, or has numbers that are not finite.
+    name_of: what an error calls an episode. Raises TooManyFailuresError, as `evaluate_policy` does.
     """
-    # In blocks, for the bar to move: large ones, since at the end of each some workers wait.
+    # Blocks let the bar move. They are large, because some workers wait at the end of each.
     collector = AsyncParallelEnv(pool)
     size = 20 * pool.n_workers
     trajectories: list[Trajectory] = []
@@ -160,11 +158,11 @@ def play_with_progress(
 
 
 def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeSpec], str]) -> str:
-    """Why there is none, in a line. faults: of the episodes that raise exceptions."""
+    """Return in a line why there is no score. faults: those of episodes that raise exceptions."""
     what = {fault.spec: fault.what for fault in faults}
     specs = sorted(what, key=lambda spec: spec.number)
     names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
-    # An EpisodeError, and before it its cause: what is indented says where that was raised.
+    # The text has the cause of an EpisodeError first. Indented lines say where it was raised.
     raised, _, _ = what[specs[0]].rpartition("\n\nThe above exception was the direct cause")
     _, _, last = raised.rpartition("Traceback (most recent call last):\n")
     exception = next(line for line in last.splitlines() if not line.startswith(" "))
@@ -175,8 +173,10 @@ def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeS
 
 
 def record_video(actor: Actor, environment: Environment, folder: Path, seed: int = 0) -> Path:
-    """An mp4 of the evaluation's first episode. Raises InvalidEnvironmentError if there can be
-    none."""
+    """Record the evaluation's first episode as an mp4, and return the file.
+
+    Raises InvalidEnvironmentError if the environment cannot be recorded.
+    """
     from gymnasium.error import DependencyNotInstalled
     from gymnasium.wrappers import RecordVideo
 

@@ -60,7 +60,7 @@ def states(
     watched, found = Watched(policy, environment, [red_agent] * len(at), SEED), []
     for t in range(int(at.max()) + 1):
         found += [
-            (watched.place(env), int(watched.choices[env])) for env in np.flatnonzero(at == t)
+            (watched.place(int(env)), int(watched.choices[env])) for env in np.flatnonzero(at == t)
         ]
         watched.step()
     return found

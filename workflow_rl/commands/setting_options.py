@@ -35,8 +35,8 @@ def _option(name: str, field: FieldInfo) -> click.Option:
     if kind is Path:
         return click.Option([spelling(name)], type=PATH, metavar="FOLDER", **more)
     if kind is int:
-        least = next((one.ge for one in limits if isinstance(one, Ge)), None)
-        most = next((one.le for one in limits if isinstance(one, Le)), None)
+        least: Any = next((one.ge for one in limits if isinstance(one, Ge)), None)
+        most: Any = next((one.le for one in limits if isinstance(one, Le)), None)
         more |= {"metavar": "N"}
         return click.Option([spelling(name)], type=click.IntRange(least, most), **more)
     return click.Option([spelling(name)], type=kind, **more)

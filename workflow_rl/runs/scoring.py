@@ -25,7 +25,7 @@ class ReturnSettings(Settings):
     """What can be chosen of an evaluation by returns. Making one raises ConfigError."""
 
     video: Path | None = Field(
-        None,
+        default=None,
         description="Folder in which to record the first episode as an mp4, if the environment "
         "draws pictures.",
     )
@@ -41,7 +41,9 @@ class ReturnScores(NamedTuple):
         """Return the table of returns and lengths, and what was played."""
         return [*self.evaluation.lines(agent), *([f"video: {self.video}"] if self.video else [])]
 
-    closing_lines = lines
+    def closing_lines(self, agent: str) -> list[str]:
+        """Return the same text."""
+        return self.lines(agent)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them."""

@@ -70,16 +70,15 @@ def recipe(
     run = {**RUN, **run}
     n_updates = total_episodes // run["episodes_per_update"]
     # The candidates are checkpoints of the last half.
-    run = {"keep_every": max(1, n_updates // (2 * N_CANDIDATES)), **run}
-    return TrainConfig(
-        "async",
-        env=Cage2.env_id,
-        env_args={**dict(Cage2().args), **ENV_ARGS, **(env_args or {})},
-        ppo={**PPO, **(ppo or {})},
-        seed=seed,
-        total_episodes=total_episodes,
-        **run,
-    )
+    given: dict[str, Any] = {
+        "env": Cage2.env_id,
+        "env_args": {**dict(Cage2().args), **ENV_ARGS, **(env_args or {})},
+        "ppo": {**PPO, **(ppo or {})},
+        "seed": seed,
+        "total_episodes": total_episodes,
+        "keep_every": max(1, n_updates // (2 * N_CANDIDATES)),
+    }
+    return TrainConfig("async", **{**given, **run})
 
 
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:

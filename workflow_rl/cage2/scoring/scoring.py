@@ -36,25 +36,28 @@ class ProtocolSettings(Settings):
     """What can be chosen of an evaluation on CAGE-2. Making one raises ConfigError."""
 
     agent: Annotated[str, OneOf(SCRIPTED_AGENTS)] | None = Field(
-        None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
+        default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
     )
     red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
-        RED_AGENTS, description="Red agents of the cells. By default all three."
+        default=RED_AGENTS, description="Red agents of the cells. By default all three."
     )
     max_steps: tuple[Steps, ...] = Field(
-        HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
+        default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
-        "cyborg",
+        default="cyborg",
         description="cyborg is the csle-cyborg package, sped up without changing a bit; "
         "cyborg-upstream is the official CybORG package, if it is installed.",
     )
-    stock_simulator: bool = Field(False, description="Play on csle-cyborg without the speed-ups.")
-    output_dir: Path | None = Field(
-        None, description="Folder in which to write a result file in the challenge's format."
+    stock_simulator: bool = Field(
+        default=False, description="Play on csle-cyborg without the speed-ups."
     )
-    author: str = Field("anonymous", description="Author named in that result file.")
-    team: str = Field("none", description="Team named in that result file.")
+    output_dir: Path | None = Field(
+        default=None,
+        description="Folder in which to write a result file in the challenge's format.",
+    )
+    author: str = Field(default="anonymous", description="Author named in that result file.")
+    team: str = Field(default="none", description="Team named in that result file.")
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:

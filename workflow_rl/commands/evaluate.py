@@ -72,12 +72,6 @@ def _guest_options() -> list[click.Option]:
     ]
 
 
-def _return_options() -> list[click.Option]:
-    from workflow_rl.runs.scoring import ReturnScoring
-
-    return options_of(ReturnScoring.settings)
-
-
 _OPTIONS: list[click.Parameter] = [
     click.Argument(["run_or_checkpoint"], type=PATH, required=False),
     *under(
@@ -101,6 +95,9 @@ _OPTIONS: list[click.Parameter] = [
                      help="File for the scores.  [default: evaluation.json in the run folder, if "
                           "its default checkpoint is scored with its likeliest actions (CAGE-2: "
                           "in all cells)]"),
+        click.Option(["--video"], type=PATH, metavar="FOLDER",
+                     help="Folder in which to record the first episode as an mp4, if the "
+                          "environment draws pictures."),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ),
     *under(
@@ -112,7 +109,6 @@ _OPTIONS: list[click.Parameter] = [
                      help="Seconds within which a worker must have played an episode."),
     ),
     *_guest_options(),
-    *under("Agents for other environments", *_return_options()),
 ]  # fmt: skip
 
 
@@ -143,7 +139,7 @@ def evaluate(**options: Any) -> None:
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
     player = player or _named(str(options.get("agent")), options)
-    for name, value in settings:
+    for name, value in [("video", options["video"]), *settings]:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
     json_path = options["json_path"]
@@ -156,12 +152,15 @@ def evaluate(**options: Any) -> None:
         name: options[name] for name in ("episodes", "seed", "n_workers", "worker_timeout", "quiet")
     }
     with _errors(settings):
+        video = options["video"] and _record(player, options["video"], options["seed"])
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
     click.echo("\n".join(scores.lines(f"{player.name} ({player.actions} actions)")))
     if json_path is not None:
         _write(json_path, scores, scoring, player)
+    if video:
+        click.echo(f"video: {video}")
 
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
@@ -201,8 +200,8 @@ def _errors(settings: Settings | None = None) -> Iterator[None]:
     except CheckpointError as error:
         raise click.UsageError(str(error)) from None
     except InvalidEnvironmentError as error:
-        is_own = settings is not None and error.argument in type(settings).model_fields
-        hint = spelling(error.argument) if is_own else "RUN_OR_CHECKPOINT"
+        own = {"video"} if settings is None else {"video", *type(settings).model_fields}
+        hint = spelling(error.argument) if error.argument in own else "RUN_OR_CHECKPOINT"
         raise click.BadParameter(str(error), param_hint=hint) from None
     except TooManyFailuresError as error:
         click.echo(f"Error: {error}", err=True)
@@ -226,12 +225,11 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
 def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
     """Return the settings that the command line asks for. Raise click.UsageError."""
     from agents.settings import ConfigError
-    from workflow_rl.runs.scoring import ReturnScoring
 
     own, given = scoring.settings.model_fields, given_options()
-    every = [one.scoring() for one in guests.values()] + [ReturnScoring()]
-    others = {name for one in every if one is not None for name in one.settings.model_fields}
-    for name in sorted(given & (others - set(own))):
+    every = [one for guest in guests.values() if (one := guest.scoring()) is not None]
+    guests_own = {name for one in every for name in one.settings.model_fields}
+    for name in sorted(given & guests_own - set(own)):
         raise click.UsageError(f"{spelling(name)} is not an option for agents of {env_id}")
     try:
         return scoring.settings(**{name: options[name] for name in own if name in given})
@@ -243,6 +241,15 @@ def _named(agent: str, options: Mapping[str, Any]) -> Player:
     if options["stochastic"]:
         raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
     return Player(agent, "scripted")
+
+
+def _record(player: Player, folder: Path, seed: int) -> Path:
+    """Record the first episode. Raise InvalidEnvironmentError if it cannot be recorded."""
+    from workflow_rl.runs.evaluation import record_video
+
+    if player.actor is None or player.environment is None:
+        raise InvalidEnvironmentError("video", f"there is none of {player.name}")
+    return record_video(player.actor, player.environment, folder, seed)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:

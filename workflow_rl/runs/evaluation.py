@@ -74,6 +74,10 @@ class Evaluation:
             f"{self.seconds:.1f} s.",
         ]
 
+    def closing_lines(self, agent: str) -> list[str]:
+        """Return the text that ends a training run, which is the same."""
+        return self.lines(agent)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them; None for what is not a number."""
         return {
@@ -185,7 +189,8 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     from workflow_rl.environments.flat_env import FlatEnv
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-    assert isinstance(environment, GymnasiumEnvironment)
+    if not isinstance(environment, GymnasiumEnvironment):
+        raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
     try:
         env = environment.make_env(render_mode="rgb_array")
         if env.render_mode != "rgb_array":

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
-
-from pydantic import Field
+from typing import Any
 
 from agents.policies.numpy_policy import Actor
 from agents.settings import Settings
 from workflow_rl.environments.environment import Environment, guests
 from workflow_rl.environments.guest import Scoring
-from workflow_rl.runs.evaluation import Evaluation, evaluate_policy, record_video
+from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 
 
 def scoring_of(env_id: str) -> Scoring:
@@ -21,44 +18,15 @@ def scoring_of(env_id: str) -> Scoring:
     return own or ReturnScoring()
 
 
-class ReturnSettings(Settings):
-    """What can be chosen of an evaluation by returns. Making one raises ConfigError."""
-
-    video: Path | None = Field(
-        default=None,
-        description="Folder in which to record the first episode as an mp4, if the environment "
-        "draws pictures.",
-    )
-
-
-class ReturnScores(NamedTuple):
-    """What an agent scored. video: a recording of the first episode, if there is one."""
-
-    evaluation: Evaluation
-    video: Path | None
-
-    def lines(self, agent: str) -> list[str]:
-        """Return the table of returns and lengths, and what was played."""
-        return [*self.evaluation.lines(agent), *([f"video: {self.video}"] if self.video else [])]
-
-    def closing_lines(self, agent: str) -> list[str]:
-        """Return the same text."""
-        return self.lines(agent)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them."""
-        return self.evaluation.to_dict()
-
-
 class ReturnScoring:
-    """Scoring by mean return: see `environments.guest.Scoring`."""
+    """Scoring by mean return, without any settings: see `environments.guest.Scoring`."""
 
     unit = "episodes"
-    settings = ReturnSettings
+    settings = Settings
 
-    def settings_for(self, args: Mapping[str, Any]) -> ReturnSettings:
-        """Return the default settings."""
-        return ReturnSettings()
+    def settings_for(self, args: Mapping[str, Any]) -> Settings:
+        """Return the settings, of which there are none."""
+        return Settings()
 
     def is_whole(self, settings: Settings) -> bool:
         """Return True: nothing can be left out."""
@@ -75,20 +43,9 @@ class ReturnScoring:
         settings: Settings,
         *,
         name: str,
-        episodes: int,
-        seed: int,
-        n_workers: int | None,
-        worker_timeout: float,
-        quiet: bool,
-    ) -> ReturnScores:
-        """Play the episodes, and record the first one if the settings ask for a video."""
-        assert isinstance(settings, ReturnSettings)
+        **played: Any,
+    ) -> Evaluation:
+        """Play the episodes."""
         assert actor is not None
         assert environment is not None
-        video = None
-        if settings.video is not None:
-            video = record_video(actor, environment, settings.video, seed)
-        evaluation = evaluate_policy(
-            actor, environment, episodes, seed, n_workers, quiet, worker_timeout
-        )
-        return ReturnScores(evaluation, video)
+        return evaluate_policy(actor, environment, **played)

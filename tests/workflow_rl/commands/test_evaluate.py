@@ -117,4 +117,3 @@ def test_a_video_is_not_for_cage2(tmp_path: Path) -> None:
     result = CliRunner().invoke(evaluate, ["champion", "--video", str(tmp_path / "videos")])
     assert result.exit_code == 2
     assert "--video" in result.output.splitlines()[-1]
-    assert not (tmp_path / "videos").exists()

@@ -26,8 +26,9 @@ from prettytable import PrettyTable, TableStyle
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workflow_rl.cage2.env.options import require_simulator
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
-from workflow_rl.cage2.scoring.scores import CellScore, Evaluation, to_dict
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, to_dict
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 
@@ -69,7 +70,7 @@ def some_cell_differs(differences: Sequence[tuple[float, float]]) -> bool:
     return any(standardised(*difference) > limit for difference in differences)
 
 
-def mean_differences(one: Evaluation, other: Evaluation) -> list[tuple[float, float]]:
+def mean_differences(one: ProtocolScores, other: ProtocolScores) -> list[tuple[float, float]]:
     """Of independent episodes, cell by cell: the difference, half the width of its 95% interval."""
     return [
         (b.mean - a.mean, math.hypot(a.interval_95, b.interval_95))
@@ -77,7 +78,7 @@ def mean_differences(one: Evaluation, other: Evaluation) -> list[tuple[float, fl
     ]
 
 
-def comparison_table(cyborg: Evaluation, compiled: Evaluation) -> PrettyTable:
+def comparison_table(cyborg: ProtocolScores, compiled: ProtocolScores) -> PrettyTable:
     """Means with their 95% intervals, and the difference with its own."""
     table = PrettyTable(["steps", "red agent", "CybORG", "compiled", "difference", "95%"])
     table.set_style(TableStyle.SINGLE_BORDER)
@@ -144,7 +145,7 @@ def main(
             run = Path(folder) / "run"
             train(run, training_episodes)
         try:
-            policy = load_policy(checkpoint_path(run))
+            policy = load_actor(checkpoint_path(run))
         except CheckpointError as error:
             raise click.UsageError(str(error)) from None
     cyborg, same, other = (

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from agents.policies.distributions import Categorical
 from agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
-from workflow_rl.cage2.scoring.scores import CellScore, Evaluation
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
@@ -46,7 +46,7 @@ def evaluation(*cells_returns):
         CellScore(30 + i, "B_lineAgent", [SimpleNamespace(episode_return=r) for r in returns])
         for i, returns in enumerate(cells_returns)
     ]
-    return Evaluation("an agent", SimulatorVersion("a", "b", "c"), 0, 1.0, cells)
+    return ProtocolScores("an agent", SimulatorVersion("a", "b", "c"), 0, 1.0, cells)
 
 
 def test_unequal_returns_are_counted_across_cells(script):

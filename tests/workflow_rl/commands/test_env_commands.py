@@ -407,20 +407,12 @@ def test_no_video_of_an_environment_that_draws_no_pictures(tmp_path: Path) -> No
     refused(result, "--video", "TargetEnv draws no pictures")
 
 
-def test_without_a_run_it_is_cage_2s_command() -> None:
+def test_one_evaluate_has_the_options_of_every_environment() -> None:
     result = invoke("evaluate", "--help")
     assert result.exit_code == 0
-    assert "--simulator" in result.output
-    assert "--video" not in result.output
+    for option in ("--simulator", "--video", "--trust"):
+        assert option in result.output
     refused(invoke("evaluate", "no-such-run"), "no-such-run")
-
-
-def test_with_a_run_it_is_the_environments_command(finished: Path) -> None:
-    for path in (finished, finished / "best.pt"):
-        result = invoke("evaluate", str(path), "--help")
-        assert result.exit_code == 0
-        assert "--video" in result.output
-        assert "--simulator" not in result.output
 
 
 def test_a_final_evaluation(tmp_path: Path) -> None:
@@ -433,6 +425,7 @@ def test_a_final_evaluation(tmp_path: Path) -> None:
 
 def test_final_evaluation_of_cage2_is_its_own(tmp_path):
     options = ["--simulator", "compiled", "--total-episodes", "4", "--episodes-per-update", "4"]
+    options += ["--red-agent", "mixed"]
     options += ["--hidden-sizes", "4", "--final-evaluation", "1", "--quiet"]
     result = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output

@@ -51,7 +51,7 @@ def test_torchscript_agrees(normalised: bool, tmp_path: Path) -> None:
     written = output.read_bytes()
     again = run(agent, "--format", "torchscript", "--output", output)
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "--overwrite" in again.output
     assert output.read_bytes() == written
     again = run(agent, "--format", "torchscript", "--output", output, "--overwrite")
     assert again.exit_code == 0, again.output

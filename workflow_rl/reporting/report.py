@@ -1,0 +1,81 @@
+"""One or more runs on one HTML page, with all that their folders tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.reporting import report_sections
+from workflow_rl.reporting.pages import escaped, filled, source
+from workflow_rl.reporting.report_run import Run, read_run
+from workflow_rl.reporting.report_sections import Section
+from workflow_rl.reporting.timeline import RunTrace
+
+PAGES = "workflow_rl.reporting.pages"
+
+SectionsOf = Callable[[Sequence[Run], Path], Sequence[Section]]
+"""What a guest adds: sections about runs on its environment. The path is that of a folder, not made
+yet, for further pages that the sections link to."""
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read run folders, and the members of populations, each under a name of its own.
+
+    Raises RunDirError.
+    """
+    from workflow_rl.runs.folder import distinct_names
+    from workflow_rl.runs.population_dir import run_folders
+
+    folders = [folder for path in dict.fromkeys(paths) for folder in run_folders(path)]
+    names = distinct_names(folders)
+    return [
+        read_run(folder)._replace(name=name) for folder, name in zip(folders, names, strict=True)
+    ]
+
+
+def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) -> list[Section]:
+    """Return all sections, with those of the runs' guests. further: a folder for linked pages."""
+    by_guest: dict[str, list[Run]] = {}
+    others = []
+    for run in runs:
+        guest = guests.get(str(run.config["env"]))
+        if guest is None:
+            others.append(run)
+        else:
+            by_guest.setdefault(guest.report, []).append(run)
+    sections = [report_sections.overview(runs), report_sections.curves(runs)]
+    if others:
+        sections.append(report_sections.scores(others))
+    for report_of, theirs in by_guest.items():
+        sections += attribute(report_of)(theirs, further)
+    return [
+        *sections,
+        report_sections.time_spent(runs, traces),
+        report_sections.faults(runs),
+        report_sections.settings(runs),
+    ]
+
+
+def report_page(runs: Sequence[Run], sections: Sequence[Section]) -> str:
+    """Return the page as HTML."""
+    from plotly.offline import get_plotlyjs
+
+    links, bodies = "", ""
+    for n, (title, body) in enumerate(sections):
+        links += f'<li><a href="#section-{n}">{escaped(title)}</a></li>'
+        bodies += (
+            f'<section class="panel" aria-labelledby="section-{n}">'
+            f'<h2 id="section-{n}">{escaped(title)}</h2>\n{body}</section>\n'
+        )
+    names = ", ".join(run.name for run in runs)
+    return filled(
+        PAGES,
+        "report.html",
+        title=escaped(runs[0].name if len(runs) == 1 else f"{len(runs)} runs"),
+        about=escaped(names if len(runs) > 1 else str(runs[0].config["env"])),
+        links=links,
+        sections=bodies,
+        plotly=get_plotlyjs(),
+        script=source(PAGES, "report.js"),
+    )

@@ -1,55 +1,51 @@
-"""A virtual environment for each peer, `.peers/NAME`, with this package and no other peer."""
+"""Virtual environments of `check_clients.py` and `benchmark_peers`: this package and one other."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from check_clients import ROOT, build_wheel
-
-FOLDER = ROOT / ".peers"
-HERE = Path(__file__).resolve().parent
-PACKAGES = {
-    "cleanrl": "torch",
-    "rllib": "ray",
-    "sample_factory": "sample-factory",
-    "sb3": "stable-baselines3",
-    "tianshou": "tianshou",
-    "torchrl": "torchrl",
-}
-"""Of each peer, the distribution whose version is told."""
-IN_PROCESS = ("cleanrl", "sb3", "tianshou", "torchrl")
-"""Those with a process for each env, which can do without: better where a step takes little."""
-# Asks for Gymnasium below 1.0 and NumPy below 2 but works with those the environment needs.
-WITHOUT_DEPENDENCIES = ("sample_factory",)
+ROOT = Path(__file__).resolve().parents[1]
+BUILT_FROM = ("agents", "workflow_rl", "LICENSE", "README.md", "pyproject.toml", "setup.py")
 
 
-def install(peer: str, folder: Path) -> Path:
-    """Make it unless it is there, with the wheel of this checkout built in `folder`. Its Python."""
-    environment = FOLDER / peer
+def build_wheel(folder: Path) -> Path:
+    """Build this checkout's wheel, from a copy: a build leaves files in its folder."""
+    source = folder / "source"
+    source.mkdir()
+    for name in (*BUILT_FROM, "requirements.txt"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    subprocess.run([*command, str(folder), str(source)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(environment: Path, wheel: Path, requirements: Path, is_whole: bool = False) -> Path:
+    """Make an environment unless it exists, and return its Python.
+
+    is_whole: whether the requirements name all packages, to be installed without what these ask
+    for.
+    """
     python = environment / "bin" / "python"
-    wheels = list(folder.glob("*.whl"))
-    wheel = wheels[0] if wheels else build_wheel(folder)
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if peer in WITHOUT_DEPENDENCIES:
-        subprocess.run([*pip, "--no-deps", "-r", str(HERE / f"{peer}_ppo.txt")], check=True)
-    else:
-        requirements = ROOT / "examples" / "requirements" / f"{peer}_ppo.txt"
-        subprocess.run([*pip, str(wheel), "-r", str(requirements)], check=True)
-    # The same version may be there already, of other code.
+    asked = ["--no-deps"] if is_whole else [str(wheel)]
+    subprocess.run([*pip, *asked, "-r", str(requirements)], check=True)
+    # The environment may have the same version of other code.
     subprocess.run([*pip, "--no-deps", "--force-reinstall", str(wheel)], check=True)
     return python
 
 
-def versions(python: Path, peer: str) -> dict[str, str]:
-    """Of the peer, and of what its speed depends on."""
-    names = [PACKAGES[peer], "gymnasium", "numpy", "torch"]
-    code = f"import json\nfrom importlib.metadata import version\n\
-print(json.dumps({{name: version(name) for name in {names}}}))"
-    shown = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
-    told: dict[str, str] = json.loads(shown.stdout)
-    return {name: number.partition("+")[0] for name, number in told.items()}
+def versions(python: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return the installed versions of distributions, by name."""
+    code = "import json, sys; from importlib.metadata import version"
+    code += "; print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
+    shown = subprocess.run([str(python), "-c", code, *names], check=True, stdout=subprocess.PIPE)
+    return {name: one.partition("+")[0] for name, one in json.loads(shown.stdout).items()}

@@ -42,9 +42,10 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(HERE)]
 
-from scripts.benchmark_peers import task  # noqa: E402
+import task  # noqa: E402
+
 from scripts.benchmark_peers.tables import chart, fill, page_tables  # noqa: E402
 from scripts.client_environments import build_wheel, install, versions  # noqa: E402
 from workflow_rl import portable  # noqa: E402

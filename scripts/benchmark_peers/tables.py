@@ -115,8 +115,10 @@ def page_tables(told: Mapping[str, Any]) -> str:
         names = names_on(rows, simulator)
         if names:
             ceiling = [row["rate"] for row in of(rows, simulator, "ceiling").values()]
-            random = f": playing at random {spread(ceiling, rate_shown)} episodes/s"
-            lines.append(f"**On {title}** (`{simulator}`)" + (random if ceiling else ""))
+            title_line = f"**On {title}** (`{simulator}`)"
+            if ceiling:
+                title_line += f": playing at random {spread(ceiling, rate_shown)} episodes/s"
+            lines.append(title_line)
             body = [HEADING, *(line(rows, simulator, name) for name in names)]
             lines.append("\n".join(body))
     return "\n\n".join(lines) + "\n"

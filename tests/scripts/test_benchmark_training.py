@@ -1,22 +1,29 @@
-"""The measurement of overlap and stragglers, small in every respect."""
+"""What training costs in one setting against another, small in every respect."""
 
 from __future__ import annotations
 
-import re
-
+import pytest
 from click.testing import CliRunner
 
-from scripts import benchmark_overlap
+from scripts import benchmark_training
+from scripts.benchmark_training import MEASURED, POOLS, main
+
+VARIANTS = {
+    "overlap": ["in turns", "overlapping"] * 2,
+    "stragglers": ["ten workers alike", "one slowed 10 times"] * 2,
+    "policies": ["policies: 1", "policies: 4"] * 2,
+    "learner": ["one worker on CybORG", "64-64, --minibatches-of steps"],
+    "cluster": [*POOLS, *POOLS, *POOLS, *POOLS, "workers: 1"],
+    "sizes": ["workflow_rl/CAGE2-v0", "CartPole-v1"],
+}
 
 
-def test_every_comparison_is_measured():
-    options = ["--rounds", "1", "--n-envs", "2", "--episodes", "24", "--max-steps", "5"]
-    for _ in range(4):
-        result = CliRunner().invoke(benchmark_overlap.main, options)
-        assert result.exit_code == 0, result.output
-        assert len(re.findall(r"-> \d+\.\d\dx", result.output)) == 2
-        lost = re.search(r"the barrier loses (-?\d+)%, complete episodes (-?\d+)%", result.output)
-        assert lost is not None
-        if int(lost[1]) > 40:  # A step of 20 ms instead of 2: most of what a barrier could do.
-            return
-    raise AssertionError(f"four times, other work on the machine or not: {result.output}")
+@pytest.mark.parametrize("what", MEASURED)
+def test_every_variant_is_measured(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark_training, "POOLS", dict.fromkeys(POOLS, "none"))
+    arguments = [what, "--rounds", "1", "--scale", "0.02"]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    lines = [line.split("│")[1:-1] for line in result.output.splitlines() if "│" in line]
+    rows = [line for line in lines if line[0].strip()]
+    assert [row[0].strip() for row in rows][: len(VARIANTS[what])] == VARIANTS[what]
+    assert all(float(row[1].replace(",", "")) > 0 for row in rows)

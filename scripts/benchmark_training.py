@@ -97,9 +97,11 @@ def overlap(rounds: int, scale: float) -> None:
     )  # fmt: skip
     epochs = 6
     for _ in range(2):  # At first, what an update takes besides its epochs weighs too much.
-        summary = trained(waiting(ppo={"epochs": epochs}, total_episodes=round(96 * scale)))
+        ppo: Any = {"epochs": epochs}
+        summary = trained(waiting(ppo=ppo, total_episodes=round(96 * scale)))
         epochs = max(1, round(epochs * summary["collect_seconds"] / summary["update_seconds"]))
-    waiting = functools.partial(waiting, ppo={"epochs": epochs})
+    ppo = {"epochs": epochs}
+    waiting = functools.partial(waiting, ppo=ppo)
 
     def rate_of(make: Callable[..., TrainConfig], is_overlapping: bool, seed: int) -> float:
         summary = trained(make(async_rl=is_overlapping, seed=seed))

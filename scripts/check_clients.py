@@ -22,10 +22,12 @@ from typing import Any
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from scripts.client_environments import ROOT, build_wheel, install, versions
-from workflow_rl.output_files import write_text
+from client_environments import build_wheel, install, versions  # noqa: E402
+
+from workflow_rl.output_files import write_text  # noqa: E402
 
 PAGE = ROOT / "docs" / "how-to" / "clients.md"
 ROWS = ROOT / "docs" / "figures" / "clients.json"

@@ -167,10 +167,11 @@ def main(envs: tuple[str, ...], seeds: int, steps: int | None, path: Path) -> No
     for seed in range(seeds):
         for env in envs:
             for trainer, train in zip(TRAINERS, (train_theirs, train_ours), strict=True):
-                key = {"env": env, "steps": steps or STEPS[env], "trainer": trainer, "seed": seed}
+                budget = steps or STEPS[env]
+                key = {"env": env, "steps": budget, "trainer": trainer, "seed": seed}
                 if any(key.items() <= row.items() for row in rows):
                     continue
-                rows.append({**key, **train(env, key["steps"], seed)})
+                rows.append({**key, **train(env, budget, seed)})
                 click.echo(rows[-1])
                 write_text(path, json.dumps(rows, indent=1) + "\n")
     click.echo(comparison_table(rows, steps))

@@ -42,12 +42,12 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT), str(HERE)]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 
 import task  # noqa: E402
+from client_environments import build_wheel, install, versions  # noqa: E402
+from tables import chart, fill, page_tables  # noqa: E402
 
-from scripts.benchmark_peers.tables import chart, fill, page_tables  # noqa: E402
-from scripts.client_environments import build_wheel, install, versions  # noqa: E402
 from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.reporting.harness import in_turns  # noqa: E402

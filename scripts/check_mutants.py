@@ -1,7 +1,7 @@
 """Break the code in many small ways, one at a time, and see whether the tests notice.
 
-A mutant that survives is a line that no test holds, or one that does the same written otherwise:
-the report has each of them as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
+A mutant that survives is a line that no test holds, or another way to write the same: the report
+has each surviving mutant as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
 
     python scripts/check_mutants.py --sample 20 agents/ppo/losses.py workflow_rl/collection/work.py
 """
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from cosmic_ray.commands import init
 from cosmic_ray.mutating import mutate_and_test, mutate_code
 from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkResult
+from cosmic_ray.work_item import MutationSpec, TestOutcome
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,18 +100,21 @@ NOTICED_BY = {
 LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
 
 
-def mutations_of(module: str) -> list[MutationSpec]:
-    """All of a module of the working directory."""
+def mutations_of(module: str, seed: int) -> list[MutationSpec]:
+    """Return all mutations of a module of the working directory, in the order of the seed."""
     with tempfile.TemporaryDirectory() as folder:
         database = str(Path(folder) / "session.sqlite")
         with use_db(database, WorkDB.Mode.create) as session:
             init([Path(module)], session, {})
             found = [mutation for item in session.work_items for mutation in item.mutations]
-    return [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
+    found = [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
+    found.sort(key=lambda one: (one.operator_name, one.start_pos))
+    random.Random(f"{seed} {module}").shuffle(found)
+    return found
 
 
 def is_code(mutation: MutationSpec) -> bool:
-    """Whether Python reads what it leaves: else nobody has to notice."""
+    """Whether Python can read the mutated module: if not, no test has to notice."""
     operator = get_operator(mutation.operator_name)(**mutation.operator_args)
     source = mutation.module_path.read_text()
     mutated = mutate_code(source, operator, mutation.occurrence)
@@ -124,14 +126,13 @@ def is_code(mutation: MutationSpec) -> bool:
 
 
 def copy_checkout(folder: Path) -> None:
-    """The files that git knows or would add."""
+    """Copy the files that git knows or would add."""
     listed = subprocess.check_output(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     )
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
 
 
 def command_of(module: str) -> str:
@@ -142,35 +143,11 @@ def command_of(module: str) -> str:
     return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(files)}"
 
 
-def outcomes(
-    modules: list[str], sample: int, seed: int, timeout: float
-) -> Iterator[tuple[str, WorkResult]]:
-    """Of so many mutants a module, chosen by the seed; of all, if there are fewer."""
-    chosen: list[tuple[str, MutationSpec]] = []
-    for module in modules:
-        mutations = sorted(mutations_of(module), key=lambda one: (one.operator_name, one.start_pos))
-        random.Random(f"{seed} {module}").shuffle(mutations)
-        chosen += [(module, one) for one in islice(filter(is_code, mutations), sample)]
-    for module, mutation in tqdm(chosen, unit="mutant", dynamic_ncols=True):
-        yield module, mutate_and_test([mutation], command_of(module), timeout)
-
-
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.argument("modules", nargs=-1, type=click.Choice(list(NOTICED_BY)), metavar="[MODULE]...")
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Mutants of each module.",
-)
-@click.option("--seed", default=0, show_default=True, help="Which they are.")
-@click.option(
-    "--timeout",
-    default=300.0,
-    show_default=True,
-    help="Seconds after which a mutant counts as noticed: it hangs.",
-)
+@click.option("--sample", type=click.IntRange(1), default=20, help="Mutants of each module.")
+@click.option("--seed", default=0, help="Which mutants.")
+@click.option("--timeout", default=300.0, help="Seconds after which a mutant counts as noticed.")
 def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> None:
     """Break MODULE..., or every module that learns, collects, selects, scores, saves or loads."""
     named = list(modules or NOTICED_BY)
@@ -179,7 +156,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     with tempfile.TemporaryDirectory() as folder:
         copy_checkout(Path(folder))
         os.chdir(folder)
-        # The tests' workers would all do so at once, and be late.
+        # Compile the simulator once: the tests' workers would do so at the same time, and be late.
         compile_simulator = "from workflow_rl.cage2.env.environment import Cage2 as C"
         compile_simulator += "; C(simulator='compiled').check()"
         subprocess.run([sys.executable, "-c", compile_simulator], check=True)
@@ -187,11 +164,18 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
             unbroken = subprocess.run(command.split(), capture_output=True, text=True)
             if unbroken.returncode:
                 raise click.ClickException(f"unbroken, {command} fails:\n{unbroken.stdout[-3000:]}")
-        for module, result in outcomes(named, sample, seed, timeout):
+        chosen = [
+            (module, mutation)
+            for module in named
+            for mutation in islice(filter(is_code, mutations_of(module, seed)), sample)
+        ]
+        for module, mutation in tqdm(chosen, unit="mutant", dynamic_ncols=True):
+            result = mutate_and_test([mutation], command_of(module), timeout)
             total[module] += 1
-            noticed[module] += result.test_outcome is not TestOutcome.SURVIVED
             if result.test_outcome is TestOutcome.SURVIVED:
                 tqdm.write(f"{result.diff}\n", file=sys.stdout)
+            else:
+                noticed[module] += 1
         os.chdir(ROOT)
     for module in named:
         click.echo(f"{module:45} {noticed[module]:4} of {total[module]:4} noticed")

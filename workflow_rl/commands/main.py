@@ -23,11 +23,11 @@ MODULES = {
     "check-env": "workflow_rl.commands.check_env",
     "verify": "workflow_rl.commands.verify",
     "doctor": "workflow_rl.commands.doctor",
-    "benchmark": "workflow_rl.reporting.benchmark",
-    "compare-modes": "workflow_rl.reporting.compare_modes",
+    "benchmark": "workflow_rl.commands.benchmark",
+    "compare-modes": "workflow_rl.commands.compare_modes",
     "parity": "workflow_rl.commands.parity",
     "plot": "workflow_rl.commands.plot",
-    "report": "workflow_rl.reporting.report",
+    "report": "workflow_rl.commands.report",
 }
 
 

@@ -648,8 +648,8 @@ def test_the_commands_end_to_end(tmp_path):
     """Train, be told so, resume what is finished with more, evaluate and plot the folder."""
     from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.commands.plot import plot
+    from workflow_rl.commands.report import report
     from workflow_rl.commands.verify import verify
-    from workflow_rl.reporting.report import report
 
     path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke

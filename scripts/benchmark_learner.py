@@ -21,7 +21,7 @@ import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything load
 
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.batches import episode_specs

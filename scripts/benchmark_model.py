@@ -24,7 +24,7 @@ from agents.mbpo.model_error import Reliability, errors_ahead, reliability
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.sac.replay import transitions_of
 from agents.trajectory import Trajectory
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.folder import read_config

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.ppo.config import PPOConfig
-from workflow_rl.collection.parallel_env import ParallelEnv
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import TrainConfig
@@ -77,10 +77,10 @@ def collected_rate(mode: str, delays: list[float], episodes: int, max_steps: int
     policy = NumpyPolicy(make_agent(config).policy_parameters())
     specs = episode_specs(config, range(episodes), SeedStream.BENCHMARK)
     environment = config.environment
-    with WorkerPool(
+    with LocalPool(
         environment.make_envs, 10, preload=environment.preload, step_delays=delays
     ) as pool:
-        collector = ParallelEnv(pool, 10) if mode == "sync" else AsyncParallelEnv(pool)
+        collector = SyncCollector(pool, 10) if mode == "sync" else AsyncCollector(pool)
         collector.collect(policy, specs[:10])
         return episodes / collector.collect(policy, specs).collect_seconds
 

@@ -27,10 +27,10 @@ import gymnasium
 import numpy as np
 
 from agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import LOCAL, NONE, Cluster
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.collection.worker import Reply
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import SeedStream
@@ -102,8 +102,8 @@ def scale(rounds: int, numbers: Sequence[int]) -> None:
         specs = episode_specs(config, range(4 * n_workers), SeedStream.BENCHMARK)
         delays = [STEP_SECONDS] * n_workers
         make_envs = partial(SerialEnvs, IdleEnv)
-        with RayWorkerPool(make_envs, n_workers, step_delays=delays) as pool:
-            collector = AsyncParallelEnv(pool)
+        with RayPool(make_envs, n_workers, step_delays=delays) as pool:
+            collector = AsyncCollector(pool)
             collector.collect(policy, specs[:n_workers])
             rate = statistics.median(
                 len(specs) / collector.collect(policy, specs).collect_seconds for _ in range(rounds)

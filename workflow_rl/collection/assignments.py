@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from agents.trajectory import Trajectory
-from workflow_rl.collection.slots import Slot, advance, skip
+from workflow_rl.collection.env_positions import EnvPosition, advance, skip
 from workflow_rl.collection.worker import Command, Request, Unroll
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -33,7 +33,7 @@ class Work(Protocol):
         """What it has not sent yet has to be done again, but for an episode that is unplayable."""
 
 
-class EpisodeWork:
+class EpisodeAssignments:
     """Each episode once, by whichever worker is idle; the last ones not by a slow worker.
 
     n_specs: how many there are; infinity, if there is no end to them.
@@ -119,13 +119,13 @@ class EpisodeWork:
         self._playing[worker] = {}
 
 
-class UnrollWork:
+class UnrollAssignments:
     """Unrolls of envs that belong to workers: env `i` to worker `i % n_workers`.
 
     slots: where every env is; moved on as unrolls come back.
     """
 
-    def __init__(self, slots: list[Slot], n_workers: int, n_steps: int) -> None:
+    def __init__(self, slots: list[EnvPosition], n_workers: int, n_steps: int) -> None:
         self.slots = slots
         self.skipped: list[int] = []
         self._n_workers = n_workers

@@ -11,19 +11,21 @@ import cloudpickle
 
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
+from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments, Work
+from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.failures import WorkerError, Workers, unplayable
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
-from workflow_rl.collection.slots import Slot
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.collection.work import EpisodeWork, UnrollWork, Work
 from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
-from workflow_rl.collection.workers import WorkerError, Workers, unplayable
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 class _Batch:
     """Episodes that are being collected with one actor, and what has come of them."""
 
-    def __init__(self, actor: Actor, specs: Sequence[EpisodeSpec], work: EpisodeWork) -> None:
+    def __init__(
+        self, actor: Actor, specs: Sequence[EpisodeSpec], work: EpisodeAssignments
+    ) -> None:
         self.actor = actor
         self.specs = list(specs)
         self.work = work
@@ -39,7 +41,7 @@ class _Batch:
         return self.actor is actor and self.specs == list(specs)
 
 
-class AsyncParallelEnv:
+class AsyncCollector:
     """Plays episodes on a pool's workers, each acting by itself with a copy of the actor.
 
     Episode numbers are handed out to whichever worker is idle, so a slow episode delays nobody.
@@ -51,7 +53,7 @@ class AsyncParallelEnv:
     def __init__(self, pool: Workers, episodes_per_request: int = 1) -> None:
         self.pool = pool
         self.episodes_per_request = episodes_per_request
-        self._unroll_work: UnrollWork | None = None
+        self._unroll_work: UnrollAssignments | None = None
         self._ahead: _Batch | None = None
         self._asked: dict[int, Work] = {}
         self._pickled: tuple[Actor, bytes] | None = None
@@ -108,9 +110,9 @@ class AsyncParallelEnv:
             return self._ahead
         return _Batch(actor, specs, self.episode_work(specs, len(specs)))
 
-    def episode_work(self, specs: Iterable[EpisodeSpec], n_specs: float) -> EpisodeWork:
+    def episode_work(self, specs: Iterable[EpisodeSpec], n_specs: float) -> EpisodeAssignments:
         """So many specs, or infinitely many, for `play`, in blocks that suit the workers."""
-        return EpisodeWork(
+        return EpisodeAssignments(
             specs,
             n_specs,
             self.pool.n_workers,
@@ -118,9 +120,9 @@ class AsyncParallelEnv:
             smallest_block=self.pool.envs_per_worker,
         )
 
-    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+    def start_unrolls(self, slots: list[EnvPosition], n_steps: int) -> None:
         """Say what `unroll` unrolls, and how many steps at a time."""
-        self._unroll_work = UnrollWork(list(slots), self.pool.n_workers, n_steps)
+        self._unroll_work = UnrollAssignments(list(slots), self.pool.n_workers, n_steps)
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
         """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
@@ -140,7 +142,7 @@ class AsyncParallelEnv:
             skipped=tuple(work.skipped[n_skipped:]),
         )
 
-    def unroll_work(self) -> UnrollWork:
+    def unroll_work(self) -> UnrollAssignments:
         """The slots for `play`."""
         assert self._unroll_work is not None
         return self._unroll_work

@@ -10,12 +10,12 @@ import numpy as np
 
 from agents.policies.distributions import Actions
 from agents.trajectory import Trajectory
-from workflow_rl.collection.play import Player
+from workflow_rl.collection.player import Player
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
-class Slot(NamedTuple):
+class EnvPosition(NamedTuple):
     """One of a run's envs: the episode it is in, with the actions taken [T, ...], or begins next.
 
     Its next episode is the one `stride` numbers on that is not `skipped`, so that which episodes an
@@ -35,13 +35,13 @@ class Slot(NamedTuple):
         return episode_spec(self.run_seed, self.episode, self.variants)
 
     @property
-    def next(self) -> Slot:
+    def next(self) -> EnvPosition:
         """Where its next episode begins."""
         numbers = itertools.count(self.episode + self.stride, self.stride)
         episode = next(number for number in numbers if number not in self.skipped)
         return self._replace(episode=episode, actions=None)
 
-    def after(self, trajectory: Trajectory) -> Slot:
+    def after(self, trajectory: Trajectory) -> EnvPosition:
         """The slot once it has played this trajectory."""
         assert trajectory.episode == self.episode
         if trajectory.ended:
@@ -51,14 +51,16 @@ class Slot(NamedTuple):
         return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
 
 
-def first_slots(
+def first_positions(
     run_seed: int, variants: Sequence[str], n_envs: int, first_episode: int = 0
-) -> list[Slot]:
+) -> list[EnvPosition]:
     """`n_envs` slots that begin at `first_episode` and share all later episodes among them."""
-    return [Slot(run_seed, tuple(variants), n_envs, first_episode + env) for env in range(n_envs)]
+    return [
+        EnvPosition(run_seed, tuple(variants), n_envs, first_episode + env) for env in range(n_envs)
+    ]
 
 
-def advance(slots: list[Slot], trajectories: Iterable[Trajectory]) -> None:
+def advance(slots: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
     """Move the slots on. An env's trajectories have to come in order."""
     env_of = {slot.episode: env for env, slot in enumerate(slots)}
     for trajectory in trajectories:
@@ -67,7 +69,7 @@ def advance(slots: list[Slot], trajectories: Iterable[Trajectory]) -> None:
         env_of[slots[env].episode] = env
 
 
-def skip(slots: list[Slot], episode: int) -> None:
+def skip(slots: list[EnvPosition], episode: int) -> None:
     """Have the env whose episode it is leave it out, even if it is in the middle of it."""
     for env, slot in enumerate(slots):
         if (episode - slot.episode) % slot.stride == 0:
@@ -75,7 +77,7 @@ def skip(slots: list[Slot], episode: int) -> None:
             slots[env] = slot.next if slot.episode == episode else slot
 
 
-def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
+def player_at(envs: EnvBatch, slots: Sequence[EnvPosition]) -> Player:
     """A player of these envs, each where its slot says."""
     player, steps = brought_back(envs, slots)
     for _ in steps:
@@ -83,7 +85,7 @@ def player_in(envs: EnvBatch, slots: Sequence[Slot]) -> Player:
     return player
 
 
-def brought_back(envs: EnvBatch, slots: Sequence[Slot]) -> tuple[Player, Iterator[None]]:
+def brought_back(envs: EnvBatch, slots: Sequence[EnvPosition]) -> tuple[Player, Iterator[None]]:
     """A player of these envs, and the steps that are still to be taken, by whoever iterates over
     them, until each is where its slot says."""
     # By env: the episode that it begins next.

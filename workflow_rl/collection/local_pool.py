@@ -22,10 +22,10 @@ from typing import Any
 
 import cloudpickle
 
+from workflow_rl.collection.failures import POLL_SECONDS, WorkerError
 from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Request, worker_main
-from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
 from workflow_rl.environments.env_batch import EnvBatchFactory
 
 GRACE_SECONDS = 0.5
@@ -117,7 +117,7 @@ class _WorkerProcess(PooledWorker):
         self.process.join(CLOSE_SECONDS)
 
 
-class WorkerPool(Pool[_WorkerProcess]):
+class LocalPool(Pool[_WorkerProcess]):
     """Workers behind pipes: processes of this machine. A context manager.
 
     make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.

@@ -11,9 +11,7 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from workflow_rl.collection.trace import Trace
-from workflow_rl.collection.worker import Command, Failure, Reply, Request
-from workflow_rl.collection.workers import (
+from workflow_rl.collection.failures import (
     POLL_SECONDS,
     Fault,
     StopRequested,
@@ -22,6 +20,8 @@ from workflow_rl.collection.workers import (
     WorkerError,
     fault_of,
 )
+from workflow_rl.collection.trace import Trace
+from workflow_rl.collection.worker import Command, Failure, Reply, Request
 
 CLOSE_SECONDS = 2.0
 

@@ -16,11 +16,11 @@ import cloudpickle
 
 from workflow_rl import portable
 from workflow_rl.collection.cluster import LOCAL, Cluster, ClusterError
+from workflow_rl.collection.failures import POLL_SECONDS, WorkerError
 from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker, RemoteTraceback
 from workflow_rl.collection.ray_worker import Host, RayWorker, clock_behind, software
 from workflow_rl.collection.trace import Trace
 from workflow_rl.collection.worker import Command, Failure, Reply, Request
-from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
 from workflow_rl.environments.env_batch import EnvBatchFactory
 
 START_SECONDS = 120.0
@@ -267,7 +267,7 @@ class _ActorWorker(PooledWorker):
                 actor.kill()
 
 
-class RayWorkerPool(Pool[_ActorWorker]):
+class RayPool(Pool[_ActorWorker]):
     """Workers that are Ray actors with a core each, spread over a cluster's nodes. A context
     manager.
 
@@ -308,7 +308,7 @@ class RayWorkerPool(Pool[_ActorWorker]):
         # A policy is stored once for all workers, which are sent the same object.
         self._put = functools.lru_cache(PUT_POLICIES)(self._ray.put)
 
-    def __enter__(self) -> RayWorkerPool:
+    def __enter__(self) -> RayPool:
         super().__enter__()
         self._has_started = True
         return self

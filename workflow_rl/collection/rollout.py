@@ -9,8 +9,8 @@ import numpy as np
 
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.slots import Slot
-from workflow_rl.collection.workers import UnplayableError
+from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -42,7 +42,7 @@ class Rollout(NamedTuple):
     busy_seconds: float
     n_workers: int
     workers_restarted: int
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[EnvPosition, ...] = ()
     dropped_steps: int = 0
     dropped_episodes: int = 0
     queue_length: int = 0
@@ -185,7 +185,7 @@ class Collector(Protocol):
     ) -> Rollout:
         """Play every spec. following: the next collection's, once it is known."""
 
-    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+    def start_unrolls(self, slots: list[EnvPosition], n_steps: int) -> None:
         """Say what `unroll` unrolls, and how many steps at a time."""
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:

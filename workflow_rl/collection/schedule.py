@@ -10,6 +10,7 @@ from concurrent.futures import Future, wait
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from agents.policies.numpy_policy import Actor, NumpyPolicy
+from workflow_rl.collection.failures import POLL_SECONDS, Workers
 from workflow_rl.collection.rollout import (
     Collector,
     Following,
@@ -17,7 +18,6 @@ from workflow_rl.collection.rollout import (
     Rollout,
     joined,
 )
-from workflow_rl.collection.workers import POLL_SECONDS, Workers
 from workflow_rl.environments.episode import EpisodeSpec
 
 JOIN_SECONDS = 1.0

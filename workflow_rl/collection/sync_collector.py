@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from agents.policies.distributions import Actions
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.play import Player, play_episodes
+from workflow_rl.collection.env_positions import EnvPosition, advance, player_at, skip
+from workflow_rl.collection.failures import WorkerError, Workers, unplayable
+from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
-from workflow_rl.collection.slots import Slot, advance, player_in, skip
 from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.collection.worker import Command
-from workflow_rl.collection.workers import WorkerError, Workers, unplayable
 from workflow_rl.environments.env_batch import Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -65,7 +65,7 @@ class _Episode(NamedTuple):
     actions: list[Any]
 
 
-class ParallelEnv:
+class SyncCollector:
     """`n_envs` environments on a pool's workers: env `i` is worker `i % n_workers`'s.
 
     Every call waits for all the workers it involves: the per-step barrier.
@@ -81,7 +81,7 @@ class ParallelEnv:
         self._n_answers = np.zeros(n_envs, np.int64)
         self._digests = np.zeros(n_envs, np.uint64)
         self._player: Player | None = None
-        self._slots: list[Slot] = []
+        self._slots: list[EnvPosition] = []
         self._n_steps = 0
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
@@ -227,7 +227,7 @@ class ParallelEnv:
 
         return require_any(self._rollout(play, skipped.add))
 
-    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
+    def start_unrolls(self, slots: list[EnvPosition], n_steps: int) -> None:
         """Say what `unroll` unrolls, and how many steps at a time."""
         self._slots, self._n_steps = list(slots), n_steps
 
@@ -235,7 +235,7 @@ class ParallelEnv:
         """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
 
         def play() -> Iterable[Trajectory]:
-            player = self._player = self._player or player_in(self, self._slots)
+            player = self._player = self._player or player_at(self, self._slots)
             return itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
 
         def leave_out(number: int) -> None:

@@ -19,8 +19,8 @@ import cloudpickle
 import numpy as np
 
 from agents.policies.numpy_policy import Actor
-from workflow_rl.collection.play import play_episodes
-from workflow_rl.collection.slots import Slot, brought_back
+from workflow_rl.collection.env_positions import EnvPosition, brought_back
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.trace import (
     Activity,
     Pipe,
@@ -87,7 +87,7 @@ class Unroll(NamedTuple):
     """
 
     n_steps: int
-    slots: Sequence[Slot] | None
+    slots: Sequence[EnvPosition] | None
 
 
 class FreeRun(NamedTuple):

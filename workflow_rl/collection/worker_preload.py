@@ -4,4 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import workflow_rl.collection.worker
+import workflow_rl.environments.gymnasium_env  # noqa: F401
+
 gc.collect()

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 from tqdm import tqdm
 
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import utilisation
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -187,7 +187,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
     if variant.name == CEILING:
-        env = AsyncParallelEnv(pool)
+        env = AsyncCollector(pool)
         return functools.partial(_run_freely, config, env, policy, ceiling_seconds)
     return functools.partial(_collect, config, collector, policy)
 
@@ -202,7 +202,7 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 
 
 def _run_freely(
-    config: TrainConfig, env: AsyncParallelEnv, policy: NumpyPolicy, seconds: float, number: int
+    config: TrainConfig, env: AsyncCollector, policy: NumpyPolicy, seconds: float, number: int
 ) -> Rate:
     counts = env.free_run(policy, _specs(config, number), seconds)
     return Rate(

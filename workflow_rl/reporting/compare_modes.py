@@ -22,8 +22,8 @@ import click
 from tqdm import tqdm
 
 from agents.ppo.config import PPOConfig
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,

@@ -20,10 +20,10 @@ from tqdm import tqdm
 from agents.policies.archive import MOST_BYTES
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.failures import Fault, TooManyFailuresError, UnplayableError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import what_is_not_finite
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import Fault, TooManyFailuresError, UnplayableError
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -112,7 +112,7 @@ def evaluate_policy(
     start = time.perf_counter()
     n_workers = min(n_workers or usable_cores(), episodes)
     with (
-        WorkerPool(
+        LocalPool(
             environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
         ) as pool,
         tqdm(total=episodes, unit="ep", disable=quiet or None) as progress_bar,
@@ -128,7 +128,7 @@ def evaluate_policy(
 
 
 def play_with_progress(
-    pool: WorkerPool,
+    pool: LocalPool,
     actor: Actor,
     specs: Sequence[EpisodeSpec],
     progress_bar: tqdm[Any],
@@ -140,7 +140,7 @@ def play_with_progress(
     episode cannot be played, or has numbers that are not finite.
     """
     # In blocks, for the bar to move: large ones, since at the end of each some workers wait.
-    collector = AsyncParallelEnv(pool)
+    collector = AsyncCollector(pool)
     size = 20 * pool.n_workers
     trajectories: list[Trajectory] = []
     for first in range(0, len(specs), size):
@@ -180,7 +180,7 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     from gymnasium.error import DependencyNotInstalled
     from gymnasium.wrappers import RecordVideo
 
-    from workflow_rl.collection.play import play_episode
+    from workflow_rl.collection.player import play_episode
     from workflow_rl.environments.env_batch import SerialEnvs
     from workflow_rl.environments.flat_env import FlatEnv
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

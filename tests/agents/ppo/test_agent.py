@@ -20,7 +20,7 @@ from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
-from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 

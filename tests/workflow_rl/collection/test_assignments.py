@@ -10,16 +10,16 @@ import pytest
 
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import work as work_module
-from workflow_rl.collection.slots import first_slots
-from workflow_rl.collection.work import EpisodeWork, UnrollWork
+from workflow_rl.collection import assignments as assignments_module
+from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
+from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.worker import Command, Request, Unroll
 from workflow_rl.environments.episode import episode_spec
 
 
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):
     specs = (episode_spec(0, number, RED_AGENTS) for number in itertools.count())
-    work = EpisodeWork(specs, n_specs, n_workers, largest, smallest)
+    work = EpisodeAssignments(specs, n_specs, n_workers, largest, smallest)
     while (request := work.request(0)) is not None:
         yield len(request.payload)
 
@@ -44,21 +44,23 @@ def test_blocks_of_endless_work_are_as_large_as_allowed():
 def clock(monkeypatch):
     """The time by which work judges its workers, in a list."""
     now = [0.0]
-    monkeypatch.setattr(work_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(assignments_module.time, "perf_counter", lambda: now[0])
     return now
 
 
-def finish(work: EpisodeWork, worker: int) -> None:
+def finish(work: EpisodeAssignments, worker: int) -> None:
     """The worker answers with all that it was asked."""
     blank = Trajectory(*[None] * 10)  # type: ignore[arg-type]
     for number in list(work._playing[worker]):
         work.answered(worker, [blank._replace(episode=number)])
 
 
-def work_with_a_slow_worker(clock: list[float], n_specs: int, fast: float = 1.0) -> EpisodeWork:
+def work_with_a_slow_worker(
+    clock: list[float], n_specs: int, fast: float = 1.0
+) -> EpisodeAssignments:
     """Three workers have played an episode each: worker 0 in 10 s, the others in `fast`."""
     specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
-    work = EpisodeWork(specs, n_specs, n_workers=3)
+    work = EpisodeAssignments(specs, n_specs, n_workers=3)
     for worker in range(3):
         assert work.request(worker) is not None
     for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
@@ -111,7 +113,7 @@ def answer(number: int) -> Trajectory:
 
 def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_only_those():
     specs = [episode_spec(0, number, RED_AGENTS) for number in range(8)]
-    work = EpisodeWork(specs, 8, n_workers=2, smallest_block=3)
+    work = EpisodeAssignments(specs, 8, n_workers=2, smallest_block=3)
     assert numbers(work.request(0)) == [0, 1, 2]
     assert numbers(work.request(1)) == [3, 4, 5]
     assert not work.answered(0, [answer(1)])
@@ -122,8 +124,8 @@ def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_on
     assert work.request(1) is None
 
 
-def unroll_work() -> UnrollWork:
-    return UnrollWork(first_slots(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
+def unroll_work() -> UnrollAssignments:
+    return UnrollAssignments(first_positions(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
 
 
 def test_every_worker_unrolls_its_own_envs_as_often_as_asked():

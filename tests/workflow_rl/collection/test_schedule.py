@@ -20,7 +20,10 @@ from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import schedule as schedule_module
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
     BegunBatch,
@@ -30,9 +33,6 @@ from workflow_rl.collection.schedule import (
     PlayBatch,
     Share,
 )
-from workflow_rl.collection.slots import first_slots
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.environments.env_batch import SerialEnvs
 
 STEPS = 3
@@ -295,7 +295,7 @@ def test_all_that_waits_is_taken_at_once(drop):
 
 
 def test_joined_batches_end_where_the_last_of_them_ends():
-    slots = [tuple(first_slots(0, RED_AGENTS, 1, first_episode=number)) for number in range(3)]
+    slots = [tuple(first_positions(0, RED_AGENTS, 1, first_episode=number)) for number in range(3)]
 
     def batches(newest: Any) -> Any:
         for number in range(3):
@@ -404,9 +404,9 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
     """A stopped worker, and a policy larger than its pipe: sending blocks for the whole timeout."""
     large = np.zeros((52, 40_000), np.float32)
     policy = NumpyPolicy(PolicyParameters((large,), (large[0],), "tanh"))
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
-        collector = AsyncParallelEnv(pool)
-        collector.start_slots(first_slots(0, RED_AGENTS, 1), 2)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
+        collector = AsyncCollector(pool)
+        collector.start_unrolls(first_positions(0, RED_AGENTS, 1), 2)
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
         thread = CollectorThread(pool)

@@ -32,8 +32,8 @@ from workflow_rl.cage2.scoring.scores import (
     score_table,
     to_dict,
 )
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import TooManyFailuresError
+from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -92,7 +92,7 @@ def evaluate_actor(
             make_env = functools.partial(EvaluationEnv, max_steps, simulator)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used = min(n_workers, len(specs))
-            with WorkerPool(make_envs, n_used, preload=Cage2(simulator=simulator).preload) as pool:
+            with LocalPool(make_envs, n_used, preload=Cage2(simulator=simulator).preload) as pool:
                 trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
             cells += [
                 CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])

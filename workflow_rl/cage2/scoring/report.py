@@ -22,7 +22,7 @@ from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
 from workflow_rl.cage2.scoring.recording import compare_with_cyborg, load_blue, record_episode
 from workflow_rl.cage2.scoring.replay import replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.output_files import write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section

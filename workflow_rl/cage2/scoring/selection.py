@@ -18,7 +18,7 @@ from tqdm import tqdm
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 
 if TYPE_CHECKING:

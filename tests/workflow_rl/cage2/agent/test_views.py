@@ -20,7 +20,7 @@ from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.environment import MIXTURES, Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError

@@ -29,9 +29,9 @@ import numpy as np
 from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import LOCAL, NONE, Cluster
+from workflow_rl.collection.messages import Reply
 from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.ray_pool import RayPool
-from workflow_rl.collection.worker import Reply
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.batches import episode_specs

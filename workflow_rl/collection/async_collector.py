@@ -3,115 +3,118 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import cloudpickle
 
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments, Work
+from workflow_rl.collection.assignments import (
+    Assignments,
+    EpisodeAssignments,
+    UnrollAssignments,
+)
 from workflow_rl.collection.env_positions import EnvPosition
-from workflow_rl.collection.failures import WorkerError, Workers, unplayable
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command, FreeRun, FreeRunCount, Reply
+from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.collection.worker import Command, FreeRun, FreeRunCount, Reply
 from workflow_rl.environments.episode import EpisodeSpec
+
+Sources: TypeAlias = Callable[[], Iterable[tuple[Assignments, Actor]]]
+"""Return what idle workers may do, the most urgent first, and the actor of each."""
 
 
 class _Batch:
-    """Episodes that are being collected with one actor, and what has come of them."""
+    """Episodes that are collected with one actor, and what has come of them so far."""
 
     def __init__(
-        self, actor: Actor, specs: Sequence[EpisodeSpec], work: EpisodeAssignments
+        self, actor: Actor, specs: Sequence[EpisodeSpec], assignments: EpisodeAssignments
     ) -> None:
         self.actor = actor
         self.specs = list(specs)
-        self.work = work
+        self.assignments = assignments
         self.trajectories: list[Trajectory] = []
         self.busy_seconds = 0.0
 
     @property
     def n_left(self) -> int:
-        """How many episodes are still to come."""
-        return len(self.specs) - len(self.trajectories) - len(self.work.skipped)
-
-    def plays(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> bool:
-        return self.actor is actor and self.specs == list(specs)
+        """The number of episodes that are still to come."""
+        return len(self.specs) - len(self.trajectories) - len(self.assignments.skipped)
 
 
 class AsyncCollector:
-    """Plays episodes on a pool's workers, each acting by itself with a copy of the actor.
+    """Plays episodes on a pool's workers. Each worker acts by itself with a copy of the actor.
 
-    Episode numbers are handed out to whichever worker is idle, so a slow episode delays nobody.
-    As an episode depends on its spec and the actor alone, the rollout is the same, bit for bit,
-    for any number of workers, any order of arrival, and any failures on the way. So are unrolls:
-    which episodes an env plays depends on its number alone, wherever it lives.
+    Whichever worker is idle gets the next episode, so a slow episode delays nobody. An episode
+    depends on its spec and the actor alone, and so do the episodes of an env that is unrolled on
+    the env's number. The rollout is therefore the same, bit for bit, for any number of workers, any
+    order of arrival and any failures.
     """
 
-    def __init__(self, pool: Workers, episodes_per_request: int = 1) -> None:
+    def __init__(self, pool: AnyPool, episodes_per_request: int = 1) -> None:
         self.pool = pool
         self.episodes_per_request = episodes_per_request
-        self._unroll_work: UnrollAssignments | None = None
+        self._unrolls: UnrollAssignments | None = None
         self._ahead: _Batch | None = None
-        self._asked: dict[int, Work] = {}
+        self._asked: dict[int, Assignments] = {}
         self._pickled: tuple[Actor, bytes] | None = None
         self._loaded: list[Actor | None] = [None] * pool.n_workers
 
     def collect(
-        self,
-        actor: Actor,
-        specs: Sequence[EpisodeSpec],
-        following: Following = lambda: None,
+        self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
         """Play every spec. Raises TooManyFailuresError, StopRequested.
 
-        following: what is to be collected next, once that is known. Workers for which nothing is
-        left begin with it, instead of waiting for the longest episode.
+        following: what is collected next, once that is known. Workers for which nothing is left
+        begin with it, instead of waiting for the longest episode.
         """
-        if self._unroll_work is not None:
-            self._unroll_work.forget()
+        if self._unrolls is not None:
+            self._unrolls.forget()
         batch = self._begun(actor, specs)
         if batch is self._ahead:
             self._ahead = None
-        start = time.perf_counter()
-        failures_before = self.pool.failures
+        start, failures_before = time.perf_counter(), self.pool.failures
 
-        def sources() -> Iterator[tuple[Work, Actor]]:
-            yield batch.work, actor
+        def sources() -> Iterator[tuple[Assignments, Actor]]:
+            yield batch.assignments, actor
             after = following()
             if after is not None:
                 ahead = self._ahead = self._begun(*after)
-                yield ahead.work, ahead.actor
+                yield ahead.assignments, ahead.actor
 
         if batch.n_left:
-            for work, trajectories, busy_seconds in self._play(sources):
-                # Of a batch that was begun and then given up, workers may still send some.
+            for assignments, (trajectories, busy_seconds) in self._play(sources):
+                # Workers may also send episodes of a batch that was begun and then given up.
                 for owner in (batch, self._ahead):
-                    if owner is not None and owner.work is work:
+                    if owner is not None and owner.assignments is assignments:
                         owner.trajectories += trajectories
                         owner.busy_seconds += busy_seconds
                 if not batch.n_left:
                     break
         return require_any(
-            Rollout(
-                trajectories=in_order(batch.trajectories),
-                collect_seconds=time.perf_counter() - start,
-                busy_seconds=batch.busy_seconds,
-                n_workers=self.pool.n_workers,
-                workers_restarted=self.pool.failures - failures_before,
-                skipped=tuple(batch.work.skipped),
+            self._rollout(
+                batch.trajectories,
+                batch.busy_seconds,
+                start,
+                failures_before,
+                skipped=tuple(batch.assignments.skipped),
             )
         )
 
     def _begun(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> _Batch:
-        if self._ahead is not None and self._ahead.plays(actor, specs):
-            return self._ahead
-        return _Batch(actor, specs, self.episode_work(specs, len(specs)))
+        ahead = self._ahead
+        if ahead is not None and ahead.actor is actor and ahead.specs == list(specs):
+            return ahead
+        return _Batch(actor, specs, self.episode_assignments(specs, len(specs)))
 
-    def episode_work(self, specs: Iterable[EpisodeSpec], n_specs: float) -> EpisodeAssignments:
-        """So many specs, or infinitely many, for `play`, in blocks that suit the workers."""
+    def episode_assignments(
+        self, specs: Iterable[EpisodeSpec], n_specs: float
+    ) -> EpisodeAssignments:
+        """Return episodes for `play`, in blocks that suit the workers. n_specs may be infinity."""
         return EpisodeAssignments(
             specs,
             n_specs,
@@ -120,56 +123,75 @@ class AsyncCollector:
             smallest_block=self.pool.envs_per_worker,
         )
 
-    def start_unrolls(self, slots: list[EnvPosition], n_steps: int) -> None:
-        """Say what `unroll` unrolls, and how many steps at a time."""
-        self._unroll_work = UnrollAssignments(list(slots), self.pool.n_workers, n_steps)
+    def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
+        """Set where `unroll` begins, and how many steps an unroll has."""
+        self._unrolls = UnrollAssignments(list(positions), self.pool.n_workers, n_steps)
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
-        """Unroll every slot so many times. Raises TooManyFailuresError, StopRequested."""
-        work = self.unroll_work()
-        work.add_rounds(times)
-        n_skipped = len(work.skipped)
-        start = time.perf_counter()
-        failures_before = self.pool.failures
-        replies = list(self.play(work, lambda: actor))
-        return Rollout(
-            trajectories=in_order(itertools.chain(*(trajectories for trajectories, _ in replies))),
-            collect_seconds=time.perf_counter() - start,
-            busy_seconds=sum(seconds for _, seconds in replies),
-            n_workers=self.pool.n_workers,
-            workers_restarted=self.pool.failures - failures_before,
-            slots=tuple(work.slots),
-            skipped=tuple(work.skipped[n_skipped:]),
+        """Unroll every env so many times. Raises TooManyFailuresError, StopRequested."""
+        unrolls = self.unroll_assignments()
+        unrolls.add_rounds(times)
+        n_skipped = len(unrolls.skipped)
+        start, failures_before = time.perf_counter(), self.pool.failures
+        trajectories: list[Trajectory] = []
+        busy_seconds = 0.0
+        for sent, seconds in self.play(unrolls, lambda: actor):
+            trajectories += sent
+            busy_seconds += seconds
+        return self._rollout(
+            trajectories,
+            busy_seconds,
+            start,
+            failures_before,
+            positions=tuple(unrolls.positions),
+            skipped=tuple(unrolls.skipped[n_skipped:]),
         )
 
-    def unroll_work(self) -> UnrollAssignments:
-        """The slots for `play`."""
-        assert self._unroll_work is not None
-        return self._unroll_work
+    def unroll_assignments(self) -> UnrollAssignments:
+        """Return the unrolls for `play`."""
+        assert self._unrolls is not None
+        return self._unrolls
+
+    def _rollout(
+        self,
+        trajectories: Iterable[Trajectory],
+        busy_seconds: float,
+        start: float,
+        failures_before: int,
+        **more: Any,
+    ) -> Rollout:
+        return Rollout(
+            trajectories=in_order(trajectories),
+            collect_seconds=time.perf_counter() - start,
+            busy_seconds=busy_seconds,
+            n_workers=self.pool.n_workers,
+            workers_restarted=self.pool.failures - failures_before,
+            **more,
+        )
 
     def play(
-        self, work: Work, newest: Callable[[], Actor | None]
-    ) -> Generator[tuple[list[Trajectory], float], None, None]:
-        """Have the workers do all the work there is, each request with the newest actor.
+        self, assignments: Assignments, newest: Callable[[], Actor | None]
+    ) -> Generator[Reply, None, None]:
+        """Have the workers do all assignments, each request with the newest actor.
 
-        Yields what they send, as it comes, with their busy seconds. While there is no newest actor
-        nobody is asked, and once nobody is at work any more it ends: go on by calling it again.
-        Raises TooManyFailuresError, StopRequested.
+        Yields the replies as they come. While there is no newest actor nobody is asked, and the
+        generator ends once all workers are idle: call again to continue. Raises
+        TooManyFailuresError, StopRequested.
         """
 
-        def sources() -> Iterator[tuple[Work, Actor]]:
+        def sources() -> Iterator[tuple[Assignments, Actor]]:
             actor = newest()
             if actor is not None:
-                yield work, actor
+                yield assignments, actor
 
-        for _, trajectories, busy_seconds in self._play(sources):
-            yield trajectories, busy_seconds
+        for _, reply in self._play(sources):
+            yield reply
 
-    def _play(
-        self, sources: Callable[[], Iterable[tuple[Work, Actor]]]
-    ) -> Generator[tuple[Work, list[Trajectory], float], None, None]:
-        """Have idle workers do the first work that has something for them, until none has and
-        nobody is at work any more. Yields what they send, with the work that it is of."""
+    def _play(self, sources: Sources) -> Generator[tuple[Assignments, Reply], None, None]:
+        """Ask idle workers, until no source has anything left and all workers are idle.
+
+        Yields the replies, with the assignments that they answer.
+        """
         mark = functools.partial(self.pool.trace.mark, COLLECTOR)
         while True:
             mark(Activity.SENDING)
@@ -182,49 +204,46 @@ class AsyncCollector:
             mark(Activity.WAITING)
             for worker in self.pool.ready(sorted(self._asked)):
                 mark(Activity.RECEIVING)
-                reply = self._receive(worker)
-                if reply is not None:
-                    work = self._asked[worker]
-                    if work.answered(worker, reply.result):
-                        del self._asked[worker]
-                    mark(Activity.IDLE)
-                    yield work, *reply
-
-    def _ask(self, worker: int, sources: Callable[[], Iterable[tuple[Work, Actor]]]) -> None:
-        for work, actor in sources():
-            while (request := work.request(worker)) is not None:
-                self._asked[worker] = work
                 try:
-                    if self._loaded[worker] is not actor:
-                        if self._pickled is None or self._pickled[0] is not actor:
-                            self._pickled = (actor, cloudpickle.dumps(actor))
-                        self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
-                        self._loaded[worker] = actor
+                    reply = self.pool.receive(worker)
+                except WorkerError as error:
+                    self._replace(worker, error)
+                    continue
+                assignments = self._asked[worker]
+                if assignments.answered(worker, reply.result):
+                    del self._asked[worker]
+                mark(Activity.IDLE)
+                yield assignments, reply
+
+    def _ask(self, worker: int, sources: Sources) -> None:
+        for assignments, actor in sources():
+            while (request := assignments.request(worker)) is not None:
+                self._asked[worker] = assignments
+                try:
+                    self._load(worker, actor)
                     self.pool.send(worker, *request)
                     return
                 except WorkerError as error:
                     self._replace(worker, error)
 
-    def _receive(self, worker: int) -> Reply | None:
-        try:
-            return self.pool.receive(worker)
-        except WorkerError as error:
-            self._replace(worker, error)
-            return None
+    def _load(self, worker: int, actor: Actor) -> None:
+        if self._loaded[worker] is not actor:
+            if self._pickled is None or self._pickled[0] is not actor:
+                self._pickled = (actor, cloudpickle.dumps(actor))
+            self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
+            self._loaded[worker] = actor
 
     def _replace(self, worker: int, error: WorkerError) -> None:
-        work = self._asked.pop(worker)
+        assignments = self._asked.pop(worker)
         self._loaded[worker] = None
         self.pool.replace(worker, error)
-        work.lost(worker, unplayable(self.pool, error))
+        assignments.lost(worker, self.pool.unplayable_episode(error))
 
     def free_run(
         self, actor: Actor, specs: Sequence[EpisodeSpec], seconds: float
     ) -> list[FreeRunCount]:
-        """What each worker alone can play in that time, sending nothing back: the ceiling."""
-        pickled_actor = cloudpickle.dumps(actor)
+        """Return what each worker alone can play in that time, sending nothing: the ceiling."""
         for worker in range(self.pool.n_workers):
-            self.pool.send(worker, Command.LOAD_ACTOR, pickled_actor)
+            self._load(worker, actor)
             self.pool.send(worker, Command.FREE_RUN, FreeRun(specs, seconds))
-        self._loaded = [None] * self.pool.n_workers
         return [self.pool.receive(worker).result for worker in range(self.pool.n_workers)]

@@ -1,4 +1,4 @@
-"""Envs that go on from one unroll to the next: which episodes they play, and where they are."""
+"""Where each env of a run stands in its episodes, from one unroll to the next."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
 class EnvPosition(NamedTuple):
-    """One of a run's envs: the episode it is in, with the actions taken [T, ...], or begins next.
+    """The position of one env: its episode, and the actions taken in it.
 
-    Its next episode is the one `stride` numbers on that is not `skipped`, so that which episodes an
-    env plays follows from its own number alone.
+    actions: [T] or [T, K]; None if the episode has not begun. stride: from each episode's number to
+    the next, so that the env's episodes follow from its own number alone. skipped: numbers of
+    episodes that are left out.
     """
 
     run_seed: int
@@ -31,18 +32,18 @@ class EnvPosition(NamedTuple):
 
     @property
     def spec(self) -> EpisodeSpec:
-        """Of its episode."""
+        """The spec of the episode."""
         return episode_spec(self.run_seed, self.episode, self.variants)
 
     @property
     def next(self) -> EnvPosition:
-        """Where its next episode begins."""
+        """The position at the beginning of the next episode."""
         numbers = itertools.count(self.episode + self.stride, self.stride)
         episode = next(number for number in numbers if number not in self.skipped)
         return self._replace(episode=episode, actions=None)
 
     def after(self, trajectory: Trajectory) -> EnvPosition:
-        """The slot once it has played this trajectory."""
+        """Return the position once the env has played this trajectory."""
         assert trajectory.episode == self.episode
         if trajectory.ended:
             return self.next
@@ -54,52 +55,53 @@ class EnvPosition(NamedTuple):
 def first_positions(
     run_seed: int, variants: Sequence[str], n_envs: int, first_episode: int = 0
 ) -> list[EnvPosition]:
-    """`n_envs` slots that begin at `first_episode` and share all later episodes among them."""
-    return [
-        EnvPosition(run_seed, tuple(variants), n_envs, first_episode + env) for env in range(n_envs)
-    ]
+    """Return the positions of `n_envs` envs that share the episodes from `first_episode` on."""
+    first = EnvPosition(run_seed, tuple(variants), n_envs, first_episode)
+    return [first._replace(episode=first_episode + env) for env in range(n_envs)]
 
 
-def advance(slots: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
-    """Move the slots on. An env's trajectories have to come in order."""
-    env_of = {slot.episode: env for env, slot in enumerate(slots)}
+def advance(positions: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
+    """Move the positions past these trajectories. Those of one env must come in order."""
+    env_of = {position.episode: env for env, position in enumerate(positions)}
     for trajectory in trajectories:
         env = env_of.pop(trajectory.episode)
-        slots[env] = slots[env].after(trajectory)
-        env_of[slots[env].episode] = env
+        positions[env] = positions[env].after(trajectory)
+        env_of[positions[env].episode] = env
 
 
-def skip(slots: list[EnvPosition], episode: int) -> None:
-    """Have the env whose episode it is leave it out, even if it is in the middle of it."""
-    for env, slot in enumerate(slots):
-        if (episode - slot.episode) % slot.stride == 0:
-            slot = slot._replace(skipped=(*slot.skipped, episode))
-            slots[env] = slot.next if slot.episode == episode else slot
+def skip(positions: list[EnvPosition], episode: int) -> None:
+    """Make the env that plays an episode leave it out, even in the middle of it."""
+    for env, position in enumerate(positions):
+        if (episode - position.episode) % position.stride == 0:
+            position = position._replace(skipped=(*position.skipped, episode))
+            positions[env] = position.next if position.episode == episode else position
 
 
-def player_at(envs: EnvBatch, slots: Sequence[EnvPosition]) -> Player:
-    """A player of these envs, each where its slot says."""
-    player, steps = brought_back(envs, slots)
+def player_at(envs: EnvBatch, positions: Sequence[EnvPosition]) -> Player:
+    """Return a player of these envs, each of them brought to its position."""
+    player, steps = restoring_player(envs, positions)
     for _ in steps:
         pass
     return player
 
 
-def brought_back(envs: EnvBatch, slots: Sequence[EnvPosition]) -> tuple[Player, Iterator[None]]:
-    """A player of these envs, and the steps that are still to be taken, by whoever iterates over
-    them, until each is where its slot says."""
+def restoring_player(
+    envs: EnvBatch, positions: Sequence[EnvPosition]
+) -> tuple[Player, Iterator[None]]:
+    """Return a player of these envs, and the steps that bring each env to its position.
+
+    The caller iterates over the steps before it uses the player.
+    """
     # By env: the episode that it begins next.
-    ahead = [slot if slot.actions is None else slot.next for slot in slots]
+    ahead = [position if position.actions is None else position.next for position in positions]
 
     def next_spec(env: int) -> EpisodeSpec | None:
-        if env >= len(slots):
+        if env >= len(positions):
             return None
         spec = ahead[env].spec
         ahead[env] = ahead[env].next
         return spec
 
     player = Player(envs, next_spec)
-    actions = {env: slot.actions for env, slot in enumerate(slots) if slot.actions is not None}
-    if not actions:
-        return player, iter(())
-    return player, player.restore({env: slots[env].spec for env in actions}, actions)
+    begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
+    return player, player.restore({env: positions[env].spec for env in begun}, begun)

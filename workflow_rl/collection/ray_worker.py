@@ -1,4 +1,4 @@
-"""A worker as a Ray actor, and what it says of where it lives. Imports neither torch nor Ray."""
+"""A worker as a Ray actor, and the software of its node. Imports neither torch nor Ray."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ import platform
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from workflow_rl import portable
-from workflow_rl.collection.trace import Activity, WorkerMarks
-from workflow_rl.collection.worker import Command, Failure, Reply, Request, Worker, failure_of
+from workflow_rl.collection.messages import Command, Failure, Reply, Request
+from workflow_rl.collection.trace import Activity
+from workflow_rl.collection.worker import Worker, failure_of
+from workflow_rl.collection.worker_trace import WorkerMarks
 from workflow_rl.version import __version__
 
 PACKAGES = ("csle-cyborg", "gymnasium", "numba", "numpy")
 
 
 class Host(NamedTuple):
-    """Where a worker lives: its node's id and address, its process, the nanoseconds that its clock
-    for traces is behind the time of day, and how its software differs from the main process's."""
+    """Where a worker lives.
+
+    node: its id. address: of the node. pid: of the worker's process. clock: see `clock_offset`.
+    differences: between the node's software and the main process's, a phrase each.
+    """
 
     node: str
     address: str
@@ -30,13 +35,13 @@ class Host(NamedTuple):
     differences: list[str]
 
 
-def clock_behind() -> int:
-    """Nanoseconds from this machine's clock for traces to the time of day, which machines share."""
+def clock_offset() -> int:
+    """Return the nanoseconds from this machine's clock for traces to the time of day."""
     return time.time_ns() - time.perf_counter_ns()
 
 
 def software() -> dict[str, str | None]:
-    """What the numbers of an episode may depend on, by name."""
+    """Return the versions and settings that an episode's numbers may depend on, by name."""
     own: dict[str, str | None] = {
         "python": platform.python_version(),
         "workflow_rl": __version__,
@@ -48,17 +53,18 @@ def software() -> dict[str, str | None]:
         except PackageNotFoundError:
             own[name] = None
     if portable.departures():
-        return own  # The main process's own numbers are not those of other machines.
+        return own  # Other machines cannot give the main process's numbers anyway.
     own["NumPy's kernels"] = portable.numpy_kernels()
     return own | {name: os.environ.get(name) for name in portable.PINS}
 
 
 class RayWorker:
-    """The life of a worker: make envs, then answer requests until it is killed.
+    """A worker that makes envs, then answers requests until it is killed.
 
-    Methods stream pickled messages: replies, or a Failure, after which nothing else comes.
+    Its methods return pickled messages: replies, or a Failure, after which every answer is that
+    Failure.
 
-    n_envs, step_delay, traced: as `worker_main` has them. expected: the main process's software.
+    n_envs, step_delay, traced: as in `worker_main`. expected: the main process's software.
     """
 
     def __init__(
@@ -74,11 +80,11 @@ class RayWorker:
             self._marks.add(Activity.STARTING)
 
     def start(self, pickled_make_envs: bytes) -> Iterator[bytes]:
-        """Make the envs, if the software is the same. One reply: the Host."""
+        """Make the envs, unless the software differs. The one reply is the Host."""
         yield from self._messages(Request(Command.START, pickled_make_envs))
 
     def answer(self, request: bytes, pickled_actor: bytes | None) -> Iterator[bytes]:
-        """Load the actor, if there is one, and do what a pickled Request asks."""
+        """Load the actor, if one is given, then answer a pickled Request."""
         if pickled_actor is not None:
             yield from self._messages(Request(Command.LOAD_ACTOR, pickled_actor))
             if self._failure is not None:
@@ -86,7 +92,7 @@ class RayWorker:
         yield from self._messages(pickle.loads(request))
 
     def answer_once(self, request: bytes, pickled_actor: bytes | None) -> bytes:
-        """`answer` to a request with one reply, without the stream's cost: a step's is half."""
+        """Answer a request that has one reply, without a stream, which takes twice as long."""
         return list(self.answer(request, pickled_actor))[-1]
 
     def _messages(self, request: Request) -> Iterator[bytes]:
@@ -127,10 +133,9 @@ class RayWorker:
         ]
         node = ray.get_runtime_context().get_node_id()
         address = ray.util.get_node_ip_address()
-        return Host(node, address, os.getpid(), clock_behind(), differences)
+        return Host(node, address, os.getpid(), clock_offset(), differences)
 
-    def _packed(self, answer: Any) -> bytes:
-        # As bytes Ray carries it as it is, small ones without its object store.
-        return pickle.dumps(
-            answer if self._marks is None else self._marks.along(answer), protocol=5
-        )
+    def _packed(self, answer: Reply | Failure) -> bytes:
+        # Ray carries bytes as they are, and small ones without its object store.
+        message = answer if self._marks is None else self._marks.along(answer)
+        return pickle.dumps(message, protocol=5)

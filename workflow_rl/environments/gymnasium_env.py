@@ -72,7 +72,7 @@ class GymnasiumEnvironment:
     episode_steps = None
     steps_together = False
     plays_together = True
-    preload = "workflow_rl.collection.worker_preload"
+    preload = "workflow_rl.environments.gymnasium_env"
     settings = SETTINGS
 
     def __post_init__(self) -> None:

@@ -164,13 +164,9 @@ def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeS
     what = {fault.spec: fault.what for fault in faults}
     specs = sorted(what, key=lambda spec: spec.number)
     names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
-    # An EpisodeError, and before it its cause: what is indented says where that was raised.
-    raised, _, _ = what[specs[0]].rpartition("\n\nThe above exception was the direct cause")
-    _, _, last = raised.rpartition("Traceback (most recent call last):\n")
-    exception = next(line for line in last.splitlines() if not line.startswith(" "))
     return (
         f"there is no score: {len(specs)} of the {n_tried} episodes tried raise exceptions: "
-        f"{names}. The first of them raises {exception}"
+        f"{names}. The first of them raises {what[specs[0]]}"
     )
 
 

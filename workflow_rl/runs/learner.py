@@ -20,6 +20,7 @@ from agents.mbpo.agent import MBPOAgent, MBPOMetrics
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.ppo.agent import DivergedError, PPOAgent, UpdateMetrics
 from agents.ppo.config import PPOConfig
+from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import (
     Collector,
     NotFiniteError,
@@ -27,7 +28,7 @@ from workflow_rl.collection.rollout import (
     utilisation,
     what_is_not_finite,
 )
-from workflow_rl.collection.schedule import CollectorThread, Schedule
+from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
@@ -413,7 +414,7 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.learner_idle_seconds += seconds.waiting
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
-    state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
+    state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
     state.skipped_episodes += rollout.skipped
     state.unfinished = list(rollout.unfinished)
     if rollout.episode_lengths:

@@ -18,12 +18,12 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from agents.ppo.agent import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
+from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.collection.rollout import Collector, NotFiniteError
-from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
 from workflow_rl.runs.checkpoint import Checkpoint
@@ -55,7 +55,7 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
         "timeout": config.worker_timeout,
         "max_failures": config.max_worker_failures,
         "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
-        "trace": trace,
+        "trace": trace or Trace(),
     }
     if config.cluster == NONE:
         return LocalPool(**common, preload=environment.preload)

@@ -13,7 +13,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import assignments as assignments_module
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.worker import Command, Request, Unroll
+from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import episode_spec
 
 
@@ -133,10 +133,10 @@ def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
     assert work.request(0) is None
     work.add_rounds(2)
     first, second = work.request(0), work.request(0)
-    assert first == (Command.UNROLL, Unroll(7, work.slots[::2]))
+    assert first == (Command.UNROLL, Unroll(7, work.positions[::2]))
     assert second == (Command.UNROLL, Unroll(7, None))
     assert work.request(0) is None
-    assert work.request(1) == (Command.UNROLL, Unroll(7, work.slots[1::2]))
+    assert work.request(1) == (Command.UNROLL, Unroll(7, work.positions[1::2]))
 
 
 def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
@@ -150,8 +150,8 @@ def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
     work.lost(1)
     again = work.request(1)
     assert again is not None
-    assert [slot.episode for slot in again.payload.slots] == [1, 8]
-    env_1, env_3 = again.payload.slots
+    assert [slot.episode for slot in again.payload.positions] == [1, 8]
+    env_1, env_3 = again.payload.positions
     assert (env_1.actions.tolist(), env_3.actions) == ([5, 6], None)
     assert work.request(1) is None
 
@@ -161,7 +161,7 @@ def test_workers_whose_envs_were_used_otherwise_are_told_where_they_were():
     work.add_rounds(math.inf)
     for worker in (0, 1):
         work.request(worker)
-        assert work.request(worker).payload.slots is None
+        assert work.request(worker).payload.positions is None
     work.forget()
-    assert work.request(0).payload.slots == work.slots[::2]
-    assert work.request(1).payload.slots == work.slots[1::2]
+    assert work.request(0).payload.positions == work.positions[::2]
+    assert work.request(1).payload.positions == work.positions[1::2]

@@ -38,19 +38,19 @@ def unrolls(
     policy: NumpyPolicy,
     n_steps: int,
     times: int,
-    slots: list[EnvPosition] | None = None,
+    positions: list[EnvPosition] | None = None,
 ) -> list[list[Trajectory]]:
     """Each unroll with the weights of another version, all of the same values."""
-    player = player_at(envs, slots or first_positions(3, RED_AGENTS, envs.n_envs))
+    player = player_at(envs, positions or first_positions(3, RED_AGENTS, envs.n_envs))
     return [player.unroll(copy_of(policy, version), n_steps) for version in range(times)]
 
 
-def actions_of(slot: EnvPosition) -> list[int] | None:
+def actions_of(position: EnvPosition) -> list[int] | None:
     """Those taken so far, none being None."""
-    return None if slot.actions is None else slot.actions.tolist()
+    return None if position.actions is None else position.actions.tolist()
 
 
-def assert_same_slots(left: Sequence[EnvPosition], right: Sequence[EnvPosition]) -> None:
+def assert_same_positions(left: Sequence[EnvPosition], right: Sequence[EnvPosition]) -> None:
     assert len(left) == len(right)
     for one, other in zip(left, right, strict=True):
         assert one._replace(actions=None) == other._replace(actions=None)
@@ -109,47 +109,47 @@ def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     before=st.integers(0, 6),
     first_episode=st.integers(0, 50),
 )
-def test_envs_brought_back_to_their_slots_go_on_as_if_nothing_had_happened(
+def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
     policy, n_envs, n_steps, before, first_episode
 ):
-    slots = first_positions(3, RED_AGENTS, n_envs, first_episode)
-    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, slots)
+    positions = first_positions(3, RED_AGENTS, n_envs, first_episode)
+    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, positions)
     for unroll in expected[:before]:
-        advance(slots, unroll)
-    restored = player_at(SerialEnvs(CountingEnv, n_envs), slots)
+        advance(positions, unroll)
+    restored = player_at(SerialEnvs(CountingEnv, n_envs), positions)
     for version in range(before, before + 3):
         unroll = restored.unroll(copy_of(policy, version), n_steps)
         assert_same_trajectories(unroll, expected[version])
 
 
-def test_slots_follow_the_actions_and_move_on_by_their_stride(policy):
-    slots = first_positions(3, RED_AGENTS, 2, first_episode=10)
-    assert [(slot.episode, slot.stride, slot.actions) for slot in slots] == [
+def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
+    positions = first_positions(3, RED_AGENTS, 2, first_episode=10)
+    assert [(position.episode, position.stride, position.actions) for position in positions] == [
         (10, 2, None),
         (11, 2, None),
     ]
-    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, slots)
-    advance(slots, first)
-    assert [actions_of(slot) for slot in slots] == [t.action.tolist() for t in first]
-    advance(slots, second)
-    for env, slot in enumerate(slots):
+    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, positions)
+    advance(positions, first)
+    assert [actions_of(position) for position in positions] == [t.action.tolist() for t in first]
+    advance(positions, second)
+    for env, position in enumerate(positions):
         own = [t for t in second if t.episode % 2 == env]
-        assert slot.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
+        assert position.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
         if not own[-1].ended:
-            in_episode = [t for t in first + second if t.episode == slot.episode]
-            assert actions_of(slot) == [a for t in in_episode for a in t.action.tolist()]
+            in_episode = [t for t in first + second if t.episode == position.episode]
+            assert actions_of(position) == [a for t in in_episode for a in t.action.tolist()]
 
 
 def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
-    slots = first_positions(3, RED_AGENTS, 3)
-    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, slots)
-    cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, slots)
+    positions = first_positions(3, RED_AGENTS, 3)
+    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, positions)
+    cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, positions)
     for one, other in zip(compiled, cyborg, strict=True):
         assert_same_trajectories(one, other)
-        advance(slots, one)
-    assert all(actions_of(slot) for slot in slots)
-    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, slots)
-    from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, slots)
+        advance(positions, one)
+    assert all(actions_of(position) for position in positions)
+    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, positions)
+    from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, positions)
     assert_same_trajectories(*restored, *from_cyborg)
 
 
@@ -170,12 +170,12 @@ def collector_of(mode: str, pool: LocalPool) -> SyncCollector | AsyncCollector:
 def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, policy, expected):
     with LocalPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
         collector = collector_of(mode, pool)
-        slots = first_positions(3, RED_AGENTS, 5)
+        positions = first_positions(3, RED_AGENTS, 5)
         for version, unroll in enumerate(expected):
             rollout = collector.unroll(copy_of(policy, version))
             assert_same_trajectories(rollout.trajectories, unroll)
-            advance(slots, unroll)
-            assert_same_slots(rollout.slots, slots)
+            advance(positions, unroll)
+            assert_same_positions(rollout.positions, positions)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -26,7 +26,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.worker import Command
+from workflow_rl.collection.messages import Command
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -244,7 +244,7 @@ def run_script(code: str) -> subprocess.Popen[str]:
 ENDLESS_RUN = """
     import psutil
     from workflow_rl.collection.local_pool import LocalPool
-    from workflow_rl.collection.worker import Command, FreeRun
+    from workflow_rl.collection.messages import Command, FreeRun
     from workflow_rl.cage2.env.cage2_env import Cage2Env
     from workflow_rl.environments.episode import episode_spec
     from workflow_rl.environments.env_batch import SerialEnvs

@@ -25,7 +25,8 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.sync_collector import SyncCollector
-from workflow_rl.collection.trace import LEARNER, Activity, Trace, WorkerMarks
+from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.collection.worker_trace import WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

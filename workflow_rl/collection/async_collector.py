@@ -67,11 +67,7 @@ class AsyncCollector:
     def collect(
         self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. Raises TooManyFailuresError, StopRequested.
-
-        following: what is collected next, once that is known. Workers for which nothing is left
-        begin with it, instead of waiting for the longest episode.
-        """
+        """Play every spec. Workers for which nothing is left begin with what follows."""
         if self._unrolls is not None:
             self._unrolls.forget()
         batch = self._begun(actor, specs)
@@ -124,11 +120,9 @@ class AsyncCollector:
         )
 
     def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
-        """Set where `unroll` begins, and how many steps an unroll has."""
         self._unrolls = UnrollAssignments(list(positions), self.pool.n_workers, n_steps)
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
-        """Unroll every env so many times. Raises TooManyFailuresError, StopRequested."""
         unrolls = self.unroll_assignments()
         unrolls.add_rounds(times)
         n_skipped = len(unrolls.skipped)

@@ -68,7 +68,6 @@ class PipeConnection(WorkerConnection):
         child_pipe.close()
 
     def poll(self, seconds: float) -> bool:
-        """Wait so long for an answer, or the failure to give one. Return whether there is one."""
         return self.pipe.poll(seconds)
 
     def _send(self, request: Request) -> None:
@@ -104,7 +103,6 @@ class PipeConnection(WorkerConnection):
                 self.trace.take_marks(self.name, self.pipe.recv())
 
     def kill(self) -> None:
-        """End the worker, whatever it is doing."""
         self.pipe.close()
         if self.process.pid is None:
             return  # It could not be forked.
@@ -136,7 +134,6 @@ class LocalPool(Pool[PipeConnection]):
         return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
 
     def close(self) -> None:
-        """End all workers within a few seconds. May be called again."""
         workers, self._workers = self._workers, []
         for worker in workers:
             # An idle worker reads this; a worker in an episode is killed below.

@@ -95,7 +95,7 @@ class Player:
             return
         obs: Obs = np.empty(0)
         returns = np.zeros(len(specs))
-        for rows, transitions in replay(self._envs, specs, actions):
+        for rows, transitions in replay(self._envs.reset, self._envs.step, specs, actions):
             if not len(obs):
                 obs = np.array(transitions.obs)
             obs[rows] = transitions.obs
@@ -108,19 +108,24 @@ class Player:
 
 
 def replay(
-    envs: EnvBatch, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions | list[Any]]
+    reset: Callable[[list[int], list[EpisodeSpec]], Obs],
+    step: Callable[[list[int], Actions], Transitions],
+    specs: Mapping[int, EpisodeSpec],
+    actions: Mapping[int, Actions | list[Any]],
 ) -> Iterator[tuple[list[int], Transitions]]:
     """Play episodes again, side by side, as far as their actions go.
 
-    specs, actions: by env, `M` in all. Yields the rows, 0 to M - 1, of the envs that have answered,
-    and the answers: first all rows at the reset, then those that still have actions at each step.
+    reset, step: of an EnvBatch. specs, actions: by env, `M` in all.
+
+    Yields the rows, 0 to M - 1, of the envs that have answered, and their answers: first all rows
+    at the reset, then at each step the rows that still have actions.
     """
     numbers = list(specs)
-    yield list(range(len(numbers))), at_reset(envs.reset(numbers, list(specs.values())))
+    yield list(range(len(numbers))), at_reset(reset(numbers, list(specs.values())))
     for t in range(max(map(len, actions.values()))):
         rows = [row for row, env in enumerate(numbers) if t < len(actions[env])]
         acting = [numbers[row] for row in rows]
-        yield rows, envs.step(acting, np.stack([actions[env][t] for env in acting]))
+        yield rows, step(acting, np.stack([actions[env][t] for env in acting]))
 
 
 def at_reset(obs: Obs) -> Transitions:

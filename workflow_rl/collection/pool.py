@@ -223,25 +223,24 @@ class Pool(ABC, Generic[Connection]):
         self.receive(index)
 
     def _count(self, error: WorkerError) -> None:
+        """Count a failure and log it, but an equal fault of the same episode only once."""
         self.failures += 1
         if error.fault is not None:
             self.faults[error.fault] += 1
-        if error.fault is None or self.faults[error.fault] == 1:
-            self._report(error)
         counted = self.failures - self.faults.total() + len(self.faults)
+        if error.fault is None or self.faults[error.fault] == 1:
+            then = "" if counted > self.max_failures else "; it is replaced and plays again"
+            cause = "" if error.__cause__ is None else str(error.__cause__).rstrip()
+            # Many episodes may raise the same exception.
+            is_known = _without_addresses(cause) in self._shown
+            self._shown.add(_without_addresses(cause))
+            _log.warning("%s%s%s", error, then, "" if is_known else cause)
         if counted > self.max_failures:
             too_many = TooManyFailuresError if error.fault is None else UnplayableError
             raise too_many(
                 f"{counted} workers failed, and at most {self.max_failures} may "
                 f"(--max-worker-failures). The last failure: {error}"
             ) from error
-
-    def _report(self, error: WorkerError) -> None:
-        """Log the error, with its cause unless an equal one was logged before."""
-        cause = "" if error.__cause__ is None else str(error.__cause__).rstrip()
-        is_known = _without_addresses(cause) in self._shown
-        self._shown.add(_without_addresses(cause))
-        _log.warning("%s. Its episodes are played again.%s", error, "" if is_known else cause)
 
     def unplayable_episode(self, error: WorkerError) -> int | None:
         """Return the episode that this error, of a replaced worker, shows to be unplayable.
@@ -252,7 +251,7 @@ class Pool(ABC, Generic[Connection]):
         if fault is None or self.faults[fault] < MAX_RAISES:
             return None
         _log.warning(
-            "episode %d is left out: %d times, it raised %s",
+            "episode %d is left out: it raised the same exception %d times: %s",
             *(fault.spec.number, MAX_RAISES, fault.what),
         )
         return fault.spec.number

@@ -6,7 +6,7 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,6 @@ class UnplayableEpisode(Exception):
         super().__init__(f"episode {number}")
 
 
-class _Episode(NamedTuple):
-    """An episode of an env follows from its spec and its actions."""
-
-    spec: EpisodeSpec
-    actions: list[Any]
-
-
 class PooledEnvs:
     """`n_envs` envs, an EnvBatch: env `i` lives on worker `i % n_workers`.
 
@@ -56,19 +49,21 @@ class PooledEnvs:
         self.n_envs = n_envs
         self.busy_seconds = 0.0
         self._pool = pool
-        self._episodes: dict[int, _Episode] = {}
-        # By env: the answers that its episode has given so far, their number and a digest.
+        # By env: an episode follows from its spec and its actions.
+        self._specs: dict[int, EpisodeSpec] = {}
+        self._actions: dict[int, list[Any]] = {}
+        # By env: the number of answers that its episode has given so far, and a digest of them.
         self._n_answers = np.zeros(n_envs, np.int64)
         self._digests = np.zeros(n_envs, np.uint64)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
-        for env, spec in zip(envs, specs, strict=True):
-            self._episodes[env] = _Episode(spec, [])
+        self._specs.update(zip(envs, specs, strict=True))
+        self._actions.update((env, []) for env in envs)
         self._n_answers[envs] = self._digests[envs] = 0
 
         def payload_for(group: Sequence[int]) -> Any:
-            return self._local(group), [self._episodes[env].spec for env in group]
+            return self._local(group), [self._specs[env] for env in group]
 
         return self._ask_all(envs, Command.RESET, payload_for).obs
 
@@ -76,7 +71,7 @@ class PooledEnvs:
         """Step each of M envs once. actions: [M] or [M, K]."""
         row_of = {env: row for row, env in enumerate(envs)}
         for env, action in zip(envs, actions, strict=True):
-            self._episodes[env].actions.append(action)
+            self._actions[env].append(action)
 
         def payload_for(group: Sequence[int]) -> Any:
             return self._local(group), actions[[row_of[env] for env in group]]
@@ -85,10 +80,9 @@ class PooledEnvs:
 
     def forget(self) -> None:
         """Forget the episodes that are not finished: no call will continue them."""
-        self._episodes.clear()
+        self._specs.clear()
 
     def close(self) -> None:
-        """Close the pool."""
         self._pool.close()
 
     def _local(self, envs: Sequence[int]) -> list[int]:
@@ -144,7 +138,7 @@ class PooledEnvs:
 
     def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> Transitions:
         """Replace a worker and bring back its envs. Return the last transitions of the group."""
-        envs = [env for env in self._episodes if env % self._pool.n_workers == worker]
+        envs = [env for env in self._specs if env % self._pool.n_workers == worker]
         while True:
             self._pool.replace(worker, error)
             if (number := self._pool.unplayable_episode(error)) is not None:
@@ -163,11 +157,19 @@ class PooledEnvs:
         Every step has a deadline of its own, so that a sound worker is not taken for one that
         hangs, however long the episodes are.
         """
-        specs = {env: self._episodes[env].spec for env in envs}
-        actions = {env: self._episodes[env].actions for env in envs}
+
+        def ask(command: Command, asked: Sequence[int], what: Any) -> Transitions:
+            self._pool.send(worker, command, (self._local(asked), what))
+            return self._receive(worker)
+
+        steps = replay(
+            lambda *asked: ask(Command.RESET, *asked).obs,
+            functools.partial(ask, Command.STEP),
+            {env: self._specs[env] for env in envs},
+            {env: self._actions[env] for env in envs},
+        )
         digests = np.zeros(len(envs), np.uint64)
         last: Transitions | None = None
-        steps = replay(_OneWorker(self, worker), specs, actions)
         for n_answers, (rows, transitions) in enumerate(steps):
             last = last or transitions
             for column, answer in zip(last, transitions, strict=True):
@@ -179,30 +181,10 @@ class PooledEnvs:
                 "episode %d went otherwise when it was played again after its worker had failed. "
                 "The episode does not follow from its seed and its actions: what is learned from "
                 "it mixes two histories",
-                self._episodes[env].spec.number,
+                self._specs[env].number,
             )
         assert last is not None
         return last
-
-
-class _OneWorker:
-    """The envs of one worker, by their numbers in the pool. An EnvBatch whose calls may fail."""
-
-    def __init__(self, envs: PooledEnvs, worker: int) -> None:
-        self.n_envs, self._envs, self._worker = envs.n_envs, envs, worker
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        return self._ask(Command.RESET, envs, specs).obs
-
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        return self._ask(Command.STEP, envs, actions)
-
-    def close(self) -> None:
-        pass  # The pool closes its workers.
-
-    def _ask(self, command: Command, envs: Sequence[int], what: Any) -> Transitions:
-        self._envs._pool.send(self._worker, command, (self._envs._local(envs), what))
-        return self._envs._receive(self._worker)
 
 
 def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[np.uint64]:

@@ -85,7 +85,6 @@ class RayConnection(WorkerConnection):
 
     @property
     def overdue(self) -> bool:
-        """Whether the answer has missed its deadline."""
         if self.actor is None:
             return time.monotonic() > self.heard_at + START_SECONDS
         return super().overdue
@@ -103,7 +102,6 @@ class RayConnection(WorkerConnection):
         return self._failed is not None or has_started
 
     def poll(self, seconds: float) -> bool:
-        """Wait so long for an answer, or the failure to give one. Return whether there is one."""
         if self.has_message:
             return True
         if self.actor is not None:
@@ -244,7 +242,6 @@ class RayConnection(WorkerConnection):
                 self.trace.take_marks(self.name, message, self._clock_difference)
 
     def kill(self) -> None:
-        """End the worker, whatever it is doing."""
         for actor in (self.actor, self.successor, *self.starting):
             if actor is not None:
                 actor.kill()

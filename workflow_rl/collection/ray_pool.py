@@ -102,7 +102,6 @@ class RayPool(Pool[RayConnection]):
             super()._wait_for_new(index)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Replace a worker that failed with this error. Raises TooManyFailuresError."""
         if isinstance(error, WorkerMoved):
             self._workers[index].move()
         else:
@@ -155,7 +154,6 @@ class RayPool(Pool[RayConnection]):
         return heard
 
     def close(self) -> None:
-        """End all workers within a few seconds. May be called again."""
         workers, self._workers = self._workers, []
         # An idle worker does as it is asked; a worker in an episode is killed below.
         asked = [worker for worker in workers if worker.close()]

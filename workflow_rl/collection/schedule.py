@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.collection.collector_thread import CollectorThread, result_of
@@ -60,45 +61,48 @@ Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
 """Collect one batch after another until a pause. A further call continues from there."""
 
 
-class Schedule(Protocol):
+class Schedule(ABC):
     """Gives the learner its rollouts. A context manager; closing is bounded and idempotent.
 
     Calls raise TooManyFailuresError, StopRequested.
     """
 
+    def __init__(self, thread: CollectorThread, collector: Collector) -> None:
+        self._thread = thread
+        self._collector = collector
+
+    @abstractmethod
     def next_rollout(self, policy: NumpyPolicy) -> Rollout:
         """Return the next rollout to learn from. policy: the learner's current policy."""
 
+    @abstractmethod
     def begin(self, policy: NumpyPolicy) -> None:
         """Give the workers what the next call of `next_rollout` would give them."""
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these episodes beside the training. Unplayable episodes are left out."""
-
+    @abstractmethod
     def begun(self) -> list[BegunBatch]:
         """Return the batches that are not taken yet and that a resumed run needs, oldest first."""
 
-    def __enter__(self) -> Self: ...
+    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+        """Play these episodes after all that was submitted. Unplayable episodes are left out."""
 
-    def __exit__(self, *error: object) -> None: ...
+        def play(following: Following) -> Rollout:
+            try:
+                return self._collector.collect(policy, specs)
+            except NothingPlayableError as error:
+                return error.rollout
+
+        return result_of(self._thread.submit(play))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.close()
 
 
-def _evaluated(
-    thread: CollectorThread,
-    collector: Collector,
-    policy: NumpyPolicy,
-    specs: Sequence[EpisodeSpec],
-) -> Rollout:
-    def play(following: Following) -> Rollout:
-        try:
-            return collector.collect(policy, specs)
-        except NothingPlayableError as error:
-            return error.rollout
-
-    return result_of(thread.submit(play))
-
-
-class ExactLag:
+class ExactLag(Schedule):
     """Collects batch `b` with the weights after `b - lag` updates, or the first weights.
 
     With lag 0, learning and collecting take turns. With lag 1 they overlap, as in Cleanba (Huang et
@@ -121,9 +125,8 @@ class ExactLag:
         lag: int,
         begun: Sequence[BegunBatch] = (),
     ) -> None:
+        super().__init__(thread, collector)
         self.lag = lag
-        self._thread = thread
-        self._collector = collector
         self._play_batch = play_batch
         self._next_share = next_share
         self._specs_of = specs_of
@@ -142,7 +145,6 @@ class ExactLag:
         self._begun.append((BegunBatch(policy, share), share, future))
 
     def begin(self, policy: NumpyPolicy) -> None:
-        """Submit the batches that the next call of `next_rollout` would submit."""
         while len(self._begun) <= self.lag:
             self._submit(policy)
 
@@ -154,25 +156,17 @@ class ExactLag:
         waiting = sum(future.done() for *_, future in self._begun)
         return rollout._replace(queue_length=waiting)
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these episodes once the batches begun are collected."""
-        return _evaluated(self._thread, self._collector, policy, specs)
-
     def begun(self) -> list[BegunBatch]:
-        """Return the batches that the learner has not taken yet, oldest first."""
         return [*(batch for batch, *_ in self._begun), *self._to_begin]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        super().__enter__()
         while self._to_begin:
             self._submit(*self._to_begin.popleft())
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._thread.close()
 
-
-class FreeRunning:
+class FreeRunning(Schedule):
     """Collects batches without pause with the newest weights. The batches wait for the learner.
 
     The weights of a batch depend on how fast workers and learner are: runs differ.
@@ -190,8 +184,7 @@ class FreeRunning:
         drop: bool = False,
         take_all: bool = False,
     ) -> None:
-        self._thread = thread
-        self._collector = collector
+        super().__init__(thread, collector)
         self._batches = batches
         self._capacity = capacity
         self._drop = drop
@@ -231,19 +224,15 @@ class FreeRunning:
         """Play these episodes once the workers have finished their requests. Nothing is lost."""
         self._pause()
         self._collecting = None
-        return _evaluated(self._thread, self._collector, policy, specs)
+        return super().evaluate(policy, specs)
 
     def begun(self) -> list[BegunBatch]:
         """Return no batches: a resumed run begins its batches anew."""
         return []
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
     def __exit__(self, *error: object) -> None:
         self._pause()
-        self._thread.close()
+        super().__exit__(*error)
 
     def _pause(self) -> None:
         """End collecting soon. The next call of `next_rollout` continues it."""

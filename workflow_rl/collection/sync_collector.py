@@ -33,10 +33,7 @@ class SyncCollector:
     def collect(
         self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. Raises TooManyFailuresError, StopRequested.
-
-        following: is not begun early, since all envs step together.
-        """
+        """Play every spec. What follows waits, since all envs step together."""
         skipped: set[int] = set()
 
         def play() -> Iterable[Trajectory]:
@@ -48,12 +45,9 @@ class SyncCollector:
         return require_any(self._rollout(play, skipped.add))
 
     def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
-        """Set where `unroll` begins, and how many steps an unroll has."""
         self._positions, self._n_steps = list(positions), n_steps
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
-        """Unroll every env so many times. Raises TooManyFailuresError, StopRequested."""
-
         def play() -> Iterable[Trajectory]:
             player = self._player = self._player or player_at(self.envs, self._positions)
             return itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))

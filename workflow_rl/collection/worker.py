@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,17 +27,12 @@ from workflow_rl.collection.messages import (
     FreeRun,
     FreeRunCount,
     Reply,
+    Request,
     Unroll,
 )
-from workflow_rl.collection.player import at_reset, play_episodes
+from workflow_rl.collection.player import Player, at_reset, play_episodes
 from workflow_rl.collection.trace import Activity
-from workflow_rl.collection.worker_trace import (
-    Pipe,
-    TracedActor,
-    TracedEnvs,
-    TracedPipe,
-    WorkerMarks,
-)
+from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks
 from workflow_rl.environments.env_batch import (
     DelayedEnvs,
     EnvBatch,
@@ -55,113 +51,133 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pur
 
 
 def worker_main(
-    connection_to_main: Connection,
-    pickled_make_envs: bytes,
-    n_envs: int,
-    step_delay: float,
-    traced: bool,
+    pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_delay: float, traced: bool
 ) -> None:
-    """Make `n_envs` envs, then answer requests until asked to close.
+    """Make envs, then answer the requests that the pipe brings, until one asks to close.
 
-    step_delay: seconds that are added to every step. traced: record what the worker does, and send
-    the record along with answers. The process ends at once when the main process is gone.
+    The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
     _die_with_main_process()
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
-    command = Command.START
-    pipe: Pipe = connection_to_main
-    marks = WorkerMarks() if traced else None
-    if marks is not None:
-        marks.add(Activity.STARTING)
-        pipe = TracedPipe(connection_to_main, marks)
-    try:
-        worker = Worker(pickled_make_envs, n_envs, step_delay, marks)
-        pipe.send(Reply(None))
-        while command is not Command.CLOSE:
-            command, payload = pipe.recv()
-            for reply in worker.answers(command, payload):
-                pipe.send(reply)
-        if isinstance(pipe, TracedPipe):
-            pipe.send_last()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # The main process has closed its end.
-    except BaseException as error:
-        pipe.send(failure_of(command, error))
-        raise SystemExit(1) from None
+    worker = Worker(n_envs, step_delay, traced)
+    request = Request(Command.START, pickled_make_envs)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
+        while True:
+            for message in worker.messages(request):
+                pipe.send(message)
+            if worker.failure is not None:
+                raise SystemExit(1)
+            if request.command is Command.CLOSE:
+                return
+            request = pipe.recv()
 
 
 class Worker:
-    """A worker's envs and actor, and its answers to commands.
+    """A worker's envs and actor, and its answers to requests.
 
-    step_delay: seconds that are added to every step. marks: the record of a traced worker.
+    step_delay: seconds that are added to every step. traced: record what the worker does, and send
+    the record along with answers.
+
+    start_result: the result of the reply to START. failure: what ended the worker, if it has ended.
     """
 
-    def __init__(
-        self,
-        pickled_make_envs: bytes,
-        n_envs: int,
-        step_delay: float = 0.0,
-        marks: WorkerMarks | None = None,
-    ) -> None:
-        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
-        envs = make_envs(n_envs)
-        envs = DelayedEnvs(envs, step_delay) if step_delay else envs
-        self.envs: EnvBatch = envs if marks is None else TracedEnvs(envs, marks)
-        self.marks = marks
-        self.actor: Actor
-        self.sign_of_life_at = 0.0
+    def __init__(self, n_envs: int, step_delay: float = 0.0, traced: bool = False) -> None:
+        self.start_result: Any = None
+        self.failure: Failure | None = None
+        self._n_envs = n_envs
+        self._step_delay = step_delay
+        self._marks = WorkerMarks() if traced else None
+        self._sign_of_life_at = 0.0
+        self._envs: EnvBatch
+        self._actor: Actor
+        self._player: Player
+        if self._marks is not None:
+            self._marks.add(Activity.STARTING)
 
-    def answers(self, command: Command, payload: Any) -> Iterator[Reply]:
-        """Do what the command asks, and yield the replies."""
+    def messages(self, request: Request) -> Iterator[Any]:
+        """Do what a request asks. Yield the messages to send: replies, or the Failure at last.
+
+        After a failure, every request yields the Failure. `Trace.take_marks` reads the messages.
+        """
+        if self.failure is None:
+            try:
+                for reply in self._replies(*request):
+                    yield self._with_marks(reply)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self.failure = failure_of(request.command, error)
+        if self.failure is not None:
+            yield self._with_marks(self.failure)
+        elif self._marks is not None:
+            if request.command is Command.CLOSE:
+                yield self._marks.last()
+            else:
+                self._marks.turn_to(Activity.WAITING)
+
+    def _with_marks(self, answer: Reply | Failure) -> Any:
+        return answer if self._marks is None else self._marks.along(answer)
+
+    def _replies(self, command: Command, payload: Any) -> Iterator[Reply]:
         start = time.perf_counter()
         match command:
+            case Command.START:
+                self._envs = self._made(payload)
+                yield Reply(self.start_result)
             case Command.LOAD_ACTOR:
-                self.actor = self._load(payload)
+                self._actor = self._loaded(payload)
             case Command.PLAY:
                 yield from self._play(payload)
             case Command.UNROLL:
                 yield from self._unroll(payload)
             case Command.RESET:
-                first = at_reset(self.envs.reset(*payload))
+                first = at_reset(self._envs.reset(*payload))
                 yield Reply(first, time.perf_counter() - start)
             case Command.STEP:
-                transitions = self.envs.step(*payload)
+                transitions = self._envs.step(*payload)
                 yield Reply(transitions, time.perf_counter() - start)
             case Command.FREE_RUN:
                 yield Reply(self._free_run(payload))
             case Command.CLOSE:
-                self.envs.close()
+                self._envs.close()
 
-    def _load(self, pickled_actor: bytes) -> Actor:
-        if self.marks is not None:
-            self.marks.add(Activity.LOADING)
+    def _made(self, pickled_make_envs: bytes) -> EnvBatch:
+        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
+        envs = make_envs(self._n_envs)
+        if self._step_delay:
+            envs = DelayedEnvs(envs, self._step_delay)
+        return envs if self._marks is None else TracedEnvs(envs, self._marks)
+
+    def _loaded(self, pickled_actor: bytes) -> Actor:
+        if self._marks is not None:
+            self._marks.add(Activity.LOADING)
         actor: Actor = cloudpickle.loads(pickled_actor)
-        return actor if self.marks is None else TracedActor(actor, self.marks)
+        return actor if self._marks is None else TracedActor(actor, self._marks)
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> Iterator[Reply]:
         start = time.perf_counter()
-        for finished in play_episodes(self.envs, self.actor, specs):
+        for finished in play_episodes(self._envs, self._actor, specs):
             yield Reply(finished, time.perf_counter() - start)
             start = time.perf_counter()
 
     def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
         start = time.perf_counter()
         if unroll.positions is not None:
-            self.player, steps = restoring_player(self.envs, unroll.positions)
+            self._player, steps = restoring_player(self._envs, unroll.positions)
             for _ in steps:
                 # Restoring long episodes must not look like a worker that hangs.
                 now = time.perf_counter()
-                if now - self.sign_of_life_at > SECONDS_BETWEEN_SIGNS_OF_LIFE:
-                    self.sign_of_life_at = now
+                if now - self._sign_of_life_at > SECONDS_BETWEEN_SIGNS_OF_LIFE:
+                    self._sign_of_life_at = now
                     yield Reply([])
-        trajectories = self.player.unroll(self.actor, unroll.n_steps)
+        trajectories = self._player.unroll(self._actor, unroll.n_steps)
         yield Reply(trajectories, time.perf_counter() - start)
 
     def _free_run(self, free_run: FreeRun) -> FreeRunCount:
         start = time.perf_counter()
         episodes = env_steps = 0
-        for finished in play_episodes(self.envs, self.actor, itertools.cycle(free_run.specs)):
+        for finished in play_episodes(self._envs, self._actor, itertools.cycle(free_run.specs)):
             episodes += len(finished)
             env_steps += sum(trajectory.length for trajectory in finished)
             if (seconds := time.perf_counter() - start) >= free_run.seconds:

@@ -1,11 +1,11 @@
-"""What a traced worker records: marks, which it sends along with its answers."""
+"""What a traced worker records: marks, which it sends along with answers."""
 
 from __future__ import annotations
 
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
 
@@ -20,17 +20,7 @@ if TYPE_CHECKING:
 SENT_EVERY = 50_000_000
 
 # To look up a member of an enumeration takes as long as to read the clock.
-_STEPPING, _SENDING, _WAITING = (
-    int(activity) for activity in (Activity.STEPPING, Activity.SENDING, Activity.WAITING)
-)
-
-
-class Pipe(Protocol):
-    """What a worker needs of its connection."""
-
-    def send(self, obj: Any, /) -> None: ...
-
-    def recv(self) -> Any: ...
+_STEPPING, _SENDING = int(Activity.STEPPING), int(Activity.SENDING)
 
 
 class WorkerMarks:
@@ -70,34 +60,16 @@ class WorkerMarks:
         return marks
 
     def along(self, answer: Any) -> Any:
-        """Return the message for an answer that is sent now, with the marks if they are due."""
+        """Return the message for an answer that is sent now, with the marks if they are due.
+
+        `Trace.take_marks` reads the message.
+        """
         return (answer, self.take()) if self.turn_to(_SENDING) >= self.due else answer
 
     def last(self) -> tuple[None, bytes]:
         """Return the last message: all marks that are left, and no answer."""
         self.add(Activity.IDLE)
         return None, self.take()
-
-
-class TracedPipe:
-    """A pipe that marks waiting and sending, and sends marks along: see `Trace.take_marks`."""
-
-    def __init__(self, pipe: Pipe, marks: WorkerMarks) -> None:
-        self._pipe = pipe
-        self._marks = marks
-
-    def send(self, answer: Any, /) -> None:
-        """Send an answer, with the marks if they are due."""
-        self._pipe.send(self._marks.along(answer))
-
-    def recv(self) -> Any:
-        """Wait for the next request."""
-        self._marks.turn_to(_WAITING)
-        return self._pipe.recv()
-
-    def send_last(self) -> None:
-        """Send the marks that are left."""
-        self._pipe.send(self._marks.last())
 
 
 class TracedEnvs:
@@ -118,7 +90,6 @@ class TracedEnvs:
         self.step = self._first_step
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
         self._marks.turn_to(Activity.RESETTING)
         return self._envs.reset(envs, specs)
 

@@ -229,7 +229,7 @@ def test_an_episode_that_always_raises_is_left_out(
     assert rollout.episodes == len(specs)
     assert rollout.workers_restarted == 2 * MAX_RAISES
     for number in (2, 7):
-        assert f"episode {number} is left out: {MAX_RAISES} times" in caplog.text
+        assert f"episode {number} is left out: " in caplog.text
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)

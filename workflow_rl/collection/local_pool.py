@@ -67,9 +67,6 @@ class PipeConnection(WorkerConnection):
         # This process's copy would keep the pipe open, and hide the worker's death.
         child_pipe.close()
 
-    def poll(self, seconds: float) -> bool:
-        return self.pipe.poll(seconds)
-
     def _send(self, request: Request) -> None:
         try:
             self.pipe.send(request)

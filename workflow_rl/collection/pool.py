@@ -79,10 +79,6 @@ class WorkerConnection(ABC):
         raise error from RemoteTraceback(answer.traceback)
 
     @abstractmethod
-    def poll(self, seconds: float) -> bool:
-        """Wait so long for an answer, or the failure to give one. Return whether there is one."""
-
-    @abstractmethod
     def kill(self) -> None:
         """End the worker, whatever it is doing."""
 
@@ -183,14 +179,15 @@ class Pool(ABC, Generic[Connection]):
 
         Raises WorkerError if none comes in time, StopRequested, TooManyFailuresError.
         """
-        worker = self._workers[index]
-        self.raise_if_stopped()
-        while not worker.overdue and not worker.poll(POLL_SECONDS):
-            self.raise_if_stopped()
-        return worker.receive()
+        while not self.ready([index]):
+            pass
+        return self._workers[index].receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
-        """Return those of the workers for which `receive` returns or raises at once."""
+        """Wait up to POLL_SECONDS. Return the workers for which `receive` need not wait.
+
+        Raises StopRequested.
+        """
         heard = self._heard(indices)
         self.raise_if_stopped()
         return [index for index in indices if index in heard or self._workers[index].overdue]

@@ -101,16 +101,6 @@ class RayConnection(WorkerConnection):
         has_started = self.actor is not None and self.command is Command.START
         return self._failed is not None or has_started
 
-    def poll(self, seconds: float) -> bool:
-        if self.has_message:
-            return True
-        if self.actor is not None:
-            return self.actor.has_message(seconds)
-        self.share_if_waited()
-        for stream in self._ray.wait(list(self.streams), timeout=seconds)[0]:
-            self.note_message(self.streams[stream])
-        return self.has_message
-
     def note_message(self, actor: RayActor) -> bool:
         """Take note that this actor has a message. Return whether `receive` has one now."""
         if actor is self.actor:

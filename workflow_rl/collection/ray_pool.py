@@ -143,14 +143,15 @@ class RayPool(Pool[RayConnection]):
             for stream, actor in self._workers[index].streams.items()
         }
         seconds = 0.0 if heard else POLL_SECONDS
-        if streams and self.ray.wait(list(streams), timeout=seconds)[0]:
+        ready = self.ray.wait(list(streams), timeout=seconds)[0] if streams else []
+        if ready and len(streams) > 1:
             ready, _ = self.ray.wait(list(streams), num_returns=len(streams), timeout=0)
-            for index, actor in (streams[stream] for stream in ready):
-                worker = self._workers[index]
-                # The first of a worker's actors that starts ends the others.
-                is_left = actor is worker.actor or actor in worker.starting
-                if is_left and worker.note_message(actor):
-                    heard.add(index)
+        for index, actor in (streams[stream] for stream in ready):
+            worker = self._workers[index]
+            # The first of a worker's actors that starts ends the others.
+            is_left = actor is worker.actor or actor in worker.starting
+            if is_left and worker.note_message(actor):
+                heard.add(index)
         return heard
 
     def close(self) -> None:

@@ -233,6 +233,24 @@ def test_an_episode_that_always_raises_is_left_out(
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
+def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
+    collect: Collector, policy, specs, caplog
+):
+    """However many episodes raise it, and however often."""
+    broken = frozenset(spec.env_seed for spec in specs[2:4])
+    collect(partial(RaisingEnv, broken), policy, specs)
+    assert caplog.text.count("Traceback") == 1
+    assert 'raise ArithmeticError(f"no second step' in caplog.text
+    assert "pooled_envs.py" not in caplog.text
+    assert "worker.py" not in caplog.text
+    for number in (2, 3):
+        (line,) = [r.getMessage() for r in caplog.records if f"in episode {number} " in r.message]
+        assert "raised ArithmeticError: no second step" in line
+        assert "tiny_envs.py, line " in line
+        assert "exit code: 1" in line
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
 def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(
     collect: Collector, policy, specs
 ):

@@ -124,12 +124,12 @@ def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_on
     assert work.request(1) is None
 
 
-def unroll_work() -> UnrollAssignments:
+def unroll_assignments() -> UnrollAssignments:
     return UnrollAssignments(first_positions(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
 
 
 def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
-    work = unroll_work()
+    work = unroll_assignments()
     assert work.request(0) is None
     work.add_rounds(2)
     first, second = work.request(0), work.request(0)
@@ -140,7 +140,7 @@ def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
 
 
 def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
-    work = unroll_work()
+    work = unroll_assignments()
     work.add_rounds(2)
     work.request(1)
     env_1 = answer(1)._replace(action=np.array([5, 6]), truncated=False)
@@ -157,7 +157,7 @@ def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
 
 
 def test_workers_whose_envs_were_used_otherwise_are_told_where_they_were():
-    work = unroll_work()
+    work = unroll_assignments()
     work.add_rounds(math.inf)
     for worker in (0, 1):
         work.request(worker)

@@ -25,7 +25,7 @@ from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.model_error import errors_ahead, reliability
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.replay import transitions_of
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint

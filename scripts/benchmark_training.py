@@ -34,9 +34,9 @@ import cloudpickle
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.cluster import LOCAL, NONE, connected
-from workflow_rl.collection.play import play_episodes
-from workflow_rl.collection.worker import Reply
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Reply
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
@@ -128,7 +128,7 @@ def stragglers(rounds: int, scale: float) -> None:
             turns = {}
             for name, slowest in {"ten workers alike": 0.002, "one slowed 10 times": 0.02}.items():
                 delays = [slowest, *[0.002] * 9]  # Seconds.
-                pool = WorkerPool(
+                pool = LocalPool(
                     environment.make_envs, 10, preload=environment.preload, step_delays=delays
                 )
                 turns[name] = collecting(stack, config, episodes, pool)

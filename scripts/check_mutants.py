@@ -3,7 +3,7 @@
 A mutant that survives is a line that no test holds, or another way to write the same: the report
 has each surviving mutant as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
 
-    python scripts/check_mutants.py --sample 20 agents/ppo/losses.py workflow_rl/collection/work.py
+    python scripts/check_mutants.py --sample 20 workflow_rl/collection/assignments.py
 """
 
 from __future__ import annotations
@@ -60,20 +60,23 @@ NOTICED_BY = {
     "workflow_rl/cage2/agent/rollouts.py": "rollouts improve",
     "workflow_rl/cage2/scoring/scores.py": "protocol report",
     "workflow_rl/cage2/scoring/selection.py": "selection champion",
-    "workflow_rl/environments/env_batch.py": "play parallel_envs",
+    "workflow_rl/environments/env_batch.py": "player collectors",
     "workflow_rl/environments/episode.py": "episode ../training/evaluation",
     "workflow_rl/environments/flat_env.py": "gymnasium_env",
     "workflow_rl/environments/gymnasium_env.py": "gymnasium_env",
-    "workflow_rl/collection/parallel_env.py": "parallel_envs",
-    "workflow_rl/collection/parallel_env_async.py": "parallel_envs",
-    "workflow_rl/collection/play.py": "play slots parallel_envs",
-    "workflow_rl/collection/rollout.py": "parallel_envs schedule",
+    "workflow_rl/collection/sync_collector.py": "collectors",
+    "workflow_rl/collection/async_collector.py": "collectors",
+    "workflow_rl/collection/collector_thread.py": "schedule",
+    "workflow_rl/collection/player.py": "player env_positions collectors",
+    "workflow_rl/collection/pool.py": "local_pool collectors",
+    "workflow_rl/collection/pooled_envs.py": "collectors",
+    "workflow_rl/collection/recorder.py": "player env_positions collectors",
+    "workflow_rl/collection/rollout.py": "collectors schedule",
     "workflow_rl/collection/schedule.py": "schedule",
-    "workflow_rl/collection/slots.py": "slots parallel_envs",
-    "workflow_rl/collection/work.py": "work parallel_envs",
-    "workflow_rl/collection/worker.py": "worker_pool parallel_envs",
-    "workflow_rl/collection/worker_pool.py": "worker_pool parallel_envs",
-    "workflow_rl/collection/workers.py": "worker_pool parallel_envs",
+    "workflow_rl/collection/env_positions.py": "env_positions collectors",
+    "workflow_rl/collection/assignments.py": "assignments collectors",
+    "workflow_rl/collection/worker.py": "worker local_pool collectors",
+    "workflow_rl/collection/local_pool.py": "local_pool collectors",
     "workflow_rl/api.py": "training/evaluation training/any_env",
     "workflow_rl/reporting/report.py": "report",
     "workflow_rl/runs/batches.py": "presets overlap loop any_env",

@@ -20,7 +20,7 @@ from agents.sac.agent import SACAgent
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -28,7 +28,7 @@ from workflow_rl.runs.trust import trusted_config
 
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
-Before: Any = Callable[[WorkerPool, Any, int], None]
+Before: Any = Callable[[LocalPool, Any, int], None]
 """Is called with the pool, the policy and how many collections were before this one."""
 
 
@@ -49,10 +49,10 @@ def config_of(
 class Interfered:
     """A collector before whose collections something happens, in the thread that collects."""
 
-    def __init__(self, collector: Any, pool: WorkerPool, before: Before) -> None:
+    def __init__(self, collector: Any, pool: LocalPool, before: Before) -> None:
         self._collector, self._pool, self._before = collector, pool, before
         self._count = 0
-        self.start_slots = collector.start_slots
+        self.start_unrolls = collector.start_unrolls
 
     def _interfere(self, policy: Any) -> None:
         self._before(self._pool, policy, self._count)
@@ -86,7 +86,7 @@ def run(
 ) -> dict[str, Any]:
     """Start the run in `path`, or go on with it."""
 
-    def collector_of(pool: WorkerPool, config: TrainConfig) -> Any:
+    def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
         collector = loop.make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 

@@ -192,7 +192,7 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
 @contextlib.contextmanager
 def _errors(settings: Settings | None = None) -> Iterator[None]:
     """Turn errors of the user into one line each."""
-    from workflow_rl.collection.workers import TooManyFailuresError
+    from workflow_rl.collection.failures import TooManyFailuresError
     from workflow_rl.runs.checkpoint import CheckpointError
 
     try:

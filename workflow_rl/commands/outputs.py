@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.commands.options import PATH, spelling
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError

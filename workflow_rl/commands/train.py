@@ -52,8 +52,8 @@ def run_command(
     """
     # Imported here, not above: --help and errors in the options should not wait for torch.
     from agents.algorithm import DivergedError
+    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
-    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.commands.evaluate import score_finished_run
     from workflow_rl.runs import best_agent
     from workflow_rl.runs.checkpoint import CheckpointError

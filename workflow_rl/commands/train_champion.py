@@ -96,8 +96,8 @@ def train_champion(
 def _errors() -> Iterator[None]:
     """Turn what ends a training into one line, with how to go on."""
     from agents.ppo.agent import DivergedError
+    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
-    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.config import ConfigError
     from workflow_rl.runs.folder import NotWrittenError, RunDirError

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
 from workflow_rl.reporting.harness import in_turns, median_ratio
@@ -202,9 +202,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
     if _is_ceiling(variant):
-        return functools.partial(
-            _run_freely, config, AsyncParallelEnv(pool), policy, ceiling_seconds
-        )
+        return functools.partial(_run_freely, config, AsyncCollector(pool), policy, ceiling_seconds)
     return functools.partial(_collect, config, collector, policy)
 
 
@@ -218,7 +216,7 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 
 
 def _run_freely(
-    config: TrainConfig, env: AsyncParallelEnv, policy: NumpyPolicy, seconds: float, number: int
+    config: TrainConfig, env: AsyncCollector, policy: NumpyPolicy, seconds: float, number: int
 ) -> Rate:
     counts = env.free_run(policy, _specs(config, number), seconds)
     return Rate(

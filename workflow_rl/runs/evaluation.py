@@ -16,10 +16,10 @@ from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.failures import Fault, UnplayableError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import what_is_not_finite
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import Fault, UnplayableError
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import usable_cores
@@ -115,7 +115,7 @@ def evaluate_policy(
     start = time.perf_counter()
     n_workers = min(n_workers or usable_cores(), episodes)
     with (
-        WorkerPool(
+        LocalPool(
             environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
         ) as pool,
         tqdm(total=episodes, unit="ep", disable=quiet or None) as progress_bar,
@@ -131,7 +131,7 @@ def evaluate_policy(
 
 
 def play_with_progress(
-    pool: WorkerPool,
+    pool: LocalPool,
     actor: Actor,
     specs: Sequence[EpisodeSpec],
     progress_bar: tqdm[Any],
@@ -142,7 +142,7 @@ def play_with_progress(
     name_of: what an error calls an episode. Raises TooManyFailuresError, as `evaluate_policy` does.
     """
     # Blocks let the bar move. They are large, because some workers wait at the end of each.
-    collector = AsyncParallelEnv(pool)
+    collector = AsyncCollector(pool)
     size = 20 * pool.n_workers
     trajectories: list[Trajectory] = []
     for first in range(0, len(specs), size):
@@ -166,13 +166,9 @@ def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeS
     what = {fault.spec: fault.what for fault in faults}
     specs = sorted(what, key=lambda spec: spec.number)
     names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
-    # The text has the cause of an EpisodeError first. Indented lines say where it was raised.
-    raised, _, _ = what[specs[0]].rpartition("\n\nThe above exception was the direct cause")
-    _, _, last = raised.rpartition("Traceback (most recent call last):\n")
-    exception = next(line for line in last.splitlines() if not line.startswith(" "))
     return (
         f"there is no score: {len(specs)} of the {n_tried} episodes tried raise exceptions: "
-        f"{names}. The first of them raises {exception}"
+        f"{names}. The first of them raises {what[specs[0]]}"
     )
 
 
@@ -184,7 +180,7 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     from gymnasium.error import DependencyNotInstalled
     from gymnasium.wrappers import RecordVideo
 
-    from workflow_rl.collection.play import play_episode
+    from workflow_rl.collection.player import play_episode
     from workflow_rl.environments.env_batch import SerialEnvs
     from workflow_rl.environments.flat_env import FlatEnv
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

@@ -18,6 +18,7 @@ import torch
 
 from agents.algorithm import Agent, DivergedError, find
 from agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import (
     Collector,
     NotFiniteError,
@@ -25,7 +26,7 @@ from workflow_rl.collection.rollout import (
     utilisation,
     what_is_not_finite,
 )
-from workflow_rl.collection.schedule import CollectorThread, Schedule
+from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
@@ -399,7 +400,7 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.learner_idle_seconds += seconds.waiting
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
-    state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
+    state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
     state.skipped_episodes += rollout.skipped
     state.unfinished = list(rollout.unfinished)
     if rollout.episode_lengths:

@@ -23,7 +23,7 @@ from agents.ppo.minibatches import Minibatch, RolloutObs
 from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
-from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 

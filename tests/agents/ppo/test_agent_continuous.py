@@ -23,7 +23,7 @@ from agents.ppo.batch import stack_obs
 from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.any_envs import TargetEnv
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv

@@ -59,8 +59,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.collection.worker import Command
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.environment import make_environment
 from workflow_rl.environments.episode import episode_spec
 import cloudpickle
@@ -81,7 +81,7 @@ policy = NumpyPolicy(PolicyParameters(
     "tanh", distribution=spaces.distribution,
 ))
 make_envs = partial(Telling, environment.make_envs)
-with WorkerPool(make_envs, 1, 2, preload=environment.preload) as pool:
+with LocalPool(make_envs, 1, 2, preload=environment.preload) as pool:
     pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
     pool.send(0, Command.PLAY, [episode_spec(0, 0, environment.variants)])
     assert pool.receive(0).result[0].length

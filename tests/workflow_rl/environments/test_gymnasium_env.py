@@ -25,8 +25,8 @@ from agents.policies.distributions import (
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import PuzzleEnv, TargetEnv
 from workflow_rl.cage2.registration import ENV_ID
-from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.slots import first_slots, player_in
+from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
     InvalidEnvironmentError,
@@ -363,8 +363,8 @@ def test_unrolls_are_the_pieces_of_whole_episodes(env_id: str) -> None:
         log_std=np.zeros(distribution.n_outputs, np.float32) if distribution.has_log_std else None,
         distribution=distribution,
     )
-    slots = first_slots(0, (), n_envs=2)
-    player = player_in(environment.make_envs(2), slots)
+    slots = first_positions(0, (), n_envs=2)
+    player = player_at(environment.make_envs(2), slots)
     unrolls = [player.unroll(NumpyPolicy(parameters), 5) for _ in range(8)]
     for episode in (0, 1):
         pieces = [t for unroll in unrolls for t in unroll if t.episode == episode]

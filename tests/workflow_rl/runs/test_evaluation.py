@@ -19,7 +19,7 @@ from tests.any_envs import SeedEnv
 from workflow_rl import api as interface
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.collection.workers import TooManyFailuresError
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs import learner

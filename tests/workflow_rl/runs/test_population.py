@@ -21,7 +21,7 @@ from tests.any_envs import SeedEnv
 from tests.faults.checks import assert_same_history
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.collection.workers import StopRequested
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.runs import loop, population_dir
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint

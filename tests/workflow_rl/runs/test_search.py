@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from agents.algorithm import DivergedError
 from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
-from workflow_rl.collection.workers import StopRequested
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.tune import TUNE_FILE, tune
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import RunDirError, read_config

@@ -14,7 +14,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import usable_cores
@@ -60,7 +60,7 @@ def evaluate_actor(
             make_env = functools.partial(EvaluationEnv, max_steps, simulator)
             make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
             n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
-            with WorkerPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
+            with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
                 trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
             cells += [
                 CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])

@@ -24,7 +24,7 @@ from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.output_files import write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section

@@ -23,7 +23,7 @@ from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.cage2.scoring.selection import ATTACKERS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.saved_agent import load_saved
 

@@ -23,7 +23,7 @@ from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.scoring.loading import load_actor
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError

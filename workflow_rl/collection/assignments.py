@@ -1,4 +1,4 @@
-"""What there is to do for workers that play by themselves: episodes, or unrolls of their envs."""
+"""Which episodes, or which unrolls, the workers of an asynchronous collector play."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from agents.trajectory import Trajectory
-from workflow_rl.collection.slots import Slot, advance, skip
-from workflow_rl.collection.worker import Command, Request, Unroll
+from workflow_rl.collection.env_positions import EnvPosition, advance, skip
+from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-class Work(Protocol):
-    """Hands out requests to idle workers, and takes them back from workers that failed.
+class Assignments(Protocol):
+    """Requests for idle workers. What a failed worker has not sent is assigned again.
 
-    skipped: the numbers of episodes that were left out because they cannot be played.
+    skipped: the numbers of the episodes that were left out because they are unplayable.
     """
 
     skipped: list[int]
 
     def request(self, worker: int) -> Request | None:
-        """What this idle worker is to do; None if there is nothing for it now."""
+        """Return what an idle worker shall do; None if there is nothing for it now."""
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """It has sent these. Returns whether it is idle again."""
+        """Take note of what a worker has sent. Return whether the worker is idle again."""
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:
-        """What it has not sent yet has to be done again, but for an episode that is unplayable."""
+        """Take back what a failed worker has not sent, except an unplayable episode."""
 
 
-class EpisodeWork:
-    """Each episode once, by whichever worker is idle; the last ones not by a slow worker.
+class EpisodeAssignments:
+    """Episodes, each assigned to whichever worker is idle. A slow worker gets none of the last.
 
-    n_specs: how many there are; infinity, if there is no end to them.
-    largest_block: of episodes handed out at a time. smallest_block: what a worker plays at once.
+    specs: at least `n_specs`, which may be infinity. largest_block: episodes that a worker gets at
+    a time. smallest_block: episodes that a worker plays at once.
     """
 
     def __init__(
@@ -51,15 +51,16 @@ class EpisodeWork:
         self._specs = iter(specs)
         self._n_waiting = n_specs
         self._n_workers = n_workers
-        self._blocks = (smallest_block, largest_block)
+        self._smallest, self._largest = smallest_block, largest_block
         self.skipped: list[int] = []
         self._again: deque[EpisodeSpec] = deque()
         self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]
         self._asked: list[tuple[float, int]] = [(0.0, 0)] * n_workers
+        # By worker: the seconds that an episode of its last block took.
         self._pace: list[float | None] = [None] * n_workers
 
     def request(self, worker: int) -> Request | None:
-        """The next block of episodes."""
+        """Return the next block of episodes."""
         if not self._n_waiting or self._is_done_sooner_without(worker):
             return None
         block = [
@@ -72,16 +73,15 @@ class EpisodeWork:
         return Request(Command.PLAY, block)
 
     def _block_size(self) -> int:
-        # Guided self-scheduling (Polychronopoulos and Kuck 1987): large blocks while there is much
-        # to do, small ones at the end, so that all workers finish at about the same time.
+        # Guided self-scheduling (Polychronopoulos and Kuck 1987): large blocks while many episodes
+        # wait, small blocks at the end, so that all workers finish at about the same time.
         share = self._n_waiting / (2 * self._n_workers)
-        smallest, largest = self._blocks
-        return math.ceil(min(self._n_waiting, max(smallest, min(share, largest))))
+        return math.ceil(min(self._n_waiting, max(self._smallest, min(share, self._largest))))
 
     def _is_done_sooner_without(self, worker: int) -> bool:
-        """Whether the others finish what waits before this one has played a block of it.
+        """Return whether the other workers finish what waits before this one plays a block of it.
 
-        By the seconds an episode took each of them last. The fastest never answers yes.
+        The fastest worker never gets True, so that some worker always takes what waits.
         """
         others = [pace for index, pace in enumerate(self._pace) if index != worker]
         own = self._pace[worker]
@@ -93,7 +93,7 @@ class EpisodeWork:
         return block * own > seconds_without
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """True with the last episode of its block."""
+        """Take note of episodes. Return whether they were the last of the worker's block."""
         for trajectory in trajectories:
             del self._playing[worker][trajectory.episode]
         if self._playing[worker]:
@@ -104,12 +104,12 @@ class EpisodeWork:
 
     @property
     def unfinished(self) -> list[int]:
-        """The numbers of the episodes handed out and neither answered nor left out, ascending."""
+        """The episodes that were assigned and neither answered nor left out, ascending."""
         playing = itertools.chain(*self._playing)
         return sorted([*playing, *(spec.number for spec in self._again)])
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:
-        """Its unfinished episodes are handed out again, before all others."""
+        """Assign the worker's unfinished episodes again, before all others."""
         if unplayable is not None:
             del self._playing[worker][unplayable]
             self.skipped.append(unplayable)
@@ -119,47 +119,46 @@ class EpisodeWork:
         self._playing[worker] = {}
 
 
-class UnrollWork:
-    """Unrolls of envs that belong to workers: env `i` to worker `i % n_workers`.
+class UnrollAssignments:
+    """Unrolls of `n_steps`. Env `i` belongs to worker `i % n_workers`.
 
-    slots: where every env is; moved on as unrolls come back.
+    positions: where every env is; they advance as unrolls come back.
     """
 
-    def __init__(self, slots: list[Slot], n_workers: int, n_steps: int) -> None:
-        self.slots = slots
+    def __init__(self, positions: list[EnvPosition], n_workers: int, n_steps: int) -> None:
+        self.positions = positions
         self.skipped: list[int] = []
         self._n_workers = n_workers
         self._n_steps = n_steps
         self._rounds_left = [0.0] * n_workers
-        self._knows_slots = [False] * n_workers
+        self._is_placed = [False] * n_workers
 
     def add_rounds(self, rounds: float) -> None:
-        """Let every worker unroll so many times more; infinity is without end."""
+        """Let every worker unroll so many times more, which may be infinity."""
         self._rounds_left = [left + rounds for left in self._rounds_left]
 
     def forget(self) -> None:
-        """The workers' envs have been used for something else."""
-        self._knows_slots = [False] * self._n_workers
+        """Take note that the workers' envs have played something else."""
+        self._is_placed = [False] * self._n_workers
 
     def request(self, worker: int) -> Request | None:
-        """One unroll of all envs of the worker."""
+        """Return one unroll of all envs of the worker."""
         if not self._rounds_left[worker]:
             return None
         self._rounds_left[worker] -= 1
-        known = self._knows_slots[worker]
-        slots = None if known else self.slots[worker :: self._n_workers]
-        self._knows_slots[worker] = True
-        return Request(Command.UNROLL, Unroll(self._n_steps, slots))
+        positions = None if self._is_placed[worker] else self.positions[worker :: self._n_workers]
+        self._is_placed[worker] = True
+        return Request(Command.UNROLL, Unroll(self._n_steps, positions))
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """True with the unroll, which comes as a whole; before it, signs of life may come."""
-        advance(self.slots, trajectories)
+        """Advance the positions. Return whether the unroll came: it comes as a whole."""
+        advance(self.positions, trajectories)
         return bool(trajectories)
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:
-        """Its envs are brought back to where they were before the unroll."""
+        """Assign the unroll again, from where the envs were before it."""
         self._rounds_left[worker] += 1
-        self._knows_slots[worker] = False
+        self._is_placed[worker] = False
         if unplayable is not None:
-            skip(self.slots, unplayable)
+            skip(self.positions, unplayable)
             self.skipped.append(unplayable)

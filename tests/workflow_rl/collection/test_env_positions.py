@@ -18,12 +18,12 @@ from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.parallel_env import ParallelEnv
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.env_positions import EnvPosition, advance, first_positions, player_at
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.rollout import in_order
-from workflow_rl.collection.slots import Slot, advance, first_slots, player_in
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -34,19 +34,23 @@ def copy_of(policy: NumpyPolicy, version: int = 4) -> NumpyPolicy:
 
 
 def unrolls(
-    envs: EnvBatch, policy: NumpyPolicy, n_steps: int, times: int, slots: list[Slot] | None = None
+    envs: EnvBatch,
+    policy: NumpyPolicy,
+    n_steps: int,
+    times: int,
+    positions: list[EnvPosition] | None = None,
 ) -> list[list[Trajectory]]:
     """Each unroll with the weights of another version, all of the same values."""
-    player = player_in(envs, slots or first_slots(3, RED_AGENTS, envs.n_envs))
+    player = player_at(envs, positions or first_positions(3, RED_AGENTS, envs.n_envs))
     return [player.unroll(copy_of(policy, version), n_steps) for version in range(times)]
 
 
-def actions_of(slot: Slot) -> list[int] | None:
+def actions_of(position: EnvPosition) -> list[int] | None:
     """Those taken so far, none being None."""
-    return None if slot.actions is None else slot.actions.tolist()
+    return None if position.actions is None else position.actions.tolist()
 
 
-def assert_same_slots(left: Sequence[Slot], right: Sequence[Slot]) -> None:
+def assert_same_positions(left: Sequence[EnvPosition], right: Sequence[EnvPosition]) -> None:
     assert len(left) == len(right)
     for one, other in zip(left, right, strict=True):
         assert one._replace(actions=None) == other._replace(actions=None)
@@ -105,47 +109,47 @@ def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     before=st.integers(0, 6),
     first_episode=st.integers(0, 50),
 )
-def test_envs_brought_back_to_their_slots_go_on_as_if_nothing_had_happened(
+def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
     policy, n_envs, n_steps, before, first_episode
 ):
-    slots = first_slots(3, RED_AGENTS, n_envs, first_episode)
-    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, slots)
+    positions = first_positions(3, RED_AGENTS, n_envs, first_episode)
+    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, positions)
     for unroll in expected[:before]:
-        advance(slots, unroll)
-    restored = player_in(SerialEnvs(CountingEnv, n_envs), slots)
+        advance(positions, unroll)
+    restored = player_at(SerialEnvs(CountingEnv, n_envs), positions)
     for version in range(before, before + 3):
         unroll = restored.unroll(copy_of(policy, version), n_steps)
         assert_same_trajectories(unroll, expected[version])
 
 
-def test_slots_follow_the_actions_and_move_on_by_their_stride(policy):
-    slots = first_slots(3, RED_AGENTS, 2, first_episode=10)
-    assert [(slot.episode, slot.stride, slot.actions) for slot in slots] == [
+def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
+    positions = first_positions(3, RED_AGENTS, 2, first_episode=10)
+    assert [(position.episode, position.stride, position.actions) for position in positions] == [
         (10, 2, None),
         (11, 2, None),
     ]
-    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, slots)
-    advance(slots, first)
-    assert [actions_of(slot) for slot in slots] == [t.action.tolist() for t in first]
-    advance(slots, second)
-    for env, slot in enumerate(slots):
+    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, positions)
+    advance(positions, first)
+    assert [actions_of(position) for position in positions] == [t.action.tolist() for t in first]
+    advance(positions, second)
+    for env, position in enumerate(positions):
         own = [t for t in second if t.episode % 2 == env]
-        assert slot.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
+        assert position.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
         if not own[-1].ended:
-            in_episode = [t for t in first + second if t.episode == slot.episode]
-            assert actions_of(slot) == [a for t in in_episode for a in t.action.tolist()]
+            in_episode = [t for t in first + second if t.episode == position.episode]
+            assert actions_of(position) == [a for t in in_episode for a in t.action.tolist()]
 
 
 def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
-    slots = first_slots(3, RED_AGENTS, 3)
-    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, slots)
-    cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, slots)
+    positions = first_positions(3, RED_AGENTS, 3)
+    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, positions)
+    cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, positions)
     for one, other in zip(compiled, cyborg, strict=True):
         assert_same_trajectories(one, other)
-        advance(slots, one)
-    assert all(actions_of(slot) for slot in slots)
-    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, slots)
-    from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, slots)
+        advance(positions, one)
+    assert all(actions_of(position) for position in positions)
+    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, positions)
+    from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, positions)
     assert_same_trajectories(*restored, *from_cyborg)
 
 
@@ -155,31 +159,31 @@ def expected(policy) -> list[list[Trajectory]]:
     return [in_order(unroll) for unroll in unrolls(SerialEnvs(CountingEnv, 5), policy, 6, 5)]
 
 
-def collector_of(mode: str, pool: WorkerPool) -> ParallelEnv | AsyncParallelEnv:
-    collector = ParallelEnv(pool, 5) if mode == "sync" else AsyncParallelEnv(pool, 3)
-    collector.start_slots(first_slots(3, RED_AGENTS, 5), 6)
+def collector_of(mode: str, pool: LocalPool) -> SyncCollector | AsyncCollector:
+    collector = SyncCollector(pool, 5) if mode == "sync" else AsyncCollector(pool, 3)
+    collector.start_unrolls(first_positions(3, RED_AGENTS, 5), 6)
     return collector
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, policy, expected):
-    with WorkerPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+    with LocalPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
         collector = collector_of(mode, pool)
-        slots = first_slots(3, RED_AGENTS, 5)
+        positions = first_positions(3, RED_AGENTS, 5)
         for version, unroll in enumerate(expected):
             rollout = collector.unroll(copy_of(policy, version))
             assert_same_trajectories(rollout.trajectories, unroll)
-            advance(slots, unroll)
-            assert_same_slots(rollout.slots, slots)
+            advance(positions, unroll)
+            assert_same_positions(rollout.positions, positions)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_several_unrolls_at_a_time_are_as_many_one_after_another(mode, policy):
     envs = SerialEnvs(CountingEnv, 5)
-    player = player_in(envs, first_slots(3, RED_AGENTS, 5))
+    player = player_at(envs, first_positions(3, RED_AGENTS, 5))
     one_by_one = [t for _ in range(3) for t in player.unroll(copy_of(policy), 6)]
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
         rollout = collector_of(mode, pool).unroll(copy_of(policy), times=3)
     assert_same_trajectories(rollout.trajectories, in_order(one_by_one))
 
@@ -188,7 +192,7 @@ def test_several_unrolls_at_a_time_are_as_many_one_after_another(mode, policy):
 def test_envs_that_played_something_else_meanwhile_go_on_where_they_were(
     mode, policy, specs, expected
 ):
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
         collector = collector_of(mode, pool)
         for version, unroll in enumerate(expected):
             rollout = collector.unroll(copy_of(policy, version))
@@ -203,7 +207,7 @@ def test_unrolls_lose_nothing_with_a_worker(mode, at, policy, expected, tmp_path
     # The step counter of one env in each worker; so both fail, each in another unroll.
     tickets = [tmp_path / "1", tmp_path / "2"]
     make_env = partial(FaultyEnv, CountingEnv, "killed", "step", at, tickets)
-    with WorkerPool(partial(SerialEnvs, make_env), 2, 3) as pool:
+    with LocalPool(partial(SerialEnvs, make_env), 2, 3) as pool:
         collector = collector_of(mode, pool)
         for version, unroll in enumerate(expected):
             rollout = collector.unroll(copy_of(policy, version))
@@ -213,7 +217,7 @@ def test_unrolls_lose_nothing_with_a_worker(mode, at, policy, expected, tmp_path
 
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_idle_workers_that_are_gone_are_noticed_and_replaced(n_workers, policy, expected):
-    with WorkerPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+    with LocalPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
         collector = collector_of("async", pool)
         for version, unroll in enumerate(expected[:3]):
             rollout = collector.unroll(copy_of(policy, version))

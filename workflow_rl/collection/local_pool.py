@@ -1,4 +1,4 @@
-"""Workers behind pipes: processes of this machine."""
+"""Workers that are processes of this machine, behind pipes."""
 
 from __future__ import annotations
 
@@ -16,46 +16,44 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
-from workflow_rl.collection.pool import CLOSE_SECONDS, Pool, PooledWorker
-from workflow_rl.collection.trace import Trace
-from workflow_rl.collection.worker import Command, Request, worker_main
-from workflow_rl.collection.workers import POLL_SECONDS, WorkerError
-from workflow_rl.environments.env_batch import EnvBatchFactory
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command, Request
+from workflow_rl.collection.pool import (
+    CLOSE_SECONDS,
+    POLL_SECONDS,
+    Pool,
+    WorkerConnection,
+    worker_variables,
+)
+from workflow_rl.collection.worker import worker_main
 
 GRACE_SECONDS = 0.5
-LOST = 255  # What multiprocessing gives as the exit code of a process whose fork server is gone.
+FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
+PRELOAD = "workflow_rl.collection.worker_preload"
 
 _context = multiprocessing.get_context("forkserver")
 
+# Held while what belongs to the whole process changes: several threads may start pools.
 _process_state = threading.Lock()
-"""Held by whoever changes what the whole process has, such as its environment's variables: pools
-may be started in several threads at once."""
 
 
-class _WorkerProcess(PooledWorker):
-    """One worker: its process and its pipe."""
+class PipeConnection(WorkerConnection):
+    """The pool's side of one worker: its process and its pipe."""
 
-    def __init__(
-        self,
-        index: int,
-        make_envs: bytes,
-        n_envs: int,
-        step_delay: float,
-        timeout: float,
-        trace: Trace,
-    ) -> None:
+    def __init__(self, index: int, pool: LocalPool) -> None:
         self.pipe, child_pipe = _context.Pipe()
-        _limit_blocking(self.pipe, timeout)
-        super().__init__(index, timeout, trace)
+        _limit_blocking(self.pipe, pool.timeout)
+        super().__init__(index, pool)
         self.process = _context.Process(
             target=worker_main,
-            args=(child_pipe, make_envs, n_envs, step_delay, trace.is_on),
+            args=(
+                *(child_pipe, pool.pickled_make_envs, pool.envs_per_worker),
+                *(pool.step_delay(index), pool.trace.is_on),
+            ),
             name=self.name,
             daemon=True,
         )
@@ -66,12 +64,8 @@ class _WorkerProcess(PooledWorker):
         except (EOFError, OSError) as error:
             self.fork_error = error  # `receive` finds the pipe closed.
         self.heard_at = time.monotonic()
-        # With our copy of the child's end closed, a worker's death reads as the end of the file.
+        # This process's copy would keep the pipe open, and hide the worker's death.
         child_pipe.close()
-
-    def poll(self, seconds: float) -> bool:
-        """Waits so long for an answer, or its failure to give one. Whether there is one."""
-        return self.pipe.poll(seconds)
 
     def _send(self, request: Request) -> None:
         try:
@@ -79,91 +73,67 @@ class _WorkerProcess(PooledWorker):
         except BlockingIOError:
             raise self._error(f"took no message for {self.timeout:g} s") from None
         except OSError:
-            # It may have said why before it ended.
-            self.receive()
+            self.receive()  # Raises the reason, if the worker sent one before it ended.
             raise self._error("ended") from None
 
     def _receive(self) -> Any:
         try:
-            # The grace is for a run that was itself stopped, and its workers with it.
+            # If the whole run was stopped for a while, its workers need a moment.
             if self.overdue and not self.pipe.poll(GRACE_SECONDS):
-                raise BlockingIOError  # As the pipe itself does half-way through a message.
-            return self.pipe.recv()
+                raise self._late()
+            return self.trace.take_marks(self.name, self.pipe.recv())
         except BlockingIOError:
-            raise self._error(f"gave no complete answer for {self.timeout:g} s") from None
+            raise self._late() from None
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
 
     def _error(self, reason: str) -> WorkerError:
         # A pipe can close a moment before its process can be waited for.
         if self.fork_error is None:
-            self.process.join(0.5 if reason in ("ended", "raised an exception") else 0)
+            self.process.join(0.5 if reason.startswith(("ended", "raised")) else 0)
         return WorkerError(self.name, self.command, self.process.exitcode, reason)
 
     def take_last_marks(self) -> None:
-        """What a worker that has ended left in the pipe goes into the trace."""
+        """Move what an ended worker left in the pipe to the trace."""
         with suppress(EOFError, OSError):
             while self.pipe.poll():
                 self.trace.take_marks(self.name, self.pipe.recv())
 
     def kill(self) -> None:
-        """End it, whatever it does."""
         self.pipe.close()
         if self.process.pid is None:
             return  # It could not be forked.
-        if self.process.exitcode in (None, LOST):
+        if self.process.exitcode in (None, FORK_SERVER_LOST):
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
         self.process.join(CLOSE_SECONDS)
 
 
-class WorkerPool(Pool[_WorkerProcess]):
-    """Workers behind pipes: processes of this machine. A context manager.
+@dataclass(eq=False)
+class LocalPool(Pool[PipeConnection]):
+    """A pool of processes of this machine, forked from one process.
 
-    make_envs: called in each worker (sent by cloudpickle) with `envs_per_worker`.
-    preload: module that the process imports that workers are forked from; of a main process's first
-    pool only. It saves memory and time, and changes nothing else.
-    timeout, max_failures, step_delays, trace: see `Pool`.
+    preload: further module that this process imports, which saves memory and time. Only the first
+        pool of a main process can choose.
     """
 
-    def __init__(
-        self,
-        make_envs: EnvBatchFactory,
-        n_workers: int,
-        envs_per_worker: int = 1,
-        timeout: float = 60.0,
-        max_failures: int = 10,
-        preload: str = "workflow_rl.collection.worker_preload",
-        step_delays: Sequence[float] = (),
-        trace: Trace | None = None,
-    ) -> None:
-        super().__init__(n_workers, envs_per_worker, timeout, max_failures, step_delays, trace)
-        self.preload = preload
-        self._make_envs = cloudpickle.dumps(make_envs)
+    preload: str = ""
 
     def _prepare(self) -> None:
         _allow_open_files(64 + 8 * self.n_workers)
 
-    def _start(self, index: int) -> _WorkerProcess:
+    def _start(self, index: int) -> PipeConnection:
         ensure_fork_server(self.preload)
-        return _WorkerProcess(
-            index,
-            self._make_envs,
-            self.envs_per_worker,
-            self.step_delays[index],
-            self.timeout,
-            self.trace,
-        )
+        return PipeConnection(index, self)
 
     def _heard(self, indices: Sequence[int]) -> set[int]:
         pipes = {self._workers[index].pipe: index for index in indices}
         return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
 
     def close(self) -> None:
-        """End all workers, at the latest after a few seconds. May be called again."""
         workers, self._workers = self._workers, []
         for worker in workers:
-            # An idle worker reads this; one in an episode is killed below.
+            # An idle worker reads this; a worker in an episode is killed below.
             with suppress(OSError):
                 os.set_blocking(worker.pipe.fileno(), False)
                 worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
@@ -178,7 +148,7 @@ class WorkerPool(Pool[_WorkerProcess]):
 
 
 def _allow_open_files(number: int) -> None:
-    """Raises the soft limit of open files, if it is lower, as far as the hard one allows."""
+    """Raise the soft limit of open files to `number`, as far as the hard limit allows."""
     with _process_state:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY and soft < number:
@@ -187,7 +157,7 @@ def _allow_open_files(number: int) -> None:
 
 
 def _limit_blocking(pipe: Connection, seconds: float) -> None:
-    """Makes reads and writes that block for longer fail with BlockingIOError.
+    """Make reads and writes that block for longer raise BlockingIOError.
 
     Polling before a read is not enough: a worker can stop in the middle of a message.
     """
@@ -199,10 +169,10 @@ def _limit_blocking(pipe: Connection, seconds: float) -> None:
 
 @contextmanager
 def _main_module_hidden() -> Iterator[None]:
-    """Keeps multiprocessing from importing the caller's script again in every worker.
+    """Keep multiprocessing from importing the user's script again in every worker.
 
-    Workers need nothing of it (cloudpickle sends what a factory refers to), and it may import
-    torch, which costs each of them 200 MB and seconds.
+    Workers need nothing of the script, since cloudpickle sends what a factory refers to. The script
+    may import torch, which costs each worker 200 MB and seconds.
     """
     main = sys.modules["__main__"]
     with _process_state:
@@ -216,16 +186,17 @@ def _main_module_hidden() -> Iterator[None]:
             main.__dict__.update(hidden)
 
 
-def ensure_fork_server(preload: str) -> None:
-    """Starts the process all workers are forked from, which imports `preload`. Does not wait.
+def ensure_fork_server(preload: str = "") -> None:
+    """Start the process that workers are forked from, which imports `preload`. Does not wait.
 
-    A fork takes milliseconds and shares its memory; a hundred fresh interpreters would take a
-    minute and 6 GB. One thread a worker: they are as many as the cores.
+    A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
+    and 6 GB.
     """
     with _process_state, _workers_variables():
-        multiprocessing.forkserver.set_forkserver_preload([preload])
-        multiprocessing.resource_tracker.ensure_running()  # It would unblock what is blocked now.
-        # Ctrl-C in a terminal reaches it too, and whatever it forks, before they can ignore it.
+        multiprocessing.forkserver.set_forkserver_preload([*filter(None, [preload]), PRELOAD])
+        # Started later, the tracker would unblock the signal that is blocked here.
+        multiprocessing.resource_tracker.ensure_running()
+        # Ctrl-C in a terminal also reaches the fork server and its children, which inherit this.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             multiprocessing.forkserver.ensure_running()
@@ -235,16 +206,9 @@ def ensure_fork_server(preload: str) -> None:
 
 @contextmanager
 def _workers_variables() -> Iterator[None]:
-    """What is started in here inherits the variables of workers."""
-    package_root = str(Path(__file__).resolve().parents[2])
-    search_path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
-    environment = {
-        "PYTHONPATH": search_path,
-        "PYTHONSAFEPATH": "1",  # Another checkout may be the working directory.
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-    }
+    """Let a process that is started in here inherit the environment variables of workers."""
+    # The working directory may be another checkout of this package.
+    environment = {**worker_variables(), "PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:

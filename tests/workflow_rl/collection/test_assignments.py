@@ -10,16 +10,16 @@ import pytest
 
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import work as work_module
-from workflow_rl.collection.slots import first_slots
-from workflow_rl.collection.work import EpisodeWork, UnrollWork
-from workflow_rl.collection.worker import Command, Request, Unroll
+from workflow_rl.collection import assignments as assignments_module
+from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
+from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import episode_spec
 
 
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):
     specs = (episode_spec(0, number, RED_AGENTS) for number in itertools.count())
-    work = EpisodeWork(specs, n_specs, n_workers, largest, smallest)
+    work = EpisodeAssignments(specs, n_specs, n_workers, largest, smallest)
     while (request := work.request(0)) is not None:
         yield len(request.payload)
 
@@ -44,21 +44,23 @@ def test_blocks_of_endless_work_are_as_large_as_allowed():
 def clock(monkeypatch):
     """The time by which work judges its workers, in a list."""
     now = [0.0]
-    monkeypatch.setattr(work_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(assignments_module.time, "perf_counter", lambda: now[0])
     return now
 
 
-def finish(work: EpisodeWork, worker: int) -> None:
+def finish(work: EpisodeAssignments, worker: int) -> None:
     """The worker answers with all that it was asked."""
     blank = Trajectory(*[None] * 10)  # type: ignore[arg-type]
     for number in list(work._playing[worker]):
         work.answered(worker, [blank._replace(episode=number)])
 
 
-def work_with_a_slow_worker(clock: list[float], n_specs: int, fast: float = 1.0) -> EpisodeWork:
+def work_with_a_slow_worker(
+    clock: list[float], n_specs: int, fast: float = 1.0
+) -> EpisodeAssignments:
     """Three workers have played an episode each: worker 0 in 10 s, the others in `fast`."""
     specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
-    work = EpisodeWork(specs, n_specs, n_workers=3)
+    work = EpisodeAssignments(specs, n_specs, n_workers=3)
     for worker in range(3):
         assert work.request(worker) is not None
     for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
@@ -111,7 +113,7 @@ def answer(number: int) -> Trajectory:
 
 def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_only_those():
     specs = [episode_spec(0, number, RED_AGENTS) for number in range(8)]
-    work = EpisodeWork(specs, 8, n_workers=2, smallest_block=3)
+    work = EpisodeAssignments(specs, 8, n_workers=2, smallest_block=3)
     assert numbers(work.request(0)) == [0, 1, 2]
     assert numbers(work.request(1)) == [3, 4, 5]
     assert not work.answered(0, [answer(1)])
@@ -122,23 +124,23 @@ def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_on
     assert work.request(1) is None
 
 
-def unroll_work() -> UnrollWork:
-    return UnrollWork(first_slots(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
+def unroll_assignments() -> UnrollAssignments:
+    return UnrollAssignments(first_positions(0, RED_AGENTS, 5), n_workers=2, n_steps=7)
 
 
 def test_every_worker_unrolls_its_own_envs_as_often_as_asked():
-    work = unroll_work()
+    work = unroll_assignments()
     assert work.request(0) is None
     work.add_rounds(2)
     first, second = work.request(0), work.request(0)
-    assert first == (Command.UNROLL, Unroll(7, work.slots[::2]))
+    assert first == (Command.UNROLL, Unroll(7, work.positions[::2]))
     assert second == (Command.UNROLL, Unroll(7, None))
     assert work.request(0) is None
-    assert work.request(1) == (Command.UNROLL, Unroll(7, work.slots[1::2]))
+    assert work.request(1) == (Command.UNROLL, Unroll(7, work.positions[1::2]))
 
 
 def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
-    work = unroll_work()
+    work = unroll_assignments()
     work.add_rounds(2)
     work.request(1)
     env_1 = answer(1)._replace(action=np.array([5, 6]), truncated=False)
@@ -148,18 +150,18 @@ def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
     work.lost(1)
     again = work.request(1)
     assert again is not None
-    assert [slot.episode for slot in again.payload.slots] == [1, 8]
-    env_1, env_3 = again.payload.slots
+    assert [slot.episode for slot in again.payload.positions] == [1, 8]
+    env_1, env_3 = again.payload.positions
     assert (env_1.actions.tolist(), env_3.actions) == ([5, 6], None)
     assert work.request(1) is None
 
 
 def test_workers_whose_envs_were_used_otherwise_are_told_where_they_were():
-    work = unroll_work()
+    work = unroll_assignments()
     work.add_rounds(math.inf)
     for worker in (0, 1):
         work.request(worker)
-        assert work.request(worker).payload.slots is None
+        assert work.request(worker).payload.positions is None
     work.forget()
-    assert work.request(0).payload.slots == work.slots[::2]
-    assert work.request(1).payload.slots == work.slots[1::2]
+    assert work.request(0).payload.positions == work.positions[::2]
+    assert work.request(1).payload.positions == work.positions[1::2]

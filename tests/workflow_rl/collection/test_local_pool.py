@@ -23,10 +23,10 @@ import pytest
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import worker_pool
-from workflow_rl.collection.worker import Command
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.collection import local_pool
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -49,12 +49,12 @@ def wait_until_gone(pids: list[int]) -> None:
     eventually(lambda: not living(pids), 30)
 
 
-def worker_pids(pool: WorkerPool) -> list[int]:
+def worker_pids(pool: LocalPool) -> list[int]:
     return [worker.process.pid for worker in pool._workers]  # type: ignore[misc]
 
 
 def test_close_ends_all_workers_and_may_be_called_again():
-    with WorkerPool(COUNTING, 3) as pool:
+    with LocalPool(COUNTING, 3) as pool:
         pids = worker_pids(pool)
         assert len(living(pids)) == 3
         pool.close()
@@ -63,7 +63,7 @@ def test_close_ends_all_workers_and_may_be_called_again():
 
 
 def test_close_is_bounded_when_workers_are_stopped_or_dead():
-    with WorkerPool(COUNTING, 3) as pool:
+    with LocalPool(COUNTING, 3) as pool:
         pids = worker_pids(pool)
         os.kill(pids[0], signal.SIGSTOP)
         os.kill(pids[1], signal.SIGKILL)
@@ -76,7 +76,7 @@ def test_an_exception_in_the_with_block_ends_the_workers():
     pids: list[int] = []
 
     def fail_while_workers_live() -> None:
-        with WorkerPool(COUNTING, 2) as pool:
+        with LocalPool(COUNTING, 2) as pool:
             pids.extend(worker_pids(pool))
             raise ZeroDivisionError
 
@@ -86,14 +86,14 @@ def test_an_exception_in_the_with_block_ends_the_workers():
 
 
 def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
-    with WorkerPool(COUNTING, 1, timeout=1.0) as pool:
+    with LocalPool(COUNTING, 1, timeout=1.0) as pool:
         os.kill(worker_pids(pool)[0], signal.SIGSTOP)
         with pytest.raises(WorkerError, match="took no message for 1 s during 'load actor'"):
             pool.send(0, Command.LOAD_ACTOR, bytes(10_000_000))
 
 
 def test_a_stop_is_noticed_while_waiting():
-    with WorkerPool(COUNTING, 1) as pool:
+    with LocalPool(COUNTING, 1) as pool:
         pool.stop_signal = signal.SIGTERM
         with pytest.raises(StopRequested, match="SIGTERM"):
             pool.ready([0])
@@ -101,7 +101,7 @@ def test_a_stop_is_noticed_while_waiting():
 
 def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     """Not even before they can ignore it."""
-    with WorkerPool(COUNTING, 1) as pool:
+    with LocalPool(COUNTING, 1) as pool:
         (worker,) = worker_pids(pool)
         for pid in (worker, psutil.Process(worker).ppid()):
             status = dict(
@@ -119,7 +119,7 @@ def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
             os.write(frame.f_locals["pipe"].fileno(), struct.pack("!i", 1000) + bytes(10))
             time.sleep(60)
 
-    with WorkerPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
+    with LocalPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
         worker = psutil.Process(worker_pids(pool)[0])
         # Frees a receive that would wait for ever, which is then told otherwise.
         rescue = threading.Timer(30, worker.kill)
@@ -136,7 +136,7 @@ def test_factories_that_cannot_be_pickled_by_name_are_sent():
     class LocalEnv(CountingEnv):
         captured = seed
 
-    with WorkerPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
+    with LocalPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
         assert len(living(worker_pids(pool))) == 1
 
 
@@ -151,7 +151,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
             os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
             os._exit(9)
 
-    with WorkerPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
+    with LocalPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
         pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
         with pytest.raises(WorkerError, match=r"ended during 'reset' \(exit code: 9\)"):
             pool.receive(0)
@@ -161,16 +161,16 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
     def no_fork(process):
         raise EOFError
 
-    with WorkerPool(COUNTING, 1, max_failures=2) as pool:
-        monkeypatch.setattr(worker_pool._context.Process, "start", no_fork)
+    with LocalPool(COUNTING, 1, max_failures=2) as pool:
+        monkeypatch.setattr(local_pool._context.Process, "start", no_fork)
         with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
             pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
 
 
 def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatch):
     # Of how long the grace is nothing is said: it may take the worker seconds to get a core.
-    monkeypatch.setattr(worker_pool, "GRACE_SECONDS", 60.0)
-    with WorkerPool(COUNTING, 1, timeout=0.4) as pool:
+    monkeypatch.setattr(local_pool, "GRACE_SECONDS", 60.0)
+    with LocalPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
         os.kill(pid, signal.SIGSTOP)
         pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
@@ -196,7 +196,7 @@ def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):
 
     def start() -> None:
         try:
-            with WorkerPool(COUNTING, 2):
+            with LocalPool(COUNTING, 2):
                 pass
         except BaseException as error:
             failed.append(error)
@@ -221,7 +221,7 @@ def test_a_small_pool_takes_no_open_files_from_a_large_one(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", slowly)
     monkeypatch.setattr(resource, "setrlimit", lambda number, both: limits.__setitem__(0, both[0]))
     small, large = (
-        threading.Thread(target=WorkerPool(COUNTING, n_workers)._prepare, name=name)
+        threading.Thread(target=LocalPool(COUNTING, n_workers)._prepare, name=name)
         for name, n_workers in (("small", 2), ("large", 200))
     )
     small.start()
@@ -243,8 +243,8 @@ def run_script(code: str) -> subprocess.Popen[str]:
 
 ENDLESS_RUN = """
     import psutil
-    from workflow_rl.collection.worker_pool import WorkerPool
-    from workflow_rl.collection.worker import Command, FreeRun
+    from workflow_rl.collection.local_pool import LocalPool
+    from workflow_rl.collection.messages import Command, FreeRun
     from workflow_rl.cage2.env.cage2_env import Cage2Env
     from workflow_rl.environments.episode import episode_spec
     from workflow_rl.environments.env_batch import SerialEnvs
@@ -253,7 +253,7 @@ ENDLESS_RUN = """
     import time
     from tests.tiny_envs import SleepyEnv
 
-    with WorkerPool(partial(SerialEnvs, {make_env}), 3) as pool:
+    with LocalPool(partial(SerialEnvs, {make_env}), 3) as pool:
         {work}
         print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
         time.sleep(60)
@@ -290,12 +290,12 @@ def test_workers_import_no_torch_and_share_their_memory():
         import torch  # the main process has it, and so has its script
         import psutil
         from functools import partial
-        from workflow_rl.collection.worker_pool import WorkerPool
+        from workflow_rl.collection.local_pool import LocalPool
         from workflow_rl.environments.env_batch import SerialEnvs
         from workflow_rl.cage2.env.cage2_env import Cage2Env
 
         preload = "workflow_rl.cage2.cyborg.preload"
-        with WorkerPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
+        with LocalPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
             for worker in pool._workers:
                 process = psutil.Process(worker.process.pid)
                 maps = {part.path for part in process.memory_maps()}
@@ -313,7 +313,7 @@ def test_workers_import_no_torch_and_share_their_memory():
 
 def test_slow_workers_are_so_much_slower():
     make_env = partial(CountingEnv, min_length=12)
-    with WorkerPool(partial(SerialEnvs, make_env), 2, step_delays=[0.1]) as pool:
+    with LocalPool(partial(SerialEnvs, make_env), 2, step_delays=[0.1]) as pool:
         fastest = []
         for worker, n_steps in enumerate((3, 12)):
             pool.send(worker, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))

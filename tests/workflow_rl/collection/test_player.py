@@ -16,7 +16,7 @@ from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.play import play_episode, play_episodes
+from workflow_rl.collection.player import play_episode, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 

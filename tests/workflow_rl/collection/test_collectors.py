@@ -24,16 +24,17 @@ from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection import local_pool
 from workflow_rl.collection import pool as pool_module
-from workflow_rl.collection import worker_pool
-from workflow_rl.collection.parallel_env import ParallelEnv, digests_after
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.pool import PooledWorker
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.pool import MAX_RAISES, WorkerConnection
+from workflow_rl.collection.pooled_envs import PooledEnvs, digests_after
 from workflow_rl.collection.rollout import Rollout, in_order
-from workflow_rl.collection.slots import first_slots, player_in
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import MAX_RAISES, TooManyFailuresError, WorkerError
+from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
@@ -41,13 +42,13 @@ Collector = Callable[..., Rollout]
 
 
 def collect_async(make_env, policy, specs, n_workers=2, per_request=3, **pool_options) -> Rollout:
-    with WorkerPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
-        return AsyncParallelEnv(pool, per_request).collect(policy, specs)
+    with LocalPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
+        return AsyncCollector(pool, per_request).collect(policy, specs)
 
 
 def collect_sync(make_env, policy, specs, n_workers=2, per_worker=2, **pool_options) -> Rollout:
-    with WorkerPool(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
-        return ParallelEnv(pool, n_workers * per_worker).collect(policy, specs)
+    with LocalPool(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
+        return SyncCollector(pool, n_workers * per_worker).collect(policy, specs)
 
 
 COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
@@ -88,10 +89,10 @@ def test_no_shape_changes_the_result(
 def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
     specs = [episode_spec(1, number, RED_AGENTS) for number in range(5)]
     make_envs = Cage2(max_steps=12).make_envs
-    with WorkerPool(make_envs, 2) as pool:
-        one = AsyncParallelEnv(pool, 3).collect(policy, specs)
-    with WorkerPool(make_envs, 2, 2) as pool:
-        other = ParallelEnv(pool, 4).collect(policy, specs)
+    with LocalPool(make_envs, 2) as pool:
+        one = AsyncCollector(pool, 3).collect(policy, specs)
+    with LocalPool(make_envs, 2, 2) as pool:
+        other = SyncCollector(pool, 4).collect(policy, specs)
     same_trajectories(one.trajectories, other.trajectories)
     assert len({t.variant for t in one.trajectories}) > 1
 
@@ -119,8 +120,8 @@ def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
     specs = [episode_spec(1, number, RED_AGENTS) for number in range(13)]
     envs = Cage2(max_steps=25).make_envs(1)
     expected = [play_episode(envs, policy, spec) for spec in specs]
-    with WorkerPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
-        collector = ParallelEnv(pool, 6) if mode == "sync" else AsyncParallelEnv(pool, 5)
+    with LocalPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
+        collector = SyncCollector(pool, 6) if mode == "sync" else AsyncCollector(pool, 5)
         rollout = collector.collect(policy, specs)
     same_trajectories(rollout.trajectories, expected)
     assert rollout.workers_restarted == 1
@@ -137,7 +138,7 @@ def test_another_seed_is_another_episode(policy):
 def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker whose process the ticket names has a second for its answers. All others may be
     kept from a core for long."""
-    overdue = PooledWorker.overdue.fget
+    overdue = WorkerConnection.overdue.fget
     assert overdue is not None
 
     def is_overdue(worker: Any) -> bool:
@@ -145,7 +146,7 @@ def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) ->
             worker.timeout = 1.0
         return overdue(worker)
 
-    monkeypatch.setattr(PooledWorker, "overdue", property(is_overdue))
+    monkeypatch.setattr(WorkerConnection, "overdue", property(is_overdue))
 
 
 @pytest.mark.usefixtures("exit_codes_are_known")
@@ -228,7 +229,25 @@ def test_an_episode_that_always_raises_is_left_out(
     assert rollout.episodes == len(specs)
     assert rollout.workers_restarted == 2 * MAX_RAISES
     for number in (2, 7):
-        assert f"episode {number} is left out: it raised the same exception 3 times" in caplog.text
+        assert f"episode {number} is left out: " in caplog.text
+
+
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
+    collect: Collector, policy, specs, caplog
+):
+    """However many episodes raise it, and however often."""
+    broken = frozenset(spec.env_seed for spec in specs[2:4])
+    collect(partial(RaisingEnv, broken), policy, specs)
+    assert caplog.text.count("Traceback") == 1
+    assert 'raise ArithmeticError(f"no second step' in caplog.text
+    assert "pooled_envs.py" not in caplog.text
+    assert "worker.py" not in caplog.text
+    for number in (2, 3):
+        (line,) = [r.getMessage() for r in caplog.records if f"in episode {number} " in r.message]
+        assert "raised ArithmeticError: no second step" in line
+        assert "tiny_envs.py, line " in line
+        assert "exit code: 1" in line
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
@@ -255,26 +274,26 @@ def test_an_episode_that_raises_twice_is_played_in_the_end(
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, same_trajectories, caplog):
     """Its pieces in unrolls before are kept; its next episode begins where they end."""
-    slots = first_slots(3, RED_AGENTS, 5)
-    broken = slots[1]._replace(episode=11)
+    positions = first_positions(3, RED_AGENTS, 5)
+    broken = positions[1]._replace(episode=11)
     make_env = partial(RaisingEnv, frozenset([broken.spec.env_seed]), method)
-    with WorkerPool(partial(SerialEnvs, make_env), 2, 3, max_failures=1) as pool:
-        collector = ParallelEnv(pool, 5) if mode == "sync" else AsyncParallelEnv(pool)
-        collector.start_slots(slots, 7)
+    with LocalPool(partial(SerialEnvs, make_env), 2, 3, max_failures=1) as pool:
+        collector = SyncCollector(pool, 5) if mode == "sync" else AsyncCollector(pool)
+        collector.start_unrolls(positions, 7)
         rollouts = [collector.unroll(policy) for _ in range(4)]
     assert [number for rollout in rollouts for number in rollout.skipped] == [11]
-    known = [slot._replace(skipped=(11,)) for slot in slots]
-    player = player_in(SerialEnvs(CountingEnv, 5), known)
+    known = [position._replace(skipped=(11,)) for position in positions]
+    player = player_at(SerialEnvs(CountingEnv, 5), known)
     for rollout in rollouts:
         played = player.unroll(policy, 7)
         same_trajectories(rollout.trajectories, in_order(played))
-    assert rollouts[-1].slots[1].skipped == (11,)
+    assert rollouts[-1].positions[1].skipped == (11,)
 
 
 def test_free_run_counts_episodes(policy):
     specs: list[EpisodeSpec] = [episode_spec(0, number, ("SleepAgent",)) for number in range(3)]
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        counts = AsyncParallelEnv(pool).free_run(policy, specs, seconds=0.2)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        counts = AsyncCollector(pool).free_run(policy, specs, seconds=0.2)
     assert len(counts) == 2
     for count in counts:
         assert count.seconds >= 0.2
@@ -325,8 +344,8 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
         [play_episode(plain, policy, spec) for spec in specs] for specs in (first, second, other)
     ]
     later = NumpyPolicy(policy.parameters, policy_version=5)
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        collector = AsyncParallelEnv(pool)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncCollector(pool)
 
         def are_played_ahead() -> bool:
             return collector._ahead is not None and len(collector._ahead.trajectories) >= 5
@@ -349,8 +368,8 @@ def test_idle_workers_begin_with_what_follows(policy, same_trajectories):
 def test_a_batch_is_returned_when_it_is_complete_whatever_follows(policy):
     specs = [episode_spec(3, number, RED_AGENTS) for number in range(4)]
     following = [episode_spec(4, number, RED_AGENTS) for number in range(50_000)]
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        collector = AsyncParallelEnv(pool)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncCollector(pool)
         with stopped(pool._workers[0].process.pid, lambda: collector._ahead is not None):
             rollout = collector.collect(policy, specs, lambda: (policy, following))
         assert len(rollout.trajectories) == 4
@@ -358,9 +377,9 @@ def test_a_batch_is_returned_when_it_is_complete_whatever_follows(policy):
         assert len(collector._ahead.trajectories) < len(following)
 
 
-@pytest.mark.parametrize("collector_of", [AsyncParallelEnv, partial(ParallelEnv, n_envs=2)])
+@pytest.mark.parametrize("collector_of", [AsyncCollector, partial(SyncCollector, n_envs=2)])
 def test_restarts_are_those_of_the_collection(collector_of, policy, specs):
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         collector = collector_of(pool)
         for n_killed in (1, 2, 0, 1):
             for worker in pool._workers[:n_killed]:
@@ -370,8 +389,8 @@ def test_restarts_are_those_of_the_collection(collector_of, policy, specs):
 
 
 def test_what_follows_is_dropped_if_something_else_does(policy, specs, expected, same_trajectories):
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        collector = AsyncParallelEnv(pool)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+        collector = AsyncCollector(pool)
         elsewhere = [episode_spec(9, number, RED_AGENTS) for number in range(4)]
         collector.collect(policy, specs, lambda: (policy, elsewhere))
         same_trajectories(collector.collect(policy, specs).trajectories, expected)
@@ -389,8 +408,8 @@ class OfItsProcessEnv(CountingEnv):
 def stepped_and_killed(make_env: Callable[[], Any], n_steps: int, **pool_options: Any) -> list[Any]:
     """The answers of 4 envs of one worker, which is killed before the last step."""
     actions = np.random.default_rng(0).integers(145, size=(n_steps, 4))
-    with WorkerPool(partial(SerialEnvs, make_env), 1, 4, **pool_options) as pool:
-        envs = ParallelEnv(pool, 4)
+    with LocalPool(partial(SerialEnvs, make_env), 1, 4, **pool_options) as pool:
+        envs = PooledEnvs(pool, 4)
         all_envs = list(range(4))
         answers: list[Any] = [envs.reset(all_envs, [episode_spec(3, n, ()) for n in range(4)])]
         for t in range(n_steps):
@@ -423,8 +442,8 @@ def clock(monkeypatch, tmp_path) -> Path:
     clock.touch()
     in_steps = SimpleNamespace(monotonic=lambda: clock.stat().st_size)
     monkeypatch.setattr(pool_module, "time", in_steps)
-    monkeypatch.setattr(worker_pool, "time", in_steps)
-    monkeypatch.setattr(worker_pool, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(local_pool, "time", in_steps)
+    monkeypatch.setattr(local_pool, "GRACE_SECONDS", 0.0)
     return clock
 
 
@@ -453,9 +472,9 @@ def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_traje
     slow = partial(TickingEnv, clock, 0.03, 0.0, 30, 30)
     undisturbed = partial(CountingEnv, min_length=30, max_length=30)
     for make_env, dies in ((slow, True), (undisturbed, False)):
-        with WorkerPool(partial(SerialEnvs, make_env), 1, 4, timeout=30.0) as pool:
-            envs = AsyncParallelEnv(pool)
-            envs.start_slots(first_slots(3, (), 4), 2)
+        with LocalPool(partial(SerialEnvs, make_env), 1, 4, timeout=30.0) as pool:
+            envs = AsyncCollector(pool)
+            envs.start_unrolls(first_positions(3, (), 4), 2)
             trajectories = [t for _ in range(5) for t in envs.unroll(policy).trajectories]
             if dies:
                 os.kill(pool._workers[0].process.pid, signal.SIGKILL)

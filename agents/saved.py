@@ -59,23 +59,28 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
 
 
 def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
-    """Return the actor of an ActorCritic's state. Raises RuntimeError: see `saved_layers`."""
+    """Return the actor of an ActorCritic's state.
+
+    Raises RuntimeError if actor, critic and actions do not fit the settings and one another.
+    """
     distribution, log_std = saved_distribution(state), state["network"].get("log_std")
-    layers = saved_layers(settings, state, "actor")
     parameters = PolicyParameters(
-        *layers,
+        *saved_layers(settings, state, "actor"),
         activation=settings.activation,
         log_std=None if log_std is None else log_std.numpy().copy(),
         distribution=distribution,
         network=settings.network,
     )
-    n_outputs = distribution.n_outputs
+    actor, n_outputs = parameters.described(), distribution.n_outputs
     shape = None if log_std is None else tuple(log_std.shape)
-    if (parameters.described().n_outputs, shape) != (
-        n_outputs,
-        (n_outputs,) if distribution.has_log_std else None,
-    ):
-        raise RuntimeError("a network of another shape than its actions")
+    fits = actor.n_outputs == n_outputs
+    fits &= shape == ((n_outputs,) if distribution.has_log_std else None)
+    parts = {name.partition(".")[0] for name in state["network"]} - {"actor", "log_std"}
+    if parts:
+        critic = saved_critic(settings, state).described()
+        fits &= parts == {"critic"} and (critic.n_inputs, critic.n_outputs) == (actor.n_inputs, 1)
+    if not fits:
+        raise RuntimeError("its networks do not fit together")
     return parameters
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.main import MODULES, main
-from workflow_rl.commands.suggestions import ELSEWHERE, option_meant, word_meant
+from workflow_rl.suggestions import ELSEWHERE, option_meant, word_meant
 
 OPTIONS = {name for option in train_async.params for name in option.opts}
 

@@ -18,7 +18,7 @@ import click
 from agents.mbpo.config import MBPOConfig
 from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
 from agents.ppo.config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
-from workflow_rl.commands.suggestions import option_meant, question, word_meant
+from workflow_rl.suggestions import option_meant, question, word_meant
 from workflow_rl.environments.environment import DEFAULT_ENV, attribute, guests
 from workflow_rl.environments.gymnasium_env import SETTINGS
 from workflow_rl.runs.config import (

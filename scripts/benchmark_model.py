@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.model_error import Reliability, errors_ahead, reliability
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.sac.replay import transitions_of
+from agents.replay import transitions_of
 from agents.trajectory import Trajectory
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec

@@ -15,7 +15,7 @@ import torch
 from agents.mbpo.agent import MBPOAgent
 from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
 from workflow_rl.cage2.env.environment import Cage2

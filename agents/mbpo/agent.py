@@ -5,51 +5,26 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from agents.algorithm import DivergedError
 from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import Dynamics, Fit
+from agents.mbpo.metrics import MBPOMetrics
 from agents.policies.distributions import Distribution, SquashedGaussian, to_plain
 from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.ppo.agent import DivergedError, saved_distribution, saved_number
-from agents.ppo.config import PPOConfig
-from agents.sac.replay import ReplayBuffer, Transitions, joined, transitions_of
+from agents.ppo.agent import saved_distribution, saved_number
+from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
+from agents.sac.config import SACConfig
 from agents.sac.soft_actor_critic import SoftActorCritic, steps_of
 from agents.trajectory import Trajectory
 
 VALUE_EVERY = 4
 """Gradient steps, of which one is the network's own critic's too."""
 NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)
-
-
-class MBPOMetrics(NamedTuple):
-    """What one update did. Losses and the entropy, in nats, are means over its gradient steps; NaN
-    where there were none.
-
-    policy_lag_*: of the rollout's steps. imagined_steps: so far, as real_steps. model_*: as in
-    `dynamics.Fit`.
-    """
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    temperature: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
-    gradient_steps: int
-    real_steps: int
-    imagined_steps: int
-    rollout_length: int
-    model_obs_loss: float
-    model_reward_error: float
-    model_spread: float
-    model_epochs: float
 
 
 def target_entropy(distribution: Distribution, asked: float | None) -> float:
@@ -77,7 +52,7 @@ class MBPOAgent:
 
     def __init__(
         self,
-        config: PPOConfig,
+        config: SACConfig,
         mbpo: MBPOConfig,
         obs_dim: int,
         distribution: Distribution,

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.algorithm import DivergedError
 from agents.mbpo.config import MBPOConfig
 from agents.policies.distributions import (
     Actions,
@@ -24,8 +25,7 @@ from agents.policies.distributions import (
 )
 from agents.policies.networks import mlp
 from agents.policies.stacked_mlp import Adam, StackedMLP, load
-from agents.ppo.agent import DivergedError
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6

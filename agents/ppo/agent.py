@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.algorithm import DivergedError
 from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
 from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
@@ -29,6 +30,7 @@ from agents.ppo.losses import (
     normalised,
     value_loss,
 )
+from agents.ppo.metrics import PPOMetrics
 from agents.trajectory import (
     Trajectory,
     distinct_rows,
@@ -54,31 +56,6 @@ def saved_number(state: Mapping[str, Any], name: str) -> int:
     if type(number) is not int or not 0 <= number < 2**63:
         raise ValueError(f"its {name} is {number!r:.50}")
     return number
-
-
-class DivergedError(ArithmeticError):
-    """Learning came to a loss or a gradient that is NaN or infinite."""
-
-
-class UpdateMetrics(NamedTuple):
-    """What one update did. Losses and fractions are means over its minibatches.
-
-    The first six are NaN if every step was stale: there were no minibatches then.
-    learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
-    stale_fraction: share of the steps left out for their lag.
-    """
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    approx_kl: float
-    clip_fraction: float
-    explained_variance: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
 
 
 class TensorBatch(NamedTuple):
@@ -176,7 +153,7 @@ class PPOAgent:
         mean, scale = self.obs_moments.mean_and_scale()
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> UpdateMetrics:
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
         """Learn from a rollout; afterwards `policy_version` is one higher.
 
         progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1;
@@ -207,7 +184,7 @@ class PPOAgent:
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        return UpdateMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
+        return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
         """All epochs over the trajectories. Returns the metrics down to explained_variance."""

@@ -22,7 +22,7 @@ from agents.policies.distributions import (
 )
 from agents.policies.networks import ActorCritic, mlp
 from agents.policies.stacked_mlp import Adam, StackedMLP, load
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
-from agents.mbpo.config import OF_A_MODEL, MBPOConfig
-from agents.ppo.config import PPOConfig
 from workflow_rl.commands.options import (
     RESUME_RUN_DIR,
     chosen_env,
@@ -20,6 +18,7 @@ from workflow_rl.commands.options import (
     spelling,
 )
 from workflow_rl.environments.environment import guests
+from workflow_rl.runs.bridge import OF_A_MODEL, MBPOConfig, PPOConfig
 from workflow_rl.runs.config import SHARED, ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.presets import PRESETS

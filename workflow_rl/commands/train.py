@@ -51,7 +51,7 @@ def run_command(
     choose: have the best of a run's agents chosen. exchange_of: for a population.
     """
     # Imported here, not above: --help and errors in the options should not wait for torch.
-    from agents.ppo.agent import DivergedError
+    from agents.algorithm import DivergedError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
     from workflow_rl.runs import best_agent

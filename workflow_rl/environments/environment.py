@@ -10,10 +10,10 @@ import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from agents.policies.distributions import Bounds, Distribution
 from agents.policies.numpy_policy import Actor
+from agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
 
 ENV = "env"
@@ -26,17 +26,6 @@ class InvalidEnvironmentError(ValueError):
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
         super().__init__(message)
-
-
-class Spaces(NamedTuple):
-    """What an agent is made for: observations of `obs_dim` numbers, and a distribution over
-    actions. bounds: of their numbers, where they are real ones. bits: whether the observations'
-    numbers are integers from 0 to 1."""
-
-    obs_dim: int
-    distribution: Distribution
-    bounds: Bounds | None = None
-    bits: bool = False
 
 
 class Environment(Protocol):

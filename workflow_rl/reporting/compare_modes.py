@@ -316,7 +316,7 @@ def compare_modes(**options: Any) -> None:
 
     ALF's table: compare-modes --envs-per-actor 32 --envs-per-actor 48 --envs-per-actor 96
     """
-    from agents.ppo.agent import DivergedError  # Imports torch, which --help should not wait for.
+    from agents.algorithm import DivergedError
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     _check_outputs(options)

@@ -20,9 +20,9 @@ from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Actions, Distribution
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.ppo.agent import saved_distribution
-from agents.ppo.config import mistyped
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
+from workflow_rl.runs.bridge import mistyped
 from workflow_rl.runs.memory import Part, parts_of
 
 FORMAT = 2

@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
-from agents.mbpo.agent import MBPOAgent, MBPOMetrics
+from agents.algorithm import Agent, DivergedError, find
+from agents.mbpo.agent import MBPOAgent
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import DivergedError, PPOAgent, UpdateMetrics
-from agents.ppo.config import PPOConfig
 from workflow_rl.collection.rollout import (
     Collector,
     NotFiniteError,
@@ -33,6 +32,7 @@ from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs import memory
 from workflow_rl.runs.batches import make_schedule
+from workflow_rl.runs.bridge import PPOConfig
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import (
@@ -52,34 +52,17 @@ LATEST = "checkpoint.pt"
 _log = logging.getLogger(__name__)
 
 
-Agent: TypeAlias = PPOAgent | MBPOAgent
-
-
 def make_agent(config: TrainConfig) -> Agent:
     """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    spaces, distribution = config.environment.spaces(), config.learned_distribution()
-    if config.mbpo is not None:
-        torch.set_num_threads(1)
-        return MBPOAgent(
-            config.ppo, config.mbpo, spaces.obs_dim, distribution, spaces.bits, config.seed
-        )
-    device = usable_device(config.device)
-    two_threads = config.learner_threads > 1 and device == "cpu"
-    # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
-    # critic have half of them each.
-    torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
-    return PPOAgent(
-        config.ppo,
-        spaces.obs_dim,
-        distribution,
-        config.seed,
-        device,
-        two_threads=two_threads,
-    )
+    # Sums are split by torch's number of threads: part of what makes two runs equal.
+    torch.set_num_threads(config.learner_threads)
+    algorithm, spaces = find(config.algorithm), config.environment.spaces()
+    device = usable_device(config.device) if "cuda" in algorithm.devices else "cpu"
+    return algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
 
 
 def usable_device(device: str) -> str:
@@ -281,7 +264,7 @@ class Learner:
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:
-            metrics = self.agent.update(rollout.trajectories, progress)
+            metrics = self.agent.update(rollout.trajectories, progress)._asdict()
         except DivergedError as error:
             self.run.save_batch(rollout.trajectories)
             if before is None:
@@ -293,7 +276,7 @@ class Learner:
             )
             self.agent.load_state_dict(before)
             self.state.diverged = True
-            metrics = UpdateMetrics._make([math.nan] * len(UpdateMetrics._fields))
+            metrics = dict.fromkeys(find(self.config.algorithm).metrics, math.nan)
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
@@ -448,7 +431,7 @@ def _row(
     config: TrainConfig,
     state: TrainingState,
     rollout: Rollout,
-    metrics: UpdateMetrics | MBPOMetrics,
+    metrics: dict[str, Any],
     seconds: Seconds,
 ) -> dict[str, float]:
     returns = rollout.returns or [float("nan")]
@@ -473,7 +456,7 @@ def _row(
         "return_std": float(np.std(returns)),
         **_return_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
-        **metrics._asdict(),
+        **metrics,
         "eval_return_mean": float("nan"),
         "workers_restarted": rollout.workers_restarted,
         "skipped_episodes": len(rollout.skipped),

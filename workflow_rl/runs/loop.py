@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from agents.ppo.agent import DivergedError
+from agents.algorithm import DivergedError
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.parallel_env import ParallelEnv
 from workflow_rl.collection.parallel_env_async import AsyncParallelEnv

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.mbpo.agent import MBPOAgent
-from agents.sac.replay import ReplayBuffer, Transitions
+from agents.replay import ReplayBuffer, Transitions
 from workflow_rl.output_files import replacing
 
 FOLDER = "memory"

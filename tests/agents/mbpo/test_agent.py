@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from agents.algorithm import DivergedError
 from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.config import MBPOConfig
 from agents.policies.distributions import Categorical, DiagonalGaussian
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.tiny_runs import all_of, in_an_earlier_version, plain
@@ -141,8 +141,8 @@ def test_rollouts_are_as_long_as_asked_and_kept_so_long() -> None:
 def test_it_learns_of_scaled_rewards(imagined_share: float) -> None:
     learned = []
     for reward_scale in (1.0, 0.25):
-        config = dataclasses.replace(PPO, reward_scale=reward_scale)
-        mbpo = dataclasses.replace(MBPO, imagined_share=imagined_share)
+        config = PPO.changed(reward_scale=reward_scale)
+        mbpo = MBPO.changed(imagined_share=imagined_share)
         one = MBPOAgent(config, mbpo, 2, Categorical(2), True, 0)
         random = np.random.default_rng(0)
         for _ in range(2):

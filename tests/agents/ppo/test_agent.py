@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import math
 import pickle
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import Minibatch, PPOAgent, RolloutObs, UpdateMetrics
+from agents.ppo.agent import Minibatch, PPOAgent, PPOMetrics, RolloutObs
 from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory, make_batch, stack_obs
 from tests.agents.examples import example_trajectory
@@ -40,7 +39,7 @@ CONFIG = PPOConfig(
     normalise_advantage=True,
     reward_scale=1.0,
 )
-ONE_STEP = dataclasses.replace(CONFIG, epochs=1, minibatch_size=1000)
+ONE_STEP = CONFIG.changed(epochs=1, minibatch_size=1000)
 NO_CLIPPING = 1e9
 
 # 40 steps: in minibatches of 16, three an epoch.
@@ -60,12 +59,12 @@ def _one_thread() -> Iterator[None]:
 
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
     """An agent for the observations and actions of `example_trajectory`."""
-    config = dataclasses.replace(config, **changes)
+    config = config.changed(**changes)
     return PPOAgent(config, obs_dim=6, distribution=Categorical(4), seed=seed)
 
 
 def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
-    return PPOAgent(dataclasses.replace(config, **changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
+    return PPOAgent(config.changed(**changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
 
 
 def collect(
@@ -258,7 +257,7 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
     silence_critic(agent)
     trajectory = example_trajectory([3.0], terminated=True)
     metrics = agent.update([policy_trajectory(agent, trajectory, math.log(2))], 0.0)
-    expected = UpdateMetrics(
+    expected = PPOMetrics(
         policy_loss=-1.2 * 3,
         value_loss=0.5 * 3**2,
         entropy=math.log(4),
@@ -491,7 +490,7 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
     match_reward: float, best: float
 ) -> None:
     env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
-    config = dataclasses.replace(CONFIG, learning_rate=0.01, minibatch_size=64, epochs=4)
+    config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
     agent = PPOAgent(config, obs_dim=4, distribution=Categorical(4), seed=0)
     n_updates, episodes = 30, 16
 
@@ -533,7 +532,7 @@ def test_the_second_thread_sums_as_the_first_does() -> None:
         obs=random.normal(size=(200, 3000)).astype(np.float32),
         last_obs=random.normal(size=3000).astype(np.float32),
     )
-    config = dataclasses.replace(CONFIG, activation="relu", hidden_sizes=(64, 64))
+    config = CONFIG.changed(activation="relu", hidden_sizes=(64, 64))
     one, two = (PPOAgent(config, 3000, Categorical(4), seed=0) for _ in range(2))
     two.two_threads = True
     assert one.update([wide], 0.0) == two.update([wide], 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -51,7 +50,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:
-    config = dataclasses.replace(CONFIG, **changes)
+    config = CONFIG.changed(**changes)
     return PPOAgent(config, 2, distribution or DiagonalGaussian(2), seed=0)
 
 

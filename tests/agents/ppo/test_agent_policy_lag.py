@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -161,7 +160,7 @@ def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that
     assert metrics.stale_fraction == 0.75
     assert metrics.learning_rate == 0.25 * 0.5e-3
 
-    alone.config = dataclasses.replace(alone.config, learning_rate=0.25 * 1e-3)
+    alone.config = alone.config.changed(learning_rate=0.25 * 1e-3)
     assert alone.update([valid], progress=0.5)[:7] == metrics[:7]
     assert weights(agent) == weights(alone)
 

@@ -16,7 +16,7 @@ from agents.policies.distributions import (
 )
 from agents.policies.networks import ActorCritic, mlp
 from agents.policies.stacked_mlp import StackedMLP
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from agents.sac.soft_actor_critic import OfChoices, OfNumbers, SoftActorCritic, Steps, steps_of
 
 CHOICES = Categorical(2)

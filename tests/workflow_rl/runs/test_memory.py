@@ -21,7 +21,7 @@ from agents.mbpo.config import MBPOConfig
 from agents.policies import archive
 from agents.policies.distributions import Categorical, SquashedGaussian
 from agents.ppo.config import PPOConfig
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from tests.tiny_runs import all_of, config_of, remembering_agent
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import (

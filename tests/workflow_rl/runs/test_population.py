@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.algorithm import DivergedError
+from agents.ppo.agent import PPOAgent
 from tests import tiny_runs
 from tests.any_envs import SeedEnv
 from tests.faults.checks import assert_same_history

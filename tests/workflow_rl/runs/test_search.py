@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.algorithm import DivergedError
+from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.commands.tune import TUNE_FILE, tune
@@ -26,7 +27,6 @@ from workflow_rl.runs.folder import RunDirError, read_config
 optuna = pytest.importorskip("optuna")
 
 from workflow_rl.runs import search  # noqa: E402 (it needs Optuna)
-
 from workflow_rl.runs.search import REPORTS, Search, described, score_of  # noqa: E402
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999), "epochs": (1, 5)}

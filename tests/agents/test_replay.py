@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sac.replay import ReplayBuffer, Transitions, joined, transitions_of
+from agents.replay import ReplayBuffer, Transitions, joined, transitions_of
 from agents.trajectory import Trajectory
 
 

@@ -24,6 +24,7 @@ from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.bridge import mistyped
 from workflow_rl.runs.memory import Part, parts_of
+from workflow_rl.runs.saved_config import as_today
 
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
@@ -195,7 +196,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun(values, distribution) for values in content["policies"]]
         run_id = str(content.get("run_id", ""))
-        config, agent = dict(content["config"]), dict(content["agent"])
+        config, agent = as_today(content["config"]), dict(content["agent"])
         memory = None if content.get("memory") is None else parts_of(content["memory"])
         return Checkpoint(config, agent, training, begun, run_id, memory)
     except CheckpointError:
@@ -272,13 +273,13 @@ def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
     made, which can take a machine's memory."""
     try:
         weights = checkpoint.agent["network"]
-        last = f"actor.{2 * len(checkpoint.config['ppo']['hidden_sizes'])}.weight"
+        last = f"actor.{2 * len(checkpoint.config['settings']['hidden_sizes'])}.weight"
         sizes = [
             weights[name].shape[0]
             for name in weights
             if name.startswith("actor.") and name.endswith(".weight") and name != last
         ]
-        same = last in weights and sizes == list(checkpoint.config["ppo"]["hidden_sizes"])
+        same = last in weights and sizes == list(checkpoint.config["settings"]["hidden_sizes"])
         finite = not any(tensor.isnan().any() for tensor in weights.values())
     except (KeyError, TypeError, AttributeError, IndexError, RuntimeError):
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None

@@ -13,10 +13,14 @@ from agents import algorithm
 from agents.settings import ConfigError as ConfigError
 from agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
-from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import DEFAULT_ENV, Environment, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
-from workflow_rl.runs.old_files import as_today, settings_of_aliases
+from workflow_rl.runs.saved_config import (
+    UnknownSettings,
+    as_today,
+    settings_in,
+    settings_of_aliases,
+)
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.spec import environment_of, resolve
 
@@ -113,7 +117,7 @@ class TrainConfig(Settings):
     take_all: bool = Field(
         False, description="Learn from all batches that wait at once, or from one."
     )
-    preset: Annotated[str, OneOf(PRESETS)] | None = Field(
+    preset: Annotated[str, OneOf(tuple(PRESETS))] | None = Field(
         None,
         description="Defaults of a known system: see docs/explanations/modes.md. Other settings "
         "win.",
@@ -188,7 +192,7 @@ class TrainConfig(Settings):
         description="Settings of the algorithm: an object of its class, or some of the settings "
         "as a mapping. The others get the environment's own defaults.",
     )
-    make_env: Callable[..., Env] | None = Field(
+    make_env: Callable[..., Any] | None = Field(
         None,
         exclude=True,
         repr=False,
@@ -270,8 +274,8 @@ class TrainConfig(Settings):
             values["env_args"] = {
                 name: values.pop(name) for name in guest.argument_names if name in values
             }
-        values["settings"] = algorithm.find(values["algorithm"]).settings(**values["settings"])
-        return cls(**{**values, "make_env": None, "named_by_file": True})
+        own = {"settings": settings_in(values), "make_env": None, "named_by_file": True}
+        return cls(**{**values, **own})
 
     def _check_end(self) -> None:
         if self.total_episodes is not None and self.total_steps is not None:
@@ -295,6 +299,8 @@ class TrainConfig(Settings):
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
 
     def _check_algorithm(self) -> None:
+        if isinstance(self.settings, UnknownSettings):
+            return
         found = algorithm.find(self.algorithm)
         if found.most_threads is not None and self.learner_threads > found.most_threads:
             raise ConfigError(
@@ -347,7 +353,9 @@ class TrainConfig(Settings):
             )
         if self.batching != "exact-lag":
             return
-        limit = algorithm.find(self.algorithm).max_policy_lag(self.settings)
+        limit = None
+        if not isinstance(self.settings, UnknownSettings):
+            limit = algorithm.find(self.algorithm).max_policy_lag(self.settings)
         if self.async_rl and limit is not None and limit < lag:
             raise ConfigError(
                 "max_policy_lag",

@@ -36,65 +36,11 @@ from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkp
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.machine import machine
+from workflow_rl.runs.metrics import METRICS as METRICS
+from workflow_rl.runs.metrics import columns
+from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember
-
-METRICS = (
-    "update",
-    "episodes",
-    "env_steps",
-    "wall_seconds",
-    "collect_seconds",
-    "update_seconds",
-    "learner_idle_seconds",
-    "worker_idle_seconds",
-    "seconds_per_update",
-    "eps",
-    "episodes_per_second",
-    "env_steps_per_second",
-    "worker_utilisation",
-    "worker_utilisation_run",
-    "policy_lag_min",
-    "policy_lag_mean",
-    "policy_lag_max",
-    "stale_fraction",
-    "dropped_steps",
-    "queue_length",
-    "return_mean",
-    "return_std",
-    "episode_length_mean",
-    "policy_loss",
-    "value_loss",
-    "entropy",
-    "approx_kl",
-    "clip_fraction",
-    "explained_variance",
-    "learning_rate",
-    "eval_return_mean",
-    "workers_restarted",
-    "skipped_episodes",
-)
-
-MBPO_METRICS = (
-    "temperature",
-    "gradient_steps",
-    "real_steps",
-    "imagined_steps",
-    "rollout_length",
-    "model_obs_loss",
-    "model_reward_error",
-    "model_spread",
-    "model_epochs",
-)
-"""Further columns of runs of that algorithm; some of METRICS are NaN then."""
-
-
-def return_columns(config: TrainConfig) -> dict[str, str]:
-    """Further columns of runs whose episodes are of several variants, such as red agents: the mean
-    return of each, by its name."""
-    variants = dict.fromkeys(config.environment.variants)
-    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
-
 
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -179,11 +125,7 @@ class RunDir:
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
             remember(config.environment)
-            self._columns = (
-                *METRICS,
-                *(() if config.mbpo is None else MBPO_METRICS),
-                *return_columns(config).values(),
-            )
+            self._columns = columns(config)
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
@@ -276,8 +218,8 @@ class RunDir:
 
     def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
-            # Rows of earlier versions lack some.
-            rows = csv.DictWriter(file, self._columns, restval=math.nan)
+            # Rows of earlier versions have fewer columns, or others.
+            rows = csv.DictWriter(file, self._columns, restval=math.nan, extrasaction="ignore")
             rows.writeheader()
             rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")

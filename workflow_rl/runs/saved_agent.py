@@ -81,11 +81,11 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
 
 def _unit_of_values(checkpoint: Checkpoint) -> float:
     """What a reward of 1 is to its critic."""
-    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
-    unit = float(ppo["reward_scale"])
+    settings, returns = checkpoint.config["settings"], checkpoint.agent.get("return_scale")
+    unit = float(settings["reward_scale"])
     if returns is None:
         return unit
-    return_scale = ReturnScale(ppo["discount"])
+    return_scale = ReturnScale(settings["discount"])
     return_scale.load_state_dict(returns)
     return unit * return_scale.factor
 
@@ -100,13 +100,13 @@ def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, Runnin
     """And what its observations are normalised with, if they are."""
     require_own_shape(checkpoint, path)
     try:
-        ppo, weights = checkpoint.config["ppo"], checkpoint.agent["network"]
+        settings, weights = checkpoint.config["settings"], checkpoint.agent["network"]
         n_inputs = weights["actor.0.weight"].shape[1]
-        network = NETWORKS[ppo.get("network", "mlp")](
+        network = NETWORKS[settings.get("network", "mlp")](
             n_inputs,
             saved_distribution(checkpoint.agent),
-            ppo["hidden_sizes"],
-            ppo["activation"],
+            settings["hidden_sizes"],
+            settings["activation"],
             seed=None,
         )
         network.load_state_dict(weights)

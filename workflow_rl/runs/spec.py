@@ -17,6 +17,7 @@ from workflow_rl.environments.environment import (
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs import machine
 from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -80,6 +81,8 @@ def _settings(
     asked: Settings | Mapping[str, Any] | None,
 ) -> Settings:
     """Return an algorithm's settings: those asked for, or the preset's, or the environment's."""
+    if isinstance(asked, UnknownSettings):
+        return asked
     found = algorithm.find(name)
     if isinstance(asked, found.settings):
         return asked

@@ -1,15 +1,37 @@
-"""Read configs of earlier versions, from files and from scripts."""
+"""Read saved configs of this and earlier versions, and the earlier spelling in scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ConfigDict
+
 from agents import algorithm
 from agents.settings import ConfigError, Settings
 from workflow_rl.runs.presets import PRESETS
 
 _ALIASES = ("ppo", "sac", "mbpo")
+
+
+class UnknownSettings(Settings):
+    """The settings in a file whose algorithm only the file names: data, which nothing checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def settings_in(config: Mapping[str, Any]) -> Settings:
+    """Return the settings of a saved config. Imports nothing that the config names.
+
+    Raises KeyError, TypeError or ValueError.
+    """
+    name, values = config["algorithm"], config["settings"]
+    try:
+        return algorithm.find(name).settings(**values)
+    except ConfigError as error:
+        if error.field_name == "algorithm" and ":" in name:
+            return UnknownSettings(**values)
+        raise
 
 
 def as_today(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from workflow_rl.commands.options import PATH
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
-    attribute,
     guests,
 )
 from workflow_rl.output_files import replacing, require_writable
@@ -92,7 +91,7 @@ FORMATS: dict[str, Write] = {
     "--format",
     "format_",
     required=True,
-    type=click.Choice([*FORMATS, *(name for g in guests.values() for name in g.exports)]),
+    type=click.Choice([*FORMATS, *(name for g in guests.values() for name in g.exports())]),
     help="onnx and torchscript: the network alone, from what the policy sees to logits "
     "or means, of sac and mbpo before they are squashed, and log deviations. npz: the policy "
     "as plain arrays, for this package. cage2: a folder "
@@ -146,7 +145,7 @@ def _export_as_guest(
     policy: PolicyParameters, environment: Environment, format_: str, folder: Path
 ) -> None:
     guest = guests.get(environment.env_id)
-    if guest is None or format_ not in guest.exports:
+    if guest is None or format_ not in guest.exports():
         raise click.BadParameter(
             f"{format_} is not for agents of {environment.env_id}", param_hint="--format"
         )
@@ -158,7 +157,7 @@ def _export_as_guest(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as temporary:
             # All of it or nothing.
-            attribute(guest.exports[format_])(policy, environment, Path(temporary) / "whole")
+            guest.exports()[format_](policy, environment, Path(temporary) / "whole")
             (Path(temporary) / "whole").replace(folder)
     except OSError as error:
         raise click.BadParameter(

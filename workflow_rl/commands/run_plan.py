@@ -14,6 +14,7 @@ from workflow_rl.commands.options import (
     RESUME_RUN_DIR,
     chosen_env,
     given_options,
+    guest_args,
     require_own_options,
     spelling,
 )
@@ -366,6 +367,6 @@ def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict
     if guest is None:
         given |= {"env_args": {**config.env_args, **env_args}} if env_args else {}
     else:
-        own = {name: options[name] for name in given_options() & set(guest.option_names)}
-        given |= {**guest.chosen_args(own), **env_args}
+        own = {name: options[name] for name in given_options()}
+        given |= {**guest_args(guest, own), **env_args}
     return given

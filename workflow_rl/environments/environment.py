@@ -6,15 +6,16 @@ makes an environment: see `gymnasium_env`.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agents.policies.numpy_policy import Actor
 from agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.guest import Guest
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
 
 ENV = "env"
 """The argument that is to blame where no single argument of an environment is."""
@@ -86,58 +87,18 @@ class Environment(Protocol):
         or take something else."""
 
 
-@dataclass(frozen=True)
-class Guest:
-    """An environment that this package brings along, with options of its own.
-
-    make: the environment of these arguments; the others have defaults.
-    options: its own options of the trainers, as decorators; "module:name" of a function of the
-    class of options. option_names: of all of them, without dashes. chosen_args: the arguments that
-    follow from their values.
-    evaluate: the command that scores an agent on it, "module:name"; evaluation_arguments: what it
-    is told for a run of these arguments.
-    measured: the arguments that `benchmark` measures it with, by the name of each way.
-    fastest: those that comparisons of many runs use unless told otherwise. target_return: what such
-    runs are to reach.
-    choose_best: function that makes best.pt of a run's folder the best of its candidates, and says
-    which, "module:name".
-    exports: functions that write an agent in a format of this environment's, "module:name", by the
-    format's name. released: files of agents that come with the package, by name.
-    known_returns: function of the arguments that gives mean returns of other agents in such
-    episodes, by name, "module:name".
-    hint: function of the arguments and a run's env steps that says what would make a long run
-    faster, or None, "module:name".
-    report: what a report adds about runs on it, "module:name" of `reporting.report.SectionsOf`.
-    """
-
-    env_id: str
-    make: Callable[[Mapping[str, Any]], Environment]
-    argument_names: tuple[str, ...]
-    option_names: tuple[str, ...]
-    options: str
-    chosen_args: Callable[[Mapping[str, Any]], dict[str, Any]]
-    evaluate: str
-    evaluation_arguments: Callable[[Mapping[str, Any]], list[str]]
-    measured: Mapping[str, Mapping[str, Any]]
-    fastest: Mapping[str, Any]
-    target_return: float
-    choose_best: str
-    exports: Mapping[str, str]
-    released: Mapping[str, Path]
-    known_returns: str
-    hint: str
-    report: str
-
-
 guests: dict[str, Guest] = {}
-"""By their ids."""
-
-DEFAULT_ENV = "workflow_rl/CAGE2-v0"
+"""By their ids. The first to be registered is the default environment."""
 
 
 def register(guest: Guest) -> None:
     """Make a guest known by its id."""
     guests[guest.env_id] = guest
+
+
+def default_env() -> str:
+    """Return the id of the environment that is trained on unless another one is named."""
+    return next(iter(guests))
 
 
 def make_environment(
@@ -149,19 +110,29 @@ def make_environment(
     InvalidEnvironmentError.
     """
     if isinstance(env_id, str) and env_id in guests:
-        return guests[env_id].make(args)
+        return guests[env_id].make(_checked(guests[env_id], args))
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(env_id, dict(args), named_by_file=named_by_file)
+
+
+def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
+    from agents.settings import ConfigError  # No worker comes here, or imports pydantic.
+
+    arguments = guest.arguments()
+    names = arguments.model_fields
+    for name in args:
+        if name not in names:
+            raise InvalidEnvironmentError(
+                "env_arg", f"{name!r} is no argument of {guest.env_id}: it has {', '.join(names)}"
+            )
+    try:
+        return arguments(**args)
+    except ConfigError as error:
+        raise InvalidEnvironmentError(error.field_name, error.message) from None
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:
     """The id, and the arguments but for some."""
     args = [f"{name}={arg}" for name, arg in environment.args.items() if name not in without]
     return f"{environment.env_id} ({', '.join(args)})" if args else environment.env_id
-
-
-def attribute(path: str) -> Any:
-    """What "module:name" names."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -18,7 +18,7 @@ import numpy as np
 from agents.policies.archive import MOST_BYTES
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.commands.options import PATH
-from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.environments.environment import guests
 from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
 from workflow_rl.reporting.pages import escaped, filled, folded, number, source, table, uncollected
 from workflow_rl.reporting.timeline import COLOURS, RunTrace, TraceError, read_trace, shares_of
@@ -64,11 +64,6 @@ class Section(NamedTuple):
 
     title: str
     body: str
-
-
-SectionsOf = Callable[[Sequence[Run], Path], Sequence[Section]]
-"""What a guest adds: of runs on its environment, and a folder, not made yet, for further pages that
-it links to."""
 
 
 def read_run(path: Path) -> Run:
@@ -458,19 +453,18 @@ def faults(runs: Sequence[Run]) -> Section:
 
 def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) -> list[Section]:
     """All of them, with those of the runs' guests. further: a folder for pages to link to."""
-    by_guest: dict[str, list[Run]] = {}
-    others = []
-    for run in runs:
-        guest = guests.get(str(run.config["env"]))
-        if guest is None:
-            others.append(run)
-        else:
-            by_guest.setdefault(guest.report, []).append(run)
+    by_guest: dict[str, list[Section]] = {}
+    for env_id in dict.fromkeys(str(run.config["env"]) for run in runs):
+        if env_id in guests:
+            theirs = [run for run in runs if run.config["env"] == env_id]
+            own = guests[env_id].report_sections(theirs, further)
+            if own is not None:
+                by_guest[env_id] = list(own)
     sections = [overview(runs), curves(runs)]
-    if others:
+    if others := [run for run in runs if run.config["env"] not in by_guest]:
         sections.append(scores(others))
-    for report_of, theirs in by_guest.items():
-        sections += attribute(report_of)(theirs, further)
+    for own in by_guest.values():
+        sections += own
     return [*sections, time_spent(runs, traces), faults(runs), settings(runs)]
 
 

@@ -13,7 +13,7 @@ from agents import algorithm
 from agents.settings import ConfigError as ConfigError
 from agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
-from workflow_rl.environments.environment import DEFAULT_ENV, Environment, guests
+from workflow_rl.environments.environment import Environment, default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
@@ -62,7 +62,7 @@ class TrainConfig(Settings):
         description="Environments that a worker owns. By default n_envs / n_workers.",
     )
     env: str = Field(
-        DEFAULT_ENV,
+        default_factory=default_env,
         description="CAGE-2, or any Gymnasium environment: an id of Gymnasium's, module:ID, or "
         "module:function, which returns an environment.",
     )
@@ -269,11 +269,10 @@ class TrainConfig(Settings):
         ValueError.
         """
         values = as_today(values)
-        guest = guests.get(values.get("env", DEFAULT_ENV))
+        guest = guests.get(values.get("env", default_env()))
         if guest is not None:
-            values["env_args"] = {
-                name: values.pop(name) for name in guest.argument_names if name in values
-            }
+            names = guest.arguments().model_fields
+            values["env_args"] = {name: values.pop(name) for name in names if name in values}
         own = {"settings": settings_in(values), "make_env": None, "named_by_file": True}
         return cls(**{**values, **own})
 

@@ -35,10 +35,9 @@ from workflow_rl.commands.options import (
     under,
 )
 from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
     Environment,
     InvalidEnvironmentError,
-    attribute,
+    default_env,
     guests,
 )
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
@@ -216,8 +215,10 @@ class DispatchingCommand(GroupedCommand):
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
         """Hands everything over to a guest's own command, where there is one."""
         env_id = _trained_env(args)
+        command: click.Command | None = None
         if env_id in guests:
-            command: click.Command = attribute(guests[env_id].evaluate)
+            command = guests[env_id].evaluate_command()
+        if command is not None:
             return command.make_context(info_name, args, *more, **extra)
         return super().make_context(info_name, args, *more, **extra)
 
@@ -244,10 +245,10 @@ def _trained_env(args: Sequence[str]) -> str:
                 config = load_policy(path)[1]
             else:
                 continue
-            return str(config.get("env", DEFAULT_ENV))
+            return str(config.get("env", default_env()))
         except (OSError, ValueError, AttributeError, RecursionError):
             continue  # Whoever reads it next says what is wrong with it.
-    return DEFAULT_ENV
+    return default_env()
 
 
 _OPTIONS: list[click.Parameter] = [

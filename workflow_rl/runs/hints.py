@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from agents import algorithm
-from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.batches import FEWEST_EPISODES
 from workflow_rl.runs.config import TrainConfig
 
@@ -17,7 +17,7 @@ def hints(config: TrainConfig) -> list[str]:
     steps = env_steps_of(config)
     found = [_about_updates(config, steps), _about_envs(config)]
     if config.env in guests and steps is not None:
-        found.append(attribute(guests[config.env].hint)(config.env_args, steps))
+        found.append(guests[config.env].hint(config.env_args, steps))
     return [hint for hint in found if hint is not None]
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.environments.environment import guests
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn
@@ -58,10 +58,7 @@ def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> No
 def known_returns(config: TrainConfig) -> Mapping[str, float]:
     """Mean returns of other agents in a run's episodes, by name, where its environment has any."""
     guest = guests.get(config.env)
-    if guest is None:
-        return NONE
-    returns: Mapping[str, float] = attribute(guest.known_returns)(config.env_args)
-    return returns
+    return NONE if guest is None else guest.known_returns(config.env_args)
 
 
 def learning_curve_figure(

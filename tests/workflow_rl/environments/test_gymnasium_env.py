@@ -24,11 +24,11 @@ from agents.policies.distributions import (
 )
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import PuzzleEnv, TargetEnv
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.collection.play import play_episode
 from workflow_rl.collection.slots import first_slots, player_in
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
     InvalidEnvironmentError,
     described,
     make_environment,
@@ -323,7 +323,7 @@ def test_the_label_is_a_file_name(env_id: str, label: str) -> None:
 
 
 def test_a_guest_is_found_by_its_id_and_described_with_its_arguments() -> None:
-    guest = make_environment(DEFAULT_ENV, {"max_steps": 7})
+    guest = make_environment(ENV_ID, {"max_steps": 7})
     assert not isinstance(guest, GymnasiumEnvironment)
     assert guest.args["max_steps"] == 7
     pendulum = GymnasiumEnvironment("Pendulum-v1", {"g": 5.0, "mass": 2})

@@ -12,31 +12,20 @@ import numpy as np
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import ACTION_SETS, make_action_set
-from workflow_rl.cage2.agent.views import OBSERVATIONS, ViewingActor
-from workflow_rl.cage2.cyborg.simulators import SIMULATORS
-from workflow_rl.cage2.env.arguments import MIXTURES, RED_AGENT_CHOICES
-from workflow_rl.cage2.env.arguments import MOST as MOST_STEPS
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
-from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
-    InvalidEnvironmentError,
-    Spaces,
-)
+from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 @dataclass(frozen=True)
 class Cage2:
-    """CAGE Challenge 2 against a red agent. Raises InvalidEnvironmentError, naming the argument.
-
-    red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
-    which an episode is truncated. simulator: of SIMULATORS, see `cage2_env.Cage2Env`.
-    observation, actions: what Blue's policy sees and chooses from, see `views` and `action_sets`.
-    opening: of ACTION_NAMES, what Blue begins every episode with before its policy chooses.
-    """
+    """CAGE Challenge 2 against a red agent. `settings.Cage2Arguments` describes and checks the
+    arguments; workers, which get this class, import no pydantic."""
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
@@ -45,40 +34,8 @@ class Cage2:
     actions: str = "all"
     opening: tuple[str, ...] = ()
 
-    env_id: ClassVar[str] = DEFAULT_ENV
+    env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
-
-    def __post_init__(self) -> None:
-        for name, choices in (
-            ("red_agent", RED_AGENT_CHOICES),
-            ("simulator", SIMULATORS),
-            ("observation", OBSERVATIONS),
-            ("actions", ACTION_SETS),
-        ):
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in choices:
-                raise InvalidEnvironmentError(
-                    name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
-                )
-        if self.observation == "true-state" and self.simulator != "compiled":
-            raise InvalidEnvironmentError(
-                "observation", "true-state is shown by --simulator compiled alone"
-            )
-        if type(self.max_steps) is not int:
-            raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
-        if not 1 <= self.max_steps <= MOST_STEPS:
-            raise InvalidEnvironmentError(
-                "max_steps", f"{self.max_steps} is not from 1 to {MOST_STEPS}"
-            )
-        if not isinstance(self.opening, list | tuple):
-            raise InvalidEnvironmentError("opening", f"{self.opening!r} is no list of actions")
-        object.__setattr__(self, "opening", tuple(self.opening))
-        for name in self.opening:
-            if not isinstance(name, str) or name not in ACTION_NAMES:
-                raise InvalidEnvironmentError("opening", f"{name!r} is no action of Blue's")
-        if len(self.opening) >= self.max_steps:
-            raise InvalidEnvironmentError(
-                "opening", f"its {len(self.opening)} steps are all of --max-steps {self.max_steps}"
-            )
 
     @property
     def args(self) -> Mapping[str, Any]:
@@ -180,14 +137,3 @@ class Cage2:
             Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
         )
         return SerialEnvs(make_env, n_envs, variant_option="red_agent")
-
-
-def make_cage2(args: Mapping[str, Any]) -> Cage2:
-    """CAGE-2 with these arguments. Raises InvalidEnvironmentError."""
-    names = [field.name for field in dataclasses.fields(Cage2)]
-    for name in args:
-        if name not in names:
-            raise InvalidEnvironmentError(
-                "env_arg", f"{name!r} is no argument of {DEFAULT_ENV}: it has {', '.join(names)}"
-            )
-    return Cage2(**args)

@@ -42,7 +42,7 @@ KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
-    """See `reporting.report.SectionsOf`."""
+    """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
     most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
     played = {run.name: _played(run, most) for run in runs}
     return [

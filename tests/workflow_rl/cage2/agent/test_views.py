@@ -17,11 +17,13 @@ from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
-from workflow_rl.cage2.env.environment import MIXTURES, Cage2
+from workflow_rl.cage2.env.arguments import MIXTURES
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 from workflow_rl.collection.play import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError
 
@@ -43,7 +45,7 @@ def test_spaces() -> None:
 @pytest.mark.parametrize("name", ["observation", "actions"])
 def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InvalidEnvironmentError, match="'none' is not one of") as error:
-        Cage2(**{name: "none"})
+        make_environment(ENV_ID, {name: "none"})
     assert error.value.argument == name
 
 
@@ -129,8 +131,8 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="--simulator compiled"):
-        Cage2(observation="true-state")
+    with pytest.raises(InvalidEnvironmentError, match="compiled"):
+        make_environment(ENV_ID, {"observation": "true-state"})
     environment = Cage2("attackers", 20, "compiled", "true-state", "useful")
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
@@ -183,7 +185,7 @@ def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
 def test_openings_that_cannot_be() -> None:
     for opening in (("Sleep", "Run"), ("Sleep",) * 20, "Sleep", 3, None):
         with pytest.raises(InvalidEnvironmentError) as error:
-            Cage2(max_steps=20, opening=opening)  # type: ignore[arg-type]
+            make_environment(ENV_ID, {"max_steps": 20, "opening": opening})
         assert error.value.argument == "opening"
 
 

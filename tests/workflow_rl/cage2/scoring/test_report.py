@@ -17,12 +17,12 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import make_run, page_of, section
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.scores import to_dict
-from workflow_rl.environments.environment import DEFAULT_ENV
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -38,7 +38,7 @@ def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cage2_run(path: Path, **env_args: object) -> Path:
     env_args = {"red_agent": "mixed", **env_args}
-    run = make_run(path, env=DEFAULT_ENV, total_steps=None, env_args=env_args)
+    run = make_run(path, env=ENV_ID, total_steps=None, env_args=env_args)
     for name in ("best.pt", "checkpoint.pt"):
         save_run(run / name, **env_args)
     return run
@@ -131,7 +131,7 @@ def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path:
     assert names == [f"one-RedMeanderAgent-{which}.html" for which in ("best", "median", "worst")]
     shutil.rmtree(tmp_path / "report_files")
     seeing = cage2_run(tmp_path / "seeing", simulator="compiled", observation="true-state")
-    empty = make_run(tmp_path / "empty", env=DEFAULT_ENV, total_steps=None)
+    empty = make_run(tmp_path / "empty", env=ENV_ID, total_steps=None)
     text = page_of(tmp_path, seeing, empty)
     assert section(text, "Replays") == "No checkpoint that could be played."
     assert not (tmp_path / "report_files").exists()

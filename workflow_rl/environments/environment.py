@@ -21,6 +21,20 @@ ENV = "env"
 """The argument that is to blame where no single argument of an environment is."""
 
 
+SETTINGS: dict[str, Any] = {
+    "total_steps": 100_000,
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.95,
+    "epochs": 10,
+    "minibatch_size": 256,
+    "entropy_coef": 0.0,
+    "reward_scale": 1.0,
+    "normalise_obs": True,
+    "normalise_returns": True,
+}
+"""Defaults of runs on environments of which nothing is known."""
+
+
 class InvalidEnvironmentError(ValueError):
     """An environment that cannot be made or used as asked. `argument` says which is to blame."""
 

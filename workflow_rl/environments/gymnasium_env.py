@@ -23,6 +23,7 @@ from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.environment import SETTINGS as SETTINGS
 from workflow_rl.environments.flat_env import (
     CheckedEnv,
     FlatEnv,
@@ -36,19 +37,6 @@ CHECK_STEPS = 200
 CHECK_SECONDS = 1.0
 MOST_LEVELS = 32
 """Of arguments within arguments: Python cannot copy those that have hundreds."""
-
-SETTINGS: dict[str, Any] = {
-    "total_steps": 100_000,
-    "learning_rate": 1e-3,
-    "gae_lambda": 0.95,
-    "epochs": 10,
-    "minibatch_size": 256,
-    "entropy_coef": 0.0,
-    "reward_scale": 1.0,
-    "normalise_obs": True,
-    "normalise_returns": True,
-}
-"""A run's defaults where nothing is known of the environment."""
 
 
 @dataclass(frozen=True)

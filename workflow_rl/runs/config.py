@@ -15,13 +15,13 @@ from agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
+from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     as_today,
     settings_in,
     settings_of_aliases,
 )
-from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.spec import environment_of, resolve
 
 Mode: TypeAlias = Literal["sync", "async"]

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-
 from pydantic import Field, model_validator
 
 from agents.settings import ConfigError, Count, NotNegative, Settings, Share
@@ -58,7 +57,9 @@ class ExchangeConfig(Settings):
         description="Episodes of each member between meetings, or env steps with total_steps. A "
         "rollout may be longer."
     )
-    start: Count = Field(None, description="When the first meeting is. By default after one period.")
+    start: Count = Field(
+        None, description="When the first meeting is. By default after one period."
+    )
     replace_fraction: Share = Field(
         0.3,
         description="Share of the members that are the best, and that are the worst: rounded up, "
@@ -143,9 +144,7 @@ def _random(seed: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
-def perturbed(
-    settings: Values, exchange: ExchangeConfig, random: np.random.Generator
-) -> Values:
+def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Generator) -> Values:
     """Return settings of which each has changed with the probability `mutation_rate`.
 
     A setting is multiplied, or as likely divided, by a number that is uniform between

@@ -223,7 +223,9 @@ class RunDir:
             rows.writeheader()
             rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
-        self._csv = csv.DictWriter(self._metrics_file, self._columns, restval=math.nan)
+        self._csv = csv.DictWriter(
+            self._metrics_file, self._columns, restval=math.nan, extrasaction="ignore"
+        )
 
     def log(self, row: Mapping[str, float]) -> None:
         """Add one update's metrics, one value for each column."""

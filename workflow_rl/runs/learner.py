@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from agents.algorithm import DivergedError, find
 from agents.mbpo.agent import MBPOAgent
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.settings import Settings
-from workflow_rl.collection.rollout import Collector, NotFiniteError, Rollout, what_is_not_finite
+from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.environment import guests

@@ -1,4 +1,4 @@
-"""What a run tells of itself: the columns of metrics.csv, its state after an update, its summary."""
+"""Tell of a run: the columns of metrics.csv, its state after an update, its summary."""
 
 from __future__ import annotations
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.exchange import ExchangeConfig, drawn
+from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig, drawn
 from workflow_rl.runs.folder import RunDirError, is_finished
 from workflow_rl.runs.population_dir import (
     PopulationRecord,
@@ -59,11 +61,23 @@ def new_plan(
         require_shareable(config)
     configs = [config.changed(seed=config.seed + number) for number in range(n_policies)]
     if exchange is not None:
+        require_variable(config)
         configs = [
             one.changed(settings=one.settings.changed(**drawn(exchange.ranges, one.seed)))
             for one in configs
         ]
     return Plan(configs, [None] * n_policies, exchange)
+
+
+def require_variable(config: TrainConfig) -> None:
+    """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
+    missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
+    if missing:
+        raise ConfigError(
+            "algorithm",
+            f"{config.algorithm} does not go with searches and populations: it has no "
+            f"{', '.join(missing)}",
+        )
 
 
 def require_shareable(config: TrainConfig) -> None:
@@ -107,7 +121,7 @@ def resumed_plan(
         checkpoint = load_checkpoint(path / "checkpoint.pt")
         config = _config_of(checkpoint, path, asked, trust, names_cluster)
         _require_more_to_do(config, checkpoint.training, path, asked)
-        return Plan([resumed_config(config, asked)], [checkpoint])
+        return Plan([resumed_config(config, _own_names(config, asked))], [checkpoint])
     record = read_population(path)
     folders = [policy_folder(path, number) for number in range(len(record.configs))]
     # A run can be stopped before all of its policies have begun.
@@ -130,4 +144,74 @@ def resumed_plan(
     )
     _require_more_to_do(config, checkpoint.training, path, asked)
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
-    return Plan([resumed_config(one, asked) for one in configs], resumed, exchange, record)
+    return Plan(
+        [resumed_config(one, _own_names(one, asked)) for one in configs], resumed, exchange, record
+    )
+
+
+def _config_of(
+    checkpoint: Checkpoint,
+    path: Path,
+    asked: Mapping[str, Any],
+    trust: bool,
+    names_cluster: bool,
+) -> TrainConfig:
+    """Return the config of a checkpoint, whose environment may be made. Raises RunDirError."""
+    try:
+        config = TrainConfig.from_dict(checkpoint.config)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise RunDirError(f"{path}: its config is not one of this version of the package") from None
+    is_named = asked.get("env") == config.env
+    is_named = is_named and _text(asked.get("env_args", {})) == _text(config.env_args)
+    try:
+        return trusted_config(config, trust or is_named, names_cluster)
+    except ConfigError as error:
+        raise RunDirError(f"{path}: {error.message}") from None
+
+
+def _text(env_args: Mapping[str, Any]) -> str:
+    """Return arguments as JSON: in Python 1, 1.0 and True are equal."""
+    return json.dumps(dict(env_args), sort_keys=True)
+
+
+def _own_names(config: TrainConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for by the names of `resume.flat`."""
+    own = {name: value for name, value in asked.items() if name != "env_args"}
+    args = asked.get("env_args")
+    if args is None:
+        return own
+    return {**own, **(args if config.env in guests else {"env_args": {**config.env_args, **args}})}
+
+
+def _require_no_member(path: Path) -> None:
+    """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
+    population = path.resolve().parent
+    if is_population(population) and read_population(population).exchange is not None:
+        raise RunDirError(
+            f"{path} is one of a population, which is resumed as a whole: {path.parent}, with "
+            "train-population"
+        )
+
+
+def _require_more_to_do(
+    config: TrainConfig, state: TrainingState, path: Path, asked: Mapping[str, Any]
+) -> None:
+    """Refuse a finished run without a later end. Raises ConfigError, RunDirError."""
+    if config.progress(state.episodes, state.env_steps) < 1 or not is_finished(path):
+        return
+    in_steps = config.total_episodes is None
+    name, done = (
+        ("total_steps", state.env_steps) if in_steps else ("total_episodes", state.episodes)
+    )
+    before, value = getattr(config, name), asked.get(name)
+    if value is None or value == before:
+        raise RunDirError(
+            f"{path}: this run is finished, with all its {state.episodes} episodes; to go on, give "
+            f"a larger {name}"
+        )
+    if value <= done:
+        raise ConfigError(
+            name,
+            f"{value}, but the run in {path} is finished, after {done}: to go on, give more than "
+            "that",
+        )

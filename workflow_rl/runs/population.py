@@ -47,7 +47,9 @@ class Population:
     def settings(self) -> list[Values]:
         """Everybody's present ones."""
         names = self._exchange.ranges
-        return [{name: getattr(one.config.settings, name) for name in names} for one in self._learners]
+        return [
+            {name: getattr(one.config.settings, name) for name in names} for one in self._learners
+        ]
 
     def is_due(self, learner: Learner) -> bool:
         """Nobody learns on while a meeting is not over for all."""

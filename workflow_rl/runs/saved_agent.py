@@ -16,7 +16,6 @@ from agents.policies.numpy_policy import Actor, NumpyPolicy, PolicyParameters
 from agents.policies.policy_file import load_policy as load_policy_file
 from agents.policies.running_statistics import ReturnScale, RunningMoments
 from agents.ppo.agent import saved_distribution, saved_number
-from workflow_rl.suggestions import question, word_meant
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
@@ -34,6 +33,7 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.trust import trusted
+from workflow_rl.suggestions import question, word_meant
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:

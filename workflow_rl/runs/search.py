@@ -30,8 +30,8 @@ from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES
-from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.execute import execute
+from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.learning_curve import only_warned
 from workflow_rl.runs.loop import stopped_by_signals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
@@ -269,15 +270,15 @@ def training_options(
     groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
     for guest in guests.values():
         heading = _HEADINGS.get(guest.env_id, guest.env_id)
-        groups[heading] = lambda option, guest=guest: _options_of_guest(guest, option)
+        groups[heading] = functools.partial(_options_of_guest, guest)
     groups |= {"The run": _run_options, **more}
     groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
-    groups["PPO"] = lambda option: _algorithm_options("ppo", option)
+    groups["PPO"] = functools.partial(_algorithm_options, "ppo")
     groups["Collecting while learning"] = lambda option: setting_options(
         TrainConfig, option, _OVERLAP
     )
     for name in list(ALGORITHMS)[1:]:
-        groups[ALGORITHMS[name]] = lambda option, name=name: _algorithm_options(name, option)
+        groups[ALGORITHMS[name]] = functools.partial(_algorithm_options, name)
     return [
         made for heading, options in groups.items() for made in options(_grouped(heading, defaults))
     ]

@@ -50,13 +50,13 @@ class TrainConfig(Settings):
         description="Environments. Synchronous: they step together. Asynchronous: the number of "
         "episodes that are handed out to the workers at a time.",
     )
-    n_workers: Workers = Field(
+    n_workers: Workers = Field(  # type: ignore[assignment]
         None,
         json_schema_extra=FREE,
         description="Worker processes. By default the synchronous trainer has a worker for each "
         "env, and the asynchronous trainer and the compiled simulator one for each core.",
     )
-    envs_per_worker: Envs = Field(
+    envs_per_worker: Envs = Field(  # type: ignore[assignment]
         None,
         json_schema_extra=FREE,
         description="Environments that a worker owns. By default n_envs / n_workers.",
@@ -187,7 +187,7 @@ class TrainConfig(Settings):
         "many times, for envs whose steps cost much. mbpo learns from a model of the steps as "
         "well. See docs/explanations/mbpo.md. module:Name imports an algorithm of your own.",
     )
-    settings: Settings = Field(
+    settings: Settings = Field(  # type: ignore[assignment]
         None,
         description="Settings of the algorithm: an object of its class, or some of the settings "
         "as a mapping. The others get the environment's own defaults.",
@@ -208,8 +208,9 @@ class TrainConfig(Settings):
     )
     _given: dict[str, Any] = PrivateAttr()
 
-    def __init__(self, mode: Any = None, /, **given: Any) -> None:
-        given = settings_of_aliases(given if mode is None else {"mode": mode, **given})
+    def __init__(self, mode: Any = None, n_envs: Any = None, /, **given: Any) -> None:
+        positional = {"mode": mode, "n_envs": n_envs}
+        given = settings_of_aliases({n: v for n, v in positional.items() if v is not None} | given)
         # Twice: resolving takes values of the right types.
         super().__init__(**{n: v for n, v in given.items() if v is not None and n != "settings"})
         super().__init__(**resolve(given, dict(self)))

@@ -57,7 +57,7 @@ class ExchangeConfig(Settings):
         description="Episodes of each member between meetings, or env steps with total_steps. A "
         "rollout may be longer."
     )
-    start: Count = Field(
+    start: Count = Field(  # type: ignore[assignment]
         None, description="When the first meeting is. By default after one period."
     )
     replace_fraction: Share = Field(

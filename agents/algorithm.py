@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol
 
+from agents import saved
+from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import PolicyParameters
 from agents.replay import Transitions
@@ -136,6 +138,26 @@ class Algorithm(Protocol):
         names = self.settings.model_fields.keys() - self.same_everywhere
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
+
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+        """Return the actor of a `state_dict()`, without making an agent.
+
+        By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
+        Raises what `Agent.load_state_dict` raises.
+        """
+        assert isinstance(settings, NetworkSettings)
+        return saved.saved_policy(settings, state)
+
+    def saved_critic(
+        self, settings: Settings, state: Mapping[str, Any]
+    ) -> tuple[PolicyParameters, float]:
+        """Return the critic of a `state_dict()`, as `saved_policy` returns the actor.
+
+        The network has one output: the value of an observation. The number is what a reward of 1
+        adds to a value. Raises ValueError if there is no critic.
+        """
+        assert isinstance(settings, NetworkSettings)
+        return saved.saved_critic(settings, state), settings.reward_scale
 
     def max_policy_lag(self, settings: Settings) -> int | None:
         """Return the largest lag of steps, in updates, that agents learn from; None is any."""

@@ -25,11 +25,5 @@ class MBPO(SAC):
         from agents.mbpo.agent import MBPOAgent
 
         assert isinstance(settings, MBPOConfig)
-        return MBPOAgent(
-            settings,
-            settings,
-            spaces.obs_dim,
-            self.distribution(spaces, settings),
-            spaces.bits,
-            seed,
-        )
+        distribution = self.distribution(spaces, settings)
+        return MBPOAgent(settings, spaces.obs_dim, distribution, spaces.bits, seed)

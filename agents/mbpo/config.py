@@ -16,38 +16,51 @@ class MBPOConfig(SACConfig):
     Making one raises ConfigError.
     """
 
-    model_members: Count = Field(5, description="Models in the ensemble.")
+    model_members: Count = Field(default=5, description="Models in the ensemble.")
     model_elites: Count = Field(
-        3, description="Number of models that imagine: those that predict held-out steps best."
+        default=3,
+        description="Number of models that imagine: those that predict held-out steps best.",
     )
-    model_hidden_sizes: LayerSizes = Field((128, 128), description="Hidden layers of each model.")
-    model_learning_rate: Positive = Field(1e-3, description="AdamW's learning rate of the models.")
-    model_weight_decay: NotNegative = Field(1e-5, description="AdamW's weight decay of the models.")
-    model_batch_size: Count = Field(256, description="Steps in a gradient step of a model.")
+    model_hidden_sizes: LayerSizes = Field(
+        default=(128, 128), description="Hidden layers of each model."
+    )
+    model_learning_rate: Positive = Field(
+        default=1e-3, description="AdamW's learning rate of the models."
+    )
+    model_weight_decay: NotNegative = Field(
+        default=1e-5, description="AdamW's weight decay of the models."
+    )
+    model_batch_size: Count = Field(default=256, description="Steps in a gradient step of a model.")
     model_held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.1, description="Share of the steps that the models are judged by and do not learn from."
+        default=0.1,
+        description="Share of the steps that the models are judged by and do not learn from.",
     )
     model_patience: Count = Field(
-        5, description="Epochs without an improvement after which a fit of the models ends."
+        default=5, description="Epochs without an improvement after which a fit of the models ends."
     )
-    model_epochs: Count = Field(100, description="Epochs after which a fit ends at the latest.")
+    model_epochs: Count = Field(
+        default=100, description="Epochs after which a fit ends at the latest."
+    )
     imagined_share: Share = Field(
-        0.5,
+        default=0.5,
         description="Share of imagined steps in a batch of the agent. With 0, the agent learns "
         "from real steps alone, and no model is fitted.",
     )
     rollout_length: Count = Field(
-        1, description="Imagined steps that follow a real step, at the start of the run."
+        default=1, description="Imagined steps that follow a real step, at the start of the run."
     )
     rollout_length_final: Count = Field(
-        5, description="Imagined steps that follow a real step, at the end of the run."
+        default=5, description="Imagined steps that follow a real step, at the end of the run."
     )
     imagined_rollouts: Positive = Field(
-        0.5, description="Imagined rollouts that begin for each real step."
+        default=0.5, description="Imagined rollouts that begin for each real step."
     )
-    imagined_updates: Count = Field(5, description="Updates for which imagined steps are kept.")
+    imagined_updates: Count = Field(
+        default=5, description="Updates for which imagined steps are kept."
+    )
     start_steps: Count = Field(
-        10_000, description="Number of the newest real steps from which imagined rollouts begin."
+        default=10_000,
+        description="Number of the newest real steps from which imagined rollouts begin.",
     )
 
     def rollout_length_at(self, progress: float) -> int:

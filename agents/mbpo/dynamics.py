@@ -23,9 +23,9 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.policies.networks import MLP
 from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6
@@ -155,13 +155,12 @@ class Dynamics:
         self.distribution = distribution
         self.bits = bits
         n_seen = obs_dim + encoded_size(distribution)
-        hidden = config.model_hidden_sizes
         n_next = obs_dim if bits else 2 * obs_dim
         generators = [torch.Generator().manual_seed(seed + k) for k in range(config.model_members)]
 
         def ensemble(n_in: int, n_out: int) -> StackedMLP:
-            sizes = [n_in, *hidden, n_out]
-            return StackedMLP([mlp(sizes, "relu", 0.1, one) for one in generators], "relu")
+            network = MLP(n_in, config.model_hidden_sizes, n_out, "relu")
+            return StackedMLP(network, [network.module(0.1, one) for one in generators])
 
         self.next_obs = ensemble(n_seen, n_next)
         self.outcome = ensemble(n_seen + obs_dim, 2)

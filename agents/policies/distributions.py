@@ -262,19 +262,6 @@ Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 """The least and the greatest of each number of an action, infinite where there is none."""
 
 
-def for_soft_actor_critic(distribution: Distribution, bounds: Bounds | None) -> Distribution:
-    """What stands for an action space's distribution where values of actions are learned: of one
-    choice of several, itself; of normal numbers, those squashed into their bounds.
-
-    Raises ValueError, saying why, if there is none.
-    """
-    if isinstance(distribution, Categorical):
-        return distribution
-    if bounds is None:
-        raise ValueError("learns one choice of several (Discrete) or bounded numbers (Box)")
-    return SquashedGaussian(*bounds)
-
-
 def to_plain(distribution: Distribution) -> list[Any]:
     """Its kind and its sizes."""
     if isinstance(distribution, MultiCategorical):

@@ -17,17 +17,10 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
+from agents.policies.networks import NETWORKS, Layers, Network
 
 REMEMBERED_OBSERVATIONS = 16_384
 REMEMBERED_BYTES = 1024
-
-
-def relu(x: FloatArray) -> FloatArray:
-    """max(x, 0), elementwise."""
-    return np.maximum(x, np.float32(0))
-
-
-ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
 
 
 class Actor(Protocol):
@@ -53,10 +46,10 @@ class Actor(Protocol):
 class PolicyParameters(NamedTuple):
     """All that an actor's actions follow from: plain arrays, float32.
 
-    weights [in, out] and biases [out] of an MLP's layers, first to last. log_std: [K], if the
-    distribution has one. obs_mean, obs_scale: [D], taken from and multiplied with an observation
-    before the network sees it, which is then clipped to OBS_LIMIT on either side; None: it sees
-    it as it is. distribution: None is Categorical over the outputs. network: a key of FORWARD.
+    weights, biases: see `networks.Layers`. log_std: [K], if the distribution has one. obs_mean,
+    obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
+    either side, or the observation itself where they are None. distribution: None is Categorical
+    over the outputs. network: a key of `networks.NETWORKS`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -68,24 +61,15 @@ class PolicyParameters(NamedTuple):
     distribution: Distribution | None = None
     network: str = "mlp"
 
+    @property
+    def layers(self) -> Layers:
+        """The network's arrays."""
+        return Layers(self.weights, self.biases)
 
-def mlp_forward(parameters: PolicyParameters, obs: FloatArray) -> FloatArray:
-    """Outputs [N, A] of an MLP for observations [N, D].
+    def described(self) -> Network:
+        """Return the network's description."""
+        return NETWORKS[self.network].of_layers(self.layers, self.activation)
 
-    Every row is its own vector-matrix product. A plain [N, in] @ [in, out] would let the BLAS sum
-    in another order for another N, and then a run would depend on how many envs share a pass.
-    """
-    weights, biases = parameters.weights, parameters.biases
-    activation = ACTIVATIONS[parameters.activation]
-    hidden = obs[:, None, :]
-    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        hidden = activation(hidden @ weight + bias)
-    outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
-    return outputs
-
-
-FORWARD: dict[str, Callable[[PolicyParameters, FloatArray], FloatArray]] = {"mlp": mlp_forward}
-"""What each of `networks.NETWORKS` computes for its actor, without torch."""
 
 OBS_LIMIT = np.float32(10)
 
@@ -117,7 +101,9 @@ class NumpyPolicy:
         self.parameters = parameters
         self.policy_version = policy_version
         self.greedy = greedy
-        self.distribution = parameters.distribution or Categorical(len(parameters.biases[-1]))
+        # Pickled with its class, so that a worker imports a kind of the user's own.
+        self.network = parameters.described()
+        self.distribution = parameters.distribution or Categorical(self.network.n_outputs)
         self._randoms = {0: np.random.default_rng(0)}
         self._memory = _Memory()
 
@@ -132,7 +118,7 @@ class NumpyPolicy:
             obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
         # In C order, whatever the order of `obs`: strided rows would be summed in another order.
         obs = np.ascontiguousarray(obs, np.float32)
-        return FORWARD[parameters.network](parameters, obs)
+        return self.network.forward(parameters.layers, obs)
 
     def _prepare(self, obs: NDArray[Any]) -> Prepared:
         return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
@@ -167,8 +153,8 @@ class NumpyPolicy:
         """Actions and log-probabilities in these envs: see Actor. An observation [D] is one of
         one. Raises ValueError for others."""
         obs = np.atleast_2d(obs)
-        if obs.shape != (len(envs), len(self.parameters.weights[0])):
-            n_inputs = len(self.parameters.weights[0])
+        n_inputs = self.network.n_inputs
+        if obs.shape != (len(envs), n_inputs):
             raise ValueError(f"observations of shape {obs.shape}, not ({len(envs)}, {n_inputs})")
         return self.act_batch(obs, [self._randoms[env] for env in envs])
 

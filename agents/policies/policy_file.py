@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ import numpy as np
 
 from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Categorical, from_plain, to_plain
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD, PolicyParameters
+from agents.policies.networks import ACTIVATIONS
+from agents.policies.numpy_policy import PolicyParameters
 
 VERSION = 1
 
@@ -35,7 +35,7 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
         "network": policy.network,
         "layers": n_layers,
         "activation": policy.activation,
-        "distribution": to_plain(policy.distribution or Categorical(len(policy.biases[-1]))),
+        "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
         "about": about,
     }
     archive = io.BytesIO()
@@ -84,23 +84,19 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
 
 
 def _fits_together(policy: PolicyParameters) -> bool:
-    distribution = policy.distribution
+    distribution, network = policy.distribution, policy.described()
     assert distribution is not None
-    n_inputs, n_outputs = len(policy.weights[0]), distribution.n_outputs
-    if type(n_outputs) is not int or n_outputs < 1:
-        return False
-    sizes = [n_inputs, *(len(bias) for bias in policy.biases)]
-    arrays = [*policy.weights, *policy.biases]
+    n_inputs, n_outputs = network.n_inputs, network.n_outputs
     normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
     log_std = [] if policy.log_std is None else [policy.log_std]
+    arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
-        [weight.shape for weight in policy.weights] == list(itertools.pairwise(sizes))
-        and all(bias.ndim == 1 for bias in policy.biases)
-        and sizes[-1] == n_outputs
+        network.fits(policy.layers)
+        and type(distribution.n_outputs) is int
+        and distribution.n_outputs == n_outputs >= 1
         and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
         and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
-        and all(array.dtype == np.float32 for array in [*arrays, *normalising, *log_std])
-        and not any(np.isnan(array).any() for array in [*arrays, *normalising, *log_std])
+        and all(array.dtype == np.float32 for array in arrays)
+        and not any(np.isnan(array).any() for array in arrays)
         and policy.activation in ACTIVATIONS
-        and policy.network in FORWARD
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agents.policies.networks import ACTIVATIONS
 from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 
@@ -16,14 +15,10 @@ class TorchActor(nn.Module):
 
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()
-        assert parameters.network == "mlp"
-        layers: list[nn.Module] = []
-        for weight, bias in zip(parameters.weights, parameters.biases, strict=True):
-            linear = nn.Linear(*weight.shape)
-            linear.weight.data = torch.from_numpy(weight.T.copy())
-            linear.bias.data = torch.from_numpy(bias.copy())
-            layers += [linear, ACTIVATIONS[parameters.activation]()]
-        self.network = nn.Sequential(*layers[:-1])
+        network = parameters.described()
+        self.network = network.module(1.0, None)
+        state = network.state(parameters.layers)
+        self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
         mean, scale = parameters.obs_mean, parameters.obs_scale
         self.is_normalised = mean is not None and scale is not None
         self.obs_mean = nn.Buffer(torch.zeros(0) if mean is None else torch.from_numpy(mean.copy()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,20 @@ from agents.policies.distributions import (
     Distribution,
     MultiCategorical,
 )
-from agents.ppo.losses import categorical_entropy, gaussian_entropy
+
+
+def categorical_entropy(log_probs: Tensor) -> Tensor:
+    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
+
+    An action that is ruled out, of log-probability -inf, adds nothing.
+    """
+    probs = log_probs.exp()
+    return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
+
+
+def gaussian_entropy(log_std: Tensor) -> Tensor:
+    """Entropy in nats of independent normal numbers: log standard deviations [K] -> scalar."""
+    return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
 
 
 def log_prob_and_entropy(

@@ -6,21 +6,21 @@ import contextlib
 import copy
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from agents.algorithm import DivergedError
-from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
-from agents.policies.networks import NETWORKS
+from agents.algorithm import Agent, DivergedError
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.distributions import Distribution, to_plain
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
-from agents.policies.running_statistics import ReturnScale, RunningMoments
 from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.ppo.batch import distinct_rows, make_batch, stack_obs
 from agents.ppo.config import Annealed, PPOConfig
 from agents.ppo.losses import (
     approximate_kl,
@@ -31,80 +31,13 @@ from agents.ppo.losses import (
     value_loss,
 )
 from agents.ppo.metrics import PPOMetrics
-from agents.trajectory import (
-    Trajectory,
-    distinct_rows,
-    make_batch,
-    stack_obs,
-    whole_observations,
-)
+from agents.ppo.minibatches import Minibatch, RolloutObs, TensorBatch, minibatches
+from agents.ppo.running_statistics import ReturnScale, RunningMoments
+from agents.saved import require_distribution, saved_number
+from agents.trajectory import Trajectory
 
 
-def saved_distribution(state: Mapping[str, Any]) -> Distribution:
-    """That of a `PPOAgent.state_dict()`; the first ones had logits and did not say so."""
-    if "distribution" in state:
-        return from_plain(state["distribution"])
-    last_bias = next(
-        tensor for name, tensor in reversed(state["network"].items()) if name.startswith("actor.")
-    )
-    return Categorical(len(last_bias))
-
-
-def saved_number(state: Mapping[str, Any], name: str) -> int:
-    """A count or a seed of a `state_dict()`. Raises ValueError for what is none."""
-    number = state.get(name)
-    if type(number) is not int or not 0 <= number < 2**63:
-        raise ValueError(f"its {name} is {number!r:.50}")
-    return number
-
-
-class TensorBatch(NamedTuple):
-    """A Batch, or a minibatch of it, on the learner's device.
-
-    obs_index: int64 [B], which row of RolloutObs each step's is. action: [B] or [B, K]; log_prob,
-    value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the policy's
-    loss; log_prob is of the policy that the clip range is around (see PPOConfig).
-    """
-
-    obs_index: Tensor
-    action: Tensor
-    log_prob: Tensor
-    value: Tensor
-    advantage: Tensor
-    return_: Tensor
-    weight: Tensor
-
-
-class RolloutObs(NamedTuple):
-    """A rollout's observations as the networks see them: float32 [U, D], on the learner's device.
-
-    repeat: whether they are its distinct ones, which many steps share. CAGE-2's 52 bits repeat: of
-    2400 steps against B_line, some 250 differ. The networks see each of them once a minibatch,
-    which gives the same gradients for a third of the work.
-    """
-
-    rows: Tensor
-    repeat: bool
-
-    def of(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Observations to compute for steps of these indices [B], and which of them each step's
-        is; None: one each, in order."""
-        if not self.repeat:
-            return self.rows[obs_index], None
-        distinct, row = torch.unique(obs_index, return_inverse=True)
-        return self.rows[distinct], row
-
-
-class Minibatch(NamedTuple):
-    """Steps to learn from at once. obs: float32 [U, D]; row: int64 [B], which of them each step
-    saw; None: one each, in order."""
-
-    steps: TensorBatch
-    obs: Tensor
-    row: Tensor | None
-
-
-class PPOAgent:
+class PPOAgent(Agent):
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
 
     obs_moments, return_scale: the running statistics that observations and rewards are normalised
@@ -131,13 +64,14 @@ class PPOAgent:
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
-        self.network = NETWORKS[config.network](
+        self.network = ActorCritic(
             obs_dim,
             distribution,
             config.hidden_sizes,
             config.activation,
             seed,
             config.log_std_init,
+            config.network,
         ).to(self.device)
         self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
@@ -195,7 +129,11 @@ class PPOAgent:
         obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
-        epochs = (self._minibatches(obs, batch, shuffle) for _ in range(config.epochs))
+        whole = config.minibatches_of == "observations"
+        epochs = (
+            minibatches(obs, batch, config.minibatch_size, whole, shuffle)
+            for _ in range(config.epochs)
+        )
         with self._helper() as helper:
             for minibatch in itertools.chain.from_iterable(epochs):
                 metrics, went_on = self._learn_minibatch(minibatch, annealed, helper)
@@ -268,27 +206,6 @@ class PPOAgent:
             )
             log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
         return log_prob
-
-    def _minibatches(
-        self, obs: RolloutObs, batch: TensorBatch, shuffle: np.random.Generator
-    ) -> Iterator[Minibatch]:
-        """One pass over the batch, in an order of its own."""
-        # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
-        n_minibatches = math.ceil(len(batch.action) / self.config.minibatch_size)
-        if obs.repeat and self.config.minibatches_of == "observations":
-            for chosen, distinct, row in whole_observations(
-                batch.obs_index.cpu().numpy(), n_minibatches, shuffle
-            ):
-                steps = TensorBatch._make(column[self._tensor(chosen)] for column in batch)
-                yield Minibatch(steps, obs.rows[self._tensor(distinct)], self._tensor(row))
-            return
-        order = self._tensor(shuffle.permutation(len(batch.action)))
-        columns = (column[order].tensor_split(n_minibatches) for column in batch)
-        for steps in map(TensorBatch._make, zip(*columns, strict=True)):
-            yield Minibatch(steps, *obs.of(steps.obs_index))
-
-    def _tensor(self, numbers: np.ndarray) -> Tensor:
-        return torch.from_numpy(numbers).to(self.device)
 
     def _helper(self) -> AbstractContextManager[Executor | None]:
         if not self.two_threads:
@@ -400,8 +317,7 @@ class PPOAgent:
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        if saved_distribution(state) != self.distribution:
-            raise ValueError(f"its actions are {saved_distribution(state)}")
+        require_distribution(state, self.distribution)
         for name in ("obs_moments", "return_scale"):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")

@@ -22,61 +22,67 @@ class PPOConfig(NetworkSettings):
     """PPO's hyperparameters. Making one raises ConfigError."""
 
     log_std_init: Annotated[float, Field(ge=-10, le=10)] = Field(
-        0.0, description="Log standard deviation of continuous actions at the start."
+        default=0.0, description="Log standard deviation of continuous actions at the start."
     )
     normalise_obs: bool = Field(
-        False,
+        default=False,
         description="Shift and scale observations by the running mean and deviation of all "
         "earlier rollouts.",
     )
     normalise_returns: bool = Field(
-        False, description="Divide rewards by the running deviation of the discounted return."
+        default=False,
+        description="Divide rewards by the running deviation of the discounted return.",
     )
     learning_rate_final: NotNegative = Field(
-        0.0, description="Learning rate at the end of the run. It falls linearly with progress."
+        default=0.0,
+        description="Learning rate at the end of the run. It falls linearly with progress.",
     )
-    gae_lambda: Share = Field(0.9, description="Lambda of generalised advantage estimation.")
+    gae_lambda: Share = Field(
+        default=0.9, description="Lambda of generalised advantage estimation."
+    )
     clip_range: Positive = Field(
-        0.2, description="Clip the probability ratio at this distance from 1."
+        default=0.2, description="Clip the probability ratio at this distance from 1."
     )
     clip_range_final: NotNegative | None = Field(
-        None, description="Clip range at the end of the run. By default it does not change."
+        default=None, description="Clip range at the end of the run. By default it does not change."
     )
-    epochs: Count = Field(6, description="Passes over each rollout.")
-    minibatch_size: Count = Field(2500, description="Steps in a gradient step.")
+    epochs: Count = Field(default=6, description="Passes over each rollout.")
+    minibatch_size: Count = Field(default=2500, description="Steps in a gradient step.")
     minibatches_of: Literal["steps", "observations"] = Field(
-        "steps",
+        default="steps",
         description="Fill a minibatch with single steps, or with whole observations and all "
         "their steps. The second is faster where observations repeat bit for bit, as in CAGE-2.",
     )
-    entropy_coef: NotNegative = Field(0.01, description="Weight of the entropy bonus at the start.")
+    entropy_coef: NotNegative = Field(
+        default=0.01, description="Weight of the entropy bonus at the start."
+    )
     entropy_coef_final: NotNegative | None = Field(
-        None,
+        default=None,
         description="Weight of the entropy bonus at the end of the run. By default it does not "
         "change.",
     )
-    value_coef: NotNegative = Field(0.5, description="Weight of the critic's loss.")
+    value_coef: NotNegative = Field(default=0.5, description="Weight of the critic's loss.")
     max_grad_norm: Positive = Field(
-        0.5, description="Clip gradients to this norm, for the actor and the critic each."
+        default=0.5, description="Clip gradients to this norm, for the actor and the critic each."
     )
     normalise_advantage: bool = Field(
-        True, description="Normalise the advantages within each minibatch."
+        default=True, description="Normalise the advantages within each minibatch."
     )
     target_kl: Positive | None = Field(
-        None,
+        default=None,
         description="Stop the epochs of an update when the KL divergence exceeds 1.5 times this.",
     )
     decoupled_clip: bool = Field(
-        True,
+        default=True,
         description="Clip around the policy at the start of the update, instead of around the "
         "policy that acted. Without a policy lag, both are the same.",
     )
     correction: Literal["none", "vtrace"] = Field(
-        "none",
+        default="none",
         description="Correct advantages and targets for steps that an older policy played.",
     )
     max_policy_lag: CountOrNone | None = Field(
-        None, description="Leave out steps whose policy is more updates behind than this."
+        default=None, description="Leave out steps whose policy is more updates behind than this."
     )
 
     @model_validator(mode="after")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -25,20 +23,6 @@ def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> 
 def value_loss(value: Tensor, return_: Tensor) -> Tensor:
     """Half the mean squared error of the critic. [B], [B] -> scalar."""
     return 0.5 * (value - return_).square().mean()
-
-
-def categorical_entropy(log_probs: Tensor) -> Tensor:
-    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
-
-    An action that is ruled out, of log-probability -inf, adds nothing.
-    """
-    probs = log_probs.exp()
-    return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Entropy in nats of independent normal numbers: log standard deviations [K] -> scalar."""
-    return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:

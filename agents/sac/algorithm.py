@@ -56,14 +56,11 @@ class SAC(Algorithm):
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> Agent:
         """See Algorithm."""
-        from agents.mbpo.agent import MBPOAgent
-        from agents.mbpo.config import MBPOConfig
+        from agents.sac.agent import SACAgent
 
         assert isinstance(settings, SACConfig)
-        own = MBPOConfig(**{**dict(settings), "imagined_share": 0.0})
-        return MBPOAgent(
-            own, own, spaces.obs_dim, self.distribution(spaces, settings), spaces.bits, seed
-        )
+        distribution = self.distribution(spaces, settings)
+        return SACAgent(settings, spaces.obs_dim, distribution, seed)
 
     def steps_before_learning(self, settings: Settings) -> int:
         """See Algorithm."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from agents.network_settings import NetworkSettings
-from agents.policies.numpy_policy import ACTIVATIONS
+from agents.policies.networks import ACTIVATIONS
 from agents.settings import ConfigError, Count, CountOrNone, OneOf, Positive
 
 
@@ -16,33 +16,35 @@ class SACConfig(NetworkSettings):
 
     # Its gradients are written out for this kind of network alone.
     network: Literal["mlp"] = Field(
-        "mlp", description="Kind of network, for the actor and for the critics."
+        default="mlp", description="Kind of network, for the actor and for the critics."
     )
     activation: Annotated[str, OneOf(ACTIVATIONS)] = Field(
-        "relu", description="Activation function of the actor's hidden layers."
+        default="relu", description="Activation function of the actor's hidden layers."
     )
-    learning_rate: Positive = Field(1e-3, description="Adam's learning rate.")
+    learning_rate: Positive = Field(default=1e-3, description="Adam's learning rate.")
     replay_capacity: Count = Field(
-        1_000_000, description="Real steps that the agent remembers: the newest ones."
+        default=1_000_000, description="Real steps that the agent remembers: the newest ones."
     )
-    batch_size: Count = Field(256, description="Steps in a gradient step of the agent.")
+    batch_size: Count = Field(default=256, description="Steps in a gradient step of the agent.")
     gradient_steps: Positive = Field(
-        0.33,
+        default=0.33,
         description="Gradient steps of the agent for each real step. A fraction carries over to "
         "the next update.",
     )
     target_rate: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.01,
+        default=0.01,
         description="Share of the way that the target critics move to the critics in a gradient "
         "step.",
     )
     target_entropy: float | None = Field(
-        None,
+        default=None,
         description="Entropy that the policy is held at. For Discrete actions: a share of the "
         "uniform policy's entropy, 0.4 by default. For Box actions: nats for each number, -1 by "
         "default.",
     )
-    warm_up_steps: CountOrNone = Field(2000, description="Real steps before the agent learns.")
+    warm_up_steps: CountOrNone = Field(
+        default=2000, description="Real steps before the agent learns."
+    )
 
     @model_validator(mode="after")
     def _remembers_enough(self) -> Self:

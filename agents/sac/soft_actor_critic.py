@@ -4,13 +4,14 @@ choice of several Christodoulou 2019, "Soft Actor-Critic for Discrete Action Set
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
@@ -20,9 +21,9 @@ from agents.policies.distributions import (
     FloatArray,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic, mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.policies.networks import MLP
 from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
@@ -63,8 +64,8 @@ class Judged(NamedTuple):
 class ActionKind(Protocol):
     """What differs by the kind of actions."""
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
-        """Of a critic's layers."""
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
+        """Return the description of a critic's network."""
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         """How far both critics are from `target` [B] for the actions that were taken."""
@@ -99,9 +100,9 @@ class OfChoices:
     def __init__(self, distribution: Categorical) -> None:
         self.n_choices = distribution.n_outputs
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         """See ActionKind."""
-        return [obs_dim, *hidden_sizes, self.n_choices]
+        return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         """See ActionKind."""
@@ -144,9 +145,9 @@ class OfNumbers:
         self.distribution = distribution
         self.n_numbers = len(distribution.low)
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         """See ActionKind."""
-        return [obs_dim + self.n_numbers, *hidden_sizes, 1]
+        return MLP(obs_dim + self.n_numbers, hidden_sizes, 1, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         """See ActionKind."""
@@ -254,7 +255,6 @@ class SoftActorCritic:
     def __init__(
         self,
         network: ActorCritic,
-        hidden_sizes: tuple[int, ...],
         discount: float,
         learning_rate: float,
         target_rate: float,
@@ -266,13 +266,16 @@ class SoftActorCritic:
         self.target_rate = target_rate
         self.target_entropy = target_entropy
         self.kind = kind_of(network.distribution)
-        sizes = self.kind.critic_sizes(network.obs_dim, hidden_sizes)
+        actor, value = network.actor_network, network.critic_network
+        assert isinstance(actor, MLP)
+        assert isinstance(value, MLP)
+        critic = self.kind.critic(actor.n_inputs, actor.hidden_sizes)
         generator = torch.Generator().manual_seed(seed)
-        pair = [mlp(sizes, "relu", 0.1, generator) for _ in range(2)]
-        self.actor = StackedMLP([network.actor], network.activation)
-        self.value = StackedMLP([network.critic], network.activation)
-        self.critics = StackedMLP(pair, "relu")
-        self.targets = StackedMLP(pair, "relu")
+        pair = [critic.module(0.1, generator) for _ in range(2)]
+        self.actor = StackedMLP(actor, [network.actor])
+        self.value = StackedMLP(value, [network.critic])
+        self.critics = StackedMLP(critic, pair)
+        self.targets = StackedMLP(critic, pair)
         self.log_temperature = np.array([math.log(FIRST_TEMPERATURE)], np.float32)
         self.optimizers = {
             "actor": Adam(self.actor.flat, learning_rate, ADAM_EPS),

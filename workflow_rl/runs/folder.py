@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from agents.mbpo.agent import MBPOAgent
+from agents.algorithm import Series
 from agents.trajectory import Trajectory
 from workflow_rl.output_files import (
     NOT_OURS,
@@ -260,15 +260,17 @@ class RunDir:
             with self.writing(RECORD_FILE) as path:
                 self._record.write(path)
 
-    def save(self, name: str, checkpoint: Checkpoint, remembering: MBPOAgent | None = None) -> None:
+    def save(
+        self, name: str, checkpoint: Checkpoint, memories: Mapping[str, Series] | None = None
+    ) -> None:
         """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run.
 
-        remembering: the agent whose steps are kept beside the latest checkpoint.
+        memories: what the agent remembers, which is kept beside the latest checkpoint.
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
-        if remembering is not None:
+        if memories:
             with self.writing(memory.FOLDER) as folder:
-                parts = memory.write(folder, remembering, self._memory)
+                parts = memory.write(folder, memories, self._memory)
             checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
             path.parent.mkdir(exist_ok=True)

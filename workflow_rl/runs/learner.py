@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 
 from agents.algorithm import DivergedError, find
-from agents.mbpo.agent import MBPOAgent
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.settings import Settings
 from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
@@ -98,10 +97,9 @@ class Learner:
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
         """Attach the collector, then save the starting checkpoint."""
         self._trace = trace
-        if isinstance(self.agent, MBPOAgent):
-            self.agent.on_modelling = lambda begins: trace.mark(
-                LEARNER, Activity.MODELLING if begins else Activity.LEARNING
-            )
+        self.agent.on_modelling = lambda begins: trace.mark(
+            LEARNER, Activity.MODELLING if begins else Activity.LEARNING
+        )
         resumed = self.beginning.resumed
         begun = [] if resumed is None else resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
@@ -256,8 +254,7 @@ class Learner:
         begun = self.schedule.begun()
         state = self.agent.state_dict()
         checkpoint = Checkpoint(self.config.to_dict(), state, self.state, begun)
-        remembering = self.agent if isinstance(self.agent, MBPOAgent) and name == LATEST else None
-        self.run.save(name, checkpoint, remembering)
+        self.run.save(name, checkpoint, self.agent.memory() if name == LATEST else None)
 
     def interrupt(self) -> None:
         """Save a checkpoint and the learning curve of a run that stops here."""

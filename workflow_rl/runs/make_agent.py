@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from agents.algorithm import Agent, find
-from agents.mbpo.agent import MBPOAgent
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -61,7 +60,8 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
 
     checkpoint: the latest of the run in `run_path`.
     """
-    if not isinstance(agent, MBPOAgent) or "replay" in checkpoint.agent:
+    memories = agent.memory()
+    if not memories or "replay" in checkpoint.agent:  # Earlier versions kept the steps there.
         return
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -70,7 +70,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read(run_path / memory.FOLDER, checkpoint.memory, agent)
+        memory.read(run_path / memory.FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"

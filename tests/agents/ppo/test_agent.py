@@ -14,9 +14,13 @@ from torch import Tensor, nn
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import Minibatch, PPOAgent, PPOMetrics, RolloutObs
+from agents.ppo import minibatches
+from agents.ppo.agent import PPOAgent
+from agents.ppo.batch import make_batch, stack_obs
 from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory, make_batch, stack_obs
+from agents.ppo.metrics import PPOMetrics
+from agents.ppo.minibatches import Minibatch, RolloutObs
+from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
 from workflow_rl.collection.play import play_episode
@@ -137,15 +141,14 @@ def orders_of_update(
     agent = example_agent(seed=seed)
     agent.policy_version = policy_version
     orders: list[list[float]] = []
-    minibatches = agent._minibatches
 
     def record(*arguments: Any) -> Iterator[Minibatch]:
         orders.append([])
-        for minibatch in minibatches(*arguments):
+        for minibatch in minibatches.minibatches(*arguments):
             orders[-1] += minibatch.steps.advantage.tolist()
             yield minibatch
 
-    monkeypatch.setattr(agent, "_minibatches", record)
+    monkeypatch.setattr("agents.ppo.agent.minibatches", record)
     agent.update(TRAJECTORIES, 0.0)
     return orders
 

@@ -19,8 +19,9 @@ from agents.policies.distributions import (
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
 from agents.ppo.agent import PPOAgent
+from agents.ppo.batch import stack_obs
 from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory, stack_obs
+from agents.trajectory import Trajectory
 from tests.any_envs import TargetEnv
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs

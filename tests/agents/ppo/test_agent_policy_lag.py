@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from agents.ppo.agent import PPOAgent
-from agents.trajectory import Trajectory, make_batch, stack_obs
+from agents.ppo.batch import make_batch, stack_obs
+from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.test_agent import (
     ONE_STEP,

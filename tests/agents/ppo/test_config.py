@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agents.policies import networks, numpy_policy
+from agents.policies import networks, torch_layers
 from agents.ppo.config import PPOConfig
 from agents.settings import ConfigError
 
@@ -68,4 +68,4 @@ def test_hyperparameters_at_the_bounds_are_accepted() -> None:
 
 
 def test_learner_and_workers_know_the_same_activations() -> None:
-    assert networks.ACTIVATIONS.keys() == numpy_policy.ACTIVATIONS.keys()
+    assert networks.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()

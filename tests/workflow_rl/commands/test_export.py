@@ -10,8 +10,8 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Categorical, DiagonalGaussian
-from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.policies.policy_file import save_policy
 from workflow_rl.commands.export import export

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
-from agents.policies.numpy_policy import ACTIVATIONS, PolicyParameters
+from agents.policies.networks import ACTIVATIONS
+from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Categorical
-from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.async_train_workflow_rl import train_async

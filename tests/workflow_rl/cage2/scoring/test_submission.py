@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.networks import ActorCritic
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
 from scripts import evaluate_in_one_stream

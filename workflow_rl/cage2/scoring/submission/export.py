@@ -15,6 +15,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.networks",
     "agents.policies.numpy_policy",
     "agents.policies.policy_file",
     "workflow_rl.cage2.agent.action_sets",

@@ -10,18 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.trajectory import (
-    Batch,
-    Trajectory,
-    distinct_rows,
-    generalized_advantages,
-    make_batch,
-    stack_obs,
-    whole_observations,
-)
+from agents.ppo.advantages import generalized_advantages
+from agents.ppo.batch import Batch, distinct_rows, make_batch, stack_obs, whole_observations
+from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 REWARD = np.array([1.0, 2.0, 3.0])
 VALUE = np.array([4.0, 2.0, 8.0])

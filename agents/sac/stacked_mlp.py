@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from agents.policies.distributions import FloatArray
+from agents.policies.networks import MLP, Layers
 
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda sums: np.maximum(sums, np.float32(0), out=sums),
@@ -30,20 +31,18 @@ SLOPES: dict[str, Callable[[FloatArray], NDArray[Any]]] = {
 
 
 class StackedMLP:
-    """`N` perceptrons of the same sizes, which begin with the weights of `modules`.
+    """`N` networks of the same sizes, which begin with the weights of `modules`.
 
     flat: all weights and biases, float32 [P]; weights [N, in, out] and biases [N, 1, out] of each
     layer are views of it.
     """
 
-    def __init__(self, modules: Sequence[nn.Sequential], activation: str) -> None:
-        linears = [[layer for layer in one if isinstance(layer, nn.Linear)] for one in modules]
-        sizes = [linears[0][0].in_features, *(linear.out_features for linear in linears[0])]
-        self.activation = activation
+    def __init__(self, network: MLP, modules: Sequence[nn.Module]) -> None:
+        self.network = network
         self._shapes = [
             (len(modules), *shape)
-            for n_in, n_out in itertools.pairwise(sizes)
-            for shape in ((n_in, n_out), (1, n_out))
+            for weight, (n_out,) in network.shapes()
+            for shape in (weight, (1, n_out))
         ]
         self.flat = np.empty(sum(map(np.prod, self._shapes)), np.float32)
         self.weights, self.biases = self._views(self.flat)
@@ -59,25 +58,24 @@ class StackedMLP:
         ]
         return views[::2], views[1::2]
 
-    def read(self, module: nn.Sequential, n: int = 0) -> None:
+    def read(self, module: nn.Module, n: int = 0) -> None:
         """Take a module's weights for number `n`."""
-        linears = [layer for layer in module if isinstance(layer, nn.Linear)]
-        for linear, weight, bias in zip(linears, self.weights, self.biases, strict=True):
-            weight[n] = linear.weight.detach().numpy().T
-            bias[n] = linear.bias.detach().numpy()
+        for ours, theirs in zip(
+            (self.weights, self.biases), self.network.layers(module.state_dict()), strict=True
+        ):
+            for array, values in zip(ours, theirs, strict=True):
+                array[n] = values
 
-    @torch.no_grad()
-    def write(self, module: nn.Sequential, n: int = 0) -> None:
+    def write(self, module: nn.Module, n: int = 0) -> None:
         """Give a module the weights of number `n`."""
-        linears = [layer for layer in module if isinstance(layer, nn.Linear)]
-        for linear, weight, bias in zip(linears, self.weights, self.biases, strict=True):
-            linear.weight.copy_(torch.from_numpy(weight[n].T))
-            linear.bias.copy_(torch.from_numpy(bias[n, 0]))
+        layers = Layers(tuple(w[n] for w in self.weights), tuple(b[n, 0] for b in self.biases))
+        state = self.network.state(layers)
+        module.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
 
     def forward(self, x: FloatArray) -> list[FloatArray]:
         """Of inputs [B, in], or [N, B, in]: what goes into each layer, and at last what comes out,
         [N, B, out]."""
-        activation = ACTIVATIONS[self.activation]
+        activation = ACTIVATIONS[self.network.activation]
         layers = [np.broadcast_to(x, (len(self.weights[0]), *x.shape[-2:]))]
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             outputs = layers[-1] @ weight
@@ -91,7 +89,7 @@ class StackedMLP:
             x = x @ weight[n]
             x += bias[n]
             if k < len(self.weights) - 1:
-                x = ACTIVATIONS[self.activation](x)
+                x = ACTIVATIONS[self.network.activation](x)
         return x
 
     def keep(self, n: int, kept: FloatArray) -> None:
@@ -126,7 +124,7 @@ class StackedMLP:
         self, layers: Sequence[FloatArray], of_outputs: FloatArray
     ) -> Iterator[tuple[int, FloatArray]]:
         """Each layer's number, the last first, and the derivatives by its sums."""
-        slope, at_layer = SLOPES[self.activation], of_outputs
+        slope, at_layer = SLOPES[self.network.activation], of_outputs
         for k in reversed(range(len(self.weights))):
             yield k, at_layer
             if k:

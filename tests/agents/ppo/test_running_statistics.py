@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.policies import running_statistics
-from agents.policies.running_statistics import ReturnScale, RunningMoments
+from agents.ppo import running_statistics
+from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 

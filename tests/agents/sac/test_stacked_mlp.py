@@ -9,15 +9,17 @@ import pytest
 import torch
 from torch import nn
 
-from agents.policies.networks import mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
+from agents.policies.networks import MLP
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
-SIZES = [3, 8, 5, 2]
+
+def network(activation: str = "relu") -> MLP:
+    return MLP(3, (8, 5), 2, activation)
 
 
 def modules(count: int, activation: str = "relu", seed: int = 0) -> list[nn.Sequential]:
     generator = torch.Generator().manual_seed(seed)
-    made = [mlp(SIZES, activation, 1.0, generator) for _ in range(count)]
+    made = [network(activation).module(1.0, generator) for _ in range(count)]
     for module in made:
         for parameter in module.parameters():
             parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
@@ -33,7 +35,7 @@ def inputs(*shape: int) -> np.ndarray:
 def test_outputs_and_gradients_are_torchs(activation: str, shape: tuple[int, ...]) -> None:
     pair, x = modules(2, activation), inputs(*shape)
     of_outputs = np.random.default_rng(1).standard_normal((2, 7, 2), dtype=np.float32)
-    ours = StackedMLP(pair, activation)
+    ours = StackedMLP(network(activation), pair)
 
     layers = ours.forward(x)
     gradient, by_inputs = (
@@ -50,18 +52,18 @@ def test_outputs_and_gradients_are_torchs(activation: str, shape: tuple[int, ...
     for module, source in zip(theirs, pair, strict=True):
         for parameter, of in zip(module.parameters(), source.parameters(), strict=True):
             parameter.data = of.grad
-    np.testing.assert_allclose(gradient, StackedMLP(theirs, activation).flat, atol=1e-5)
+    np.testing.assert_allclose(gradient, StackedMLP(network(activation), theirs).flat, atol=1e-5)
 
 
 def test_one_of_them_is_the_same_alone() -> None:
-    ours, x = StackedMLP(modules(3), "relu"), inputs(7, 3)
+    ours, x = StackedMLP(network(), modules(3)), inputs(7, 3)
     for n in range(3):
         np.testing.assert_allclose(ours.one(n, x), ours(x)[n], atol=1e-6)
 
 
 def test_weights_are_given_back_as_they_were_taken() -> None:
     first, second = modules(2), modules(2, seed=9)
-    ours = StackedMLP(first, "relu")
+    ours = StackedMLP(network(), first)
     for n, module in enumerate(second):
         ours.write(module, n)
     for module, source in zip(second, first, strict=True):
@@ -70,7 +72,7 @@ def test_weights_are_given_back_as_they_were_taken() -> None:
 
 
 def test_the_weights_of_one_are_kept() -> None:
-    before, after = StackedMLP(modules(2), "relu"), StackedMLP(modules(2, seed=9), "relu")
+    before, after = StackedMLP(network(), modules(2)), StackedMLP(network(), modules(2, seed=9))
     x, expected = inputs(4, 3), [before(inputs(4, 3))[0], after(inputs(4, 3))[1]]
     after.keep(1, before.flat)
     np.testing.assert_array_equal(before(x), expected)

@@ -1,11 +1,34 @@
-"""V-trace: advantages and targets of an episode that another policy played."""
+"""Advantages of an episode: generalised advantage estimation, and V-trace."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from agents.trajectory import FloatArray
+
+
+def generalized_advantages(
+    reward: FloatArray,
+    value: FloatArray,
+    bootstrap_value: float | FloatArray,
+    discount: float,
+    gae_lambda: float,
+) -> FloatArray:
+    """Advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11 and 16.
+
+    reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
+    the state after the last step, 0 if the episode terminated there; [N]. Returns [T], or [T, N].
+    Never looks beyond the episode's end.
+    """
+    assert reward.shape == value.shape
+    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
+    delta = reward + discount * next_value - value
+    advantage = np.empty_like(delta)
+    running = np.zeros(value.shape[1:])
+    for t in range(len(delta) - 1, -1, -1):
+        running = delta[t] + discount * gae_lambda * running
+        advantage[t] = running
+    return advantage
 
 
 def vtrace(

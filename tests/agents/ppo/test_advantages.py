@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.trajectory import generalized_advantages, make_batch, stack_obs
-from agents.vtrace import vtrace
+from agents.ppo.advantages import generalized_advantages, vtrace
+from agents.ppo.batch import make_batch, stack_obs
 from tests.agents.examples import example_trajectory
 
 # delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2; the last is -5 if the episode terminates.

@@ -52,7 +52,7 @@ NOTICED_BY = {
     "workflow_rl/cage2/agent/champion.py": "champion",
     "workflow_rl/cage2/scoring/evaluation.py": "evaluation",
     "workflow_rl/cage2/scoring/evaluation_env.py": "evaluation recording",
-    "workflow_rl/cage2/agent/rollouts.py": "rollouts ../../scripts/improve_by_search",
+    "workflow_rl/cage2/agent/rollouts.py": "rollouts improve",
     "workflow_rl/cage2/scoring/scores.py": "evaluation report",
     "workflow_rl/cage2/scoring/selection.py": "selection champion",
     "workflow_rl/environments/env_batch.py": "play parallel_envs",

@@ -26,7 +26,8 @@ from prettytable import PrettyTable, TableStyle
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workflow_rl.cage2.env.options import require_simulator
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import CellScore, Evaluation, to_dict
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
@@ -144,7 +145,7 @@ def main(
             run = Path(folder) / "run"
             train(run, training_episodes)
         try:
-            policy = load_policy(checkpoint_path(run))
+            policy = load_actor(checkpoint_path(run))
         except CheckpointError as error:
             raise click.UsageError(str(error)) from None
     cyborg, same, other = (

@@ -253,7 +253,6 @@ def test_commands_are_understood() -> None:
 def test_options_in_the_text_exist() -> None:
     context = click.Context(main)
     commands = [main.get_command(context, name) for name in MODULES]
-    commands.append(importlib.import_module("workflow_rl.cage2.scoring.evaluation").evaluate)
     named = {
         name
         for command in commands

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export, Guest
+from workflow_rl.environments.guest import Export, Guest, Scoring
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -66,15 +66,10 @@ class Cage2Guest(Guest):
 
         return choose_best(run_path, quiet)
 
-    def evaluate_command(self) -> Any:
-        from workflow_rl.cage2.scoring.evaluation import evaluate
+    def scoring(self) -> Scoring:
+        from workflow_rl.cage2.scoring.scoring import Cage2Scoring
 
-        return evaluate
-
-    def evaluation_arguments(self, args: Mapping[str, Any]) -> list[str]:
-        from workflow_rl.cage2.env.options import evaluation_arguments
-
-        return evaluation_arguments(args)
+        return Cage2Scoring()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage2.scoring.submission.export import write_submission

@@ -13,7 +13,6 @@ from workflow_rl.collection.cluster import is_address
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import given_options, printable, spelling
-from workflow_rl.environments.environment import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig
@@ -74,12 +73,13 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
                 trace=options["trace"],
                 watch=stopped_by_signals,
             )
+    from workflow_rl.commands.evaluate import score_finished_run
+    from workflow_rl.commands.train_report import report
+
     # This may fail: the runs are complete without it.
     for learner, summary in zip(outcome.learners, outcome.summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:
-            _evaluate(learner.path, config, options)
-    from workflow_rl.commands.train_report import report
-
+            score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     report(outcome)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {own_command('plot --timeline', options['trace'])}")
@@ -138,8 +138,10 @@ def _checkpoint_to_begin_with(path: Path) -> Checkpoint:
 
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     """Raise what would otherwise show only after the training."""
-    if options["final_evaluation"] and config.env in guests:
-        guests[config.env].evaluation_arguments(config.env_args)
+    from workflow_rl.runs.scoring import scoring_of
+
+    if options["final_evaluation"]:
+        scoring_of(config.env).settings_for(config.env_args)
     if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
         require_writable_folder(options["trace"].parent, "--trace")
         require_writable(options["trace"], "--trace")
@@ -169,14 +171,3 @@ def _show(plan: Plan) -> None:
     if plan.exchange is not None:
         for name, value in plan.exchange.to_dict().items():
             click.echo(f"{name}: {value}")
-
-
-def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> None:
-    from workflow_rl.runs.evaluation import evaluate
-
-    arguments = [str(run_path), "--episodes", str(options["final_evaluation"])]
-    if config.env in guests:
-        arguments += guests[config.env].evaluation_arguments(config.env_args)
-    if options["quiet"]:
-        arguments.append("--quiet")
-    evaluate.main(arguments, standalone_mode=False)

@@ -42,7 +42,7 @@ def _report_one(outcome: Outcome) -> None:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
     click.echo(f"learning curve:  {path / 'learning_curve.png'}")
-    click.echo(f"best agent:      {path / 'best.pt'}{f' ({chosen})' if chosen else ''}")
+    click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     click.echo(f"last agent:      {path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 

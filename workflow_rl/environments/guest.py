@@ -21,22 +21,31 @@ this environment cannot be written."""
 
 
 class Scores(Protocol):
-    """What an agent scored on a guest."""
+    """What an agent scored."""
 
-    def lines(self) -> Sequence[str]:
-        """Return the text to show, line by line."""
+    def lines(self, agent: str) -> Sequence[str]:
+        """Return the text to show, line by line. agent: what the text calls the agent."""
+
+    def closing_lines(self, agent: str) -> Sequence[str]:
+        """Return the text that ends a training run: what counts most for its agent."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them."""
 
 
 class Scoring(Protocol):
-    """How agents are scored on a guest, where their mean return alone says too little."""
+    """How agents are scored on an environment."""
+
+    unit: str
+    """What the number of episodes counts: "episodes", or "episodes a cell"."""
 
     @property
     def settings(self) -> type[Settings]:
         """What can be chosen besides the agent, the number of episodes, the seed and the workers.
-        The options of `evaluate` are generated from the fields."""
+
+        The options of `evaluate` are generated from the fields. A field `agent`, if there is one,
+        names an agent that is scored instead of a trained one. A path is a folder to write in.
+        """
 
     def settings_for(self, args: Mapping[str, Any]) -> Settings:
         """Return the settings that score an agent which was trained with these arguments.
@@ -44,29 +53,44 @@ class Scoring(Protocol):
         Raise InvalidEnvironmentError if such an agent cannot be scored.
         """
 
+    def is_whole(self, settings: Settings) -> bool:
+        """Return whether these scores are the agent's own, which a run's folder keeps."""
+
+    def n_episodes(self, scores: Mapping[str, Any]) -> int:
+        """Return the number of episodes, in `unit`, of scores as `Scores.to_dict` gives them.
+
+        Raise LookupError, TypeError or ValueError if they are no such scores.
+        """
+
     def score(
         self,
         actor: Actor | None,
-        environment: Environment,
+        environment: Environment | None,
         settings: Settings,
         *,
+        name: str,
         episodes: int,
         seed: int,
         n_workers: int | None,
+        worker_timeout: float,
         quiet: bool,
     ) -> Scores:
         """Play the episodes and score them.
 
         Args:
-            actor: the agent; None if the settings name one, such as a scripted agent.
-            environment: what the agent was trained on.
+            actor: the agent; None if the settings name one.
+            environment: what the agent was trained on; None if the settings name an agent.
             settings: an instance of the class `settings`.
-            episodes: the number of episodes, in each cell if the scores have cells.
+            name: the agent's path or name.
+            episodes: the number of episodes, in `unit`.
             seed: the same seed gives the same scores, for any number of workers.
             n_workers: the number of processes; None: one a core.
+            worker_timeout: seconds within which a worker must have played an episode.
             quiet: show no progress bar.
 
-        Raises TooManyFailuresError if an episode cannot be played.
+        Raises:
+            InvalidEnvironmentError: the agent cannot be scored.
+            TooManyFailuresError: an episode cannot be played.
         """
 
 
@@ -123,18 +147,6 @@ class Guest:
     def scoring(self) -> Scoring | None:
         """Return how agents are scored; None: by their mean return."""
         return None
-
-    def evaluate_command(self) -> Any:
-        """Return a click command that scores agents; None: the general one does. It goes when the
-        general command reads `scoring`."""
-        return None
-
-    def evaluation_arguments(self, args: Mapping[str, Any]) -> list[str]:
-        """Return what `evaluate_command` is told for a run with these arguments. It goes with it.
-
-        Raise click.UsageError if the agent of such a run cannot be scored.
-        """
-        return []
 
     def exports(self) -> Mapping[str, Export]:
         """Return functions that write an agent in formats of this environment, by format."""

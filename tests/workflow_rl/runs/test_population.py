@@ -646,10 +646,10 @@ def test_what_a_population_cannot_do_is_one_line(arguments, message):
 
 def test_the_commands_end_to_end(tmp_path):
     """Train, be told so, resume what is finished with more, evaluate and plot the folder."""
+    from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.commands.plot import plot
     from workflow_rl.commands.verify import verify
     from workflow_rl.reporting.report import report
-    from workflow_rl.runs.evaluation import evaluate
 
     path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled.hosts import FIRST_PORT, PORT_SIDE
-from workflow_rl.cage2.compiled.simulator import address_of, subnet_of
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     DECOY_PORT,
@@ -32,6 +31,7 @@ from workflow_rl.cage2.compiled.tables import (
     STARTING_USERS,
     SUBNETS,
 )
+from workflow_rl.cage2.compiled.texts import address_of, subnet_of
 from workflow_rl.cage2.scenario2 import HOSTS
 
 DECOY_NAMES = tuple(DECOYS)

@@ -13,9 +13,7 @@ stays untouched in the same process.
 
 from __future__ import annotations
 
-import random
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import numpy as np
@@ -23,25 +21,13 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
 from workflow_rl.cage2.cyborg.simulators import red_action_index, red_target_index
+from workflow_rl.cage2.cyborg.template import Template, clone
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
 
-WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
-# All possible subnets of CybORG's private network, which it lists anew for every episode.
-SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
 RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
-SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
-
-
-def _clone(entity: Any, *containers: str) -> Any:
-    """A copy of one of CybORG's objects, with its own copies of the named lists and dicts."""
-    twin = object.__new__(type(entity))
-    twin.__dict__ = facts = vars(entity).copy()
-    for name in containers:
-        facts[name] = facts[name].copy()
-    return twin
 
 
 # --- Replacements in the private copy ------------------------------------------------------------
@@ -55,7 +41,7 @@ def restore_host(host: Any) -> None:
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
     host.sessions = {agent: list(idents) for agent, idents in host.original_sessions.items()}
-    host.processes = [_clone(process, "connections") for process in host.original_processes]
+    host.processes = [clone(process, "connections") for process in host.original_processes]
     host.ephemeral_ports = []
     host.services = {name: dict(service) for name, service in host.original_services.items()}
 
@@ -100,7 +86,7 @@ class SpedUpSimulator:
         CYBORG.let_play(self)
         scenario = CYBORG["shared.scenario"].Scenario(scenario2())
         self._state = CYBORG["simulator.state"].State(scenario)
-        self._template = _Template(self._state)
+        self._template = Template(self._state)
         agents, actions = CYBORG["agents"], CYBORG["shared.actions"]
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._red_action_types = {
@@ -308,106 +294,6 @@ def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
         "session": {0: True},
         "agent": {"Red": True},
     }
-
-
-class _Template:
-    """What every episode starts from, taken from a network that CybORG has set up itself.
-
-    Attributes:
-        confidentiality: for each host its name, the user whose session counts, and its worth.
-        availability: the name and the worth of each host with an OT service.
-    """
-
-    def __init__(self, state: Any) -> None:
-        self._scenario = scenario = state.scenario
-        self._subnet_type = type(next(iter(state.subnets.values())))
-        self._sessions = [
-            (agent, session, state.hosts[session.host].get_process(session.pid))
-            for agent, sessions in state.sessions.items()
-            for session in sessions.values()
-        ]
-        pids = {(session.host, session.pid) for _, session, _ in self._sessions}
-        self._hosts = {}
-        self.confidentiality, self.availability = [], []
-        for name, host in state.hosts.items():
-            self._hosts[name] = template = _clone(host)
-            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
-            template.original_processes = [
-                p for p in host.original_processes if (name, p.pid) not in pids
-            ]
-            stated = scenario.get_host(name)
-            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
-            worth = WORTH[stated.get("ConfidentialityValue", "Low")]
-            self.confidentiality.append((name, superuser, worth))
-            if any(process.name == "OTService" for process in host.processes):
-                worth = WORTH[stated.get("AvailabilityValue", "Low")]
-                self.availability.append((name, worth))
-
-    def reset(self, state: Any, generator: random.Random) -> None:
-        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
-        scenario = self._scenario
-        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
-        location = {}
-        drawn = generator.sample(SUBNETS, len(scenario.subnets))
-        for name, cidr in zip(scenario.subnets, drawn, strict=True):
-            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
-            hosts = scenario.get_subnet_hosts(name)
-            addresses = generator.sample(_addresses_in(cidr), len(hosts))
-            for host, address in zip(hosts, addresses, strict=True):
-                state.ip_addresses[address] = host
-                location[host] = address, cidr
-            state.subnet_name_to_cidr[name] = cidr
-            state.subnets[cidr] = self._subnet_type(
-                cidr, addresses, scenario.get_subnet_nacls(name), name
-            )
-        state.hosts = {name: self._host(name, *location[name]) for name in self._hosts}
-        state.sessions = {agent: {} for agent in scenario.agents}
-        for agent, session, process in self._sessions:
-            _start_session(state, agent, session, process, generator)
-        state.sessions_count = {agent: len(state.sessions[agent]) for agent in scenario.agents}
-
-    def _host(self, name: str, address: IPv4Address, cidr: IPv4Network) -> Any:
-        template = self._hosts[name]
-        host = _clone(template, "original_processes")
-        host.processes = [_clone(process, "connections") for process in template.processes]
-        loopback, ethernet = template.interfaces
-        ethernet = _clone(ethernet)
-        ethernet.ip_address, ethernet.subnet = address, cidr
-        host.interfaces = [loopback, ethernet]
-        host.services = {service: dict(facts) for service, facts in template.services.items()}
-        host.events = {kind: [] for kind in template.events}
-        host.files, host.ephemeral_ports = [], []
-        host.sessions, host.original_sessions = {}, {}
-        return host
-
-
-def _start_session(
-    state: Any, agent: str, session: Any, process: Any, generator: random.Random
-) -> None:
-    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
-    host = state.hosts[session.host]
-    taken = {process.pid for process in host.processes}
-    pid = 0
-    while pid == 0 or pid in taken:
-        pid = generator.randrange(32768)
-    process = _clone(process, "connections")
-    session = _clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
-    process.pid = session.pid = pid
-    session.children = {}
-    host.processes.append(process)
-    backup = _clone(process, "connections")
-    backup.open_ports = []
-    host.original_processes.append(backup)
-    for sessions in (host.sessions, host.original_sessions):
-        sessions.setdefault(agent, []).append(session.ident)
-    state.sessions[agent][session.ident] = session
-    if session.parent is not None:
-        state.sessions[agent][session.parent].children[session.ident] = session
-
-
-def _addresses_in(cidr: IPv4Network) -> list[IPv4Address]:
-    # Remembered, those of all subnets would come to 6 MB a process, for 20 us an episode.
-    return list(cidr.hosts())
 
 
 def _copied(snapshot: bytes) -> SpedUpSimulator:

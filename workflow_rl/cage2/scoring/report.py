@@ -17,10 +17,13 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
+from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
-from workflow_rl.cage2.scoring.recording import compare_with_cyborg, load_blue, record_episode
-from workflow_rl.cage2.scoring.replay import replay_page
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.cage2.scoring.recording import record_episode
+from workflow_rl.cage2.scoring.replay_page import replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.output_files import write_text
@@ -139,7 +142,7 @@ def _play_checkpoint(path: Path, is_best: bool) -> Played:
     from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
-    actor = load_policy(path)
+    actor = load_actor(path)
     try:
         return Played(label, path, _episodes(actor, EPISODES if is_best else EPISODES_ON_THE_WAY))
     except RuntimeError as error:  # Where CybORG itself would fail.

@@ -121,7 +121,7 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
         )
         .sum(axis=2)
         .mean()
-        for where, choice in states(champion.parameters, environment, red_agent, n, np.full(n, at))
+        for where, choice in states(champion.parameters, environment, red_agent, np.full(n, at))
     ]
     # Of the same episodes, so that where they were does not count as a difference.
     theirs = played(champion, environment, red_agent, n)[:, at : at + n_steps].sum(axis=1)

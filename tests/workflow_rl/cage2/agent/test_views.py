@@ -21,7 +21,8 @@ from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.collection.play import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import episode_spec
@@ -121,7 +122,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
         ppo={"hidden_sizes": (16,)},
     )
     run = train(config, tmp_path / "run")
-    policy = load_policy(run / "checkpoint.pt")
+    policy = load_actor(run / "checkpoint.pt")
     scores = evaluate_actor(policy, 2, n_workers=1, horizons=[30])
     assert scores.cells[0].mean < 0
     agent = load_agent(run)
@@ -152,7 +153,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
     )
     run = train(config, tmp_path / "run")
     with pytest.raises(CheckpointError, match="which no evaluation shows"):
-        load_policy(run / "checkpoint.pt")
+        load_actor(run / "checkpoint.pt")
 
 
 @pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])

@@ -12,11 +12,13 @@ from click.testing import CliRunner
 
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
-from scripts import improve_by_search
-from scripts.improve_by_search import N_PLACES, State, better_choice, learned, main, meet
+from workflow_rl.cage2.agent import improve as improving
+from workflow_rl.cage2.agent import rollouts
+from workflow_rl.cage2.agent.improve import N_PLACES, State, better_choice, learned, meet
 from workflow_rl.cage2.agent.rollouts import Believed, choices_of
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.commands.improve import improve
 from workflow_rl.runs.saved_agent import load_saved
 
 OPENING = ("Sleep", "DecoyApache User2")
@@ -69,8 +71,8 @@ def test_a_choice_is_better_if_it_gains_two_standard_errors(
         gained = np.where(np.array(first) == 1, gains[where.obs], 0.0)
         return np.broadcast_to(gained[:, None, None], (len(first), n_rollouts, n_steps))
 
-    monkeypatch.setattr(improve_by_search, "imagined_rewards", imagined)
-    monkeypatch.setattr(improve_by_search, "that_matter", lambda *arguments: {0: 0, 1: 2})
+    monkeypatch.setattr(rollouts, "imagined_rewards", imagined)
+    monkeypatch.setattr(improving, "that_matter", lambda *arguments: {0: 0, 1: 2})
     places: Any = [Believed(None, None, place, 99) for place in range(4)]  # type: ignore[arg-type]
     found = better_choice((0, State(0, places=places)), SLEEPS, "by-host", 30, 0)
     assert (None if found is None else found.gain) == gain
@@ -105,14 +107,14 @@ def test_to_sleep_is_not_the_best() -> None:
 
 @pytest.mark.slow
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(improve_by_search, "N_STEPS_OF_LEARNING", 300)
+    monkeypatch.setattr(improving, "N_STEPS_OF_LEARNING", 300)
     about = {"env": TIMED.env_id, "env_args": dict(TIMED.args)}
     save_policy(tmp_path / "agent.npz", random_policy(N_SHOWN), about)
     written = []
     for jobs in (1, 2):
         arguments = [str(tmp_path / "agent.npz"), str(tmp_path / f"{jobs}.npz")]
         arguments += ["--episodes", "2", "--steps", "12", "--judges", "50", "--jobs", str(jobs)]
-        result = CliRunner().invoke(main, arguments)
+        result = CliRunner().invoke(improve, arguments)
         assert result.exit_code == 0, result.output
         assert "have a better choice" in result.output
         assert "50 episodes against each attacker" in result.output
@@ -135,7 +137,7 @@ def test_what_it_cannot_improve(tmp_path: Path) -> None:
     save_policy(tmp_path / "wide.npz", wide, {"env": TIMED.env_id, "env_args": dict(TIMED.args)})
     agents = [(f"{name}.npz", "new.npz") for name in ("blind", "short", "one", "late", "wide")]
     for agent, output in (*agents, ("none", "new.npz"), ("blind.npz", "new.txt")):
-        result = CliRunner().invoke(main, [str(tmp_path / agent), str(tmp_path / output)])
+        result = CliRunner().invoke(improve, [str(tmp_path / agent), str(tmp_path / output)])
         assert result.exit_code == 2, result.output
         assert (agent if output.endswith("npz") else output) in result.output
         assert not (tmp_path / output).exists()

@@ -24,16 +24,12 @@ from workflow_rl.cage2.agent.scripted import make_scripted_agent
 from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import (
-    cell_spec,
-    evaluate,
-    evaluate_actor,
-    load_policy,
-    load_trained,
-)
 from workflow_rl.cage2.scoring.evaluation_env import RECORD, EvaluationEnv, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
-from workflow_rl.cage2.scoring.scores import CellScore, Evaluation, score_table
+from workflow_rl.cage2.scoring.loading import load_actor, load_trained
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, score_table
+from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -81,7 +77,7 @@ def play(max_steps: int, red_agent: str, number: int, choose, reset, seed: int) 
     return total
 
 
-def returns(evaluation: Evaluation) -> dict[tuple[int, str], list[float]]:
+def returns(evaluation: ProtocolScores) -> dict[tuple[int, str], list[float]]:
     return {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
 
 
@@ -150,7 +146,7 @@ def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
                 raise ArithmeticError("the network is down")
             return super().reset(seed=seed, options=options)
 
-    monkeypatch.setattr("workflow_rl.cage2.scoring.evaluation.EvaluationEnv", Broken)
+    monkeypatch.setattr("workflow_rl.cage2.scoring.protocol.EvaluationEnv", Broken)
     path = tmp_path / "scores.json"
     options = ["--agent", "sleep", "--episodes", 2, "--max-steps", 3, "--json", path]
     result = run(*options, "--output-dir", tmp_path / "results")
@@ -198,7 +194,7 @@ def test_mean_deviation_and_interval_of_hand_computed_cells():
     assert three.interval_95 == pytest.approx(1.96 * 3 / math.sqrt(3))
     assert math.isnan(cell(-7.0).std)
     # Two equal independent cells: the sum's interval is sqrt(2) times as wide.
-    both = Evaluation("x", SimulatorVersion("s", "1", "c"), 0, 1.0, [three, three])
+    both = ProtocolScores("x", SimulatorVersion("s", "1", "c"), 0, 1.0, [three, three])
     assert both.total == -8.0
     assert both.total_interval_95 == pytest.approx(math.sqrt(2) * three.interval_95)
 
@@ -207,7 +203,7 @@ def test_the_table_shows_the_leaderboards_figures_in_their_cells():
     cells = [
         cell(-1.0, -2.0, max_steps=n, red_agent=red) for n in (30, 50, 100) for red in RED_AGENTS
     ]
-    evaluation = Evaluation("random", SimulatorVersion("s", "1", "c"), 0, 1.0, cells)
+    evaluation = ProtocolScores("random", SimulatorVersion("s", "1", "c"), 0, 1.0, cells)
     assert evaluation.is_official
     table = score_table(evaluation)
     rows = [[str(field).strip() for field in row] for row in table.rows]
@@ -318,7 +314,7 @@ def test_one_episode_has_no_deviation(tmp_path):
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
     agent = save_agent(tmp_path / "checkpoint.pt")
-    policy = load_policy(tmp_path / "checkpoint.pt")
+    policy = load_actor(tmp_path / "checkpoint.pt")
     assert policy.greedy
     assert policy.policy_version == 7
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.float32)
@@ -327,11 +323,11 @@ def test_the_policy_is_the_checkpoints_actor(tmp_path):
     np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
 
 
-@pytest.mark.parametrize("load", [load_policy, load_saved_policy, load_agent])
+@pytest.mark.parametrize("load", [load_actor, load_saved_policy, load_agent])
 def test_agents_are_loaded_by_any_path_and_act_on_one_observation(tmp_path, load):
     save_agent(tmp_path / "checkpoint.pt")
     obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)
-    expected = load_policy(tmp_path / "checkpoint.pt").act(obs, [0] * 20)[0].tolist()
+    expected = load_actor(tmp_path / "checkpoint.pt").act(obs, [0] * 20)[0].tolist()
     for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.pt")):
         agent = load(path)
         acts = [agent.act(one.astype(np.float32)) for one in obs]
@@ -403,7 +399,7 @@ def must_not_play(monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("episodes were played before the outputs were checked")
 
-    monkeypatch.setattr("workflow_rl.cage2.scoring.evaluation.evaluate_actor", fail)
+    monkeypatch.setattr("workflow_rl.cage2.scoring.scoring.evaluate_actor", fail)
 
 
 @pytest.mark.usefixtures("must_not_play")

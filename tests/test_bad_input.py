@@ -252,7 +252,7 @@ def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
     elif kind == "json":
         path.write_text(json.dumps(data.draw(junk)))
     elif kind in ("field", "less"):
-        values = data.draw(st.sampled_from([config, config["ppo"]]))
+        values = data.draw(st.sampled_from([config, config["settings"]]))
         name = data.draw(st.sampled_from(sorted(values)))
         values[name] = data.draw(junk)
         if kind == "less":
@@ -458,8 +458,8 @@ def _other_counts(draw: Any, archive: bytes, content: Any) -> Any:
 
 
 def _less(draw: Any, archive: bytes, content: Any) -> Any:
-    values = draw(st.sampled_from([content, content["config"], content["config"]["ppo"]]))
-    names = [*sorted(values.keys() & {"format", "config", "agent", "training", "ppo"}), None]
+    values = draw(st.sampled_from([content, content["config"], content["config"]["settings"]]))
+    names = [*sorted(values.keys() & {"format", "config", "agent", "training", "settings"}), None]
     name = draw(st.sampled_from([one for one in names if one] or ["hidden_sizes"]))
     del values[name]
     return content
@@ -481,7 +481,7 @@ def _no_numbers(draw: Any, archive: bytes, content: Any) -> Any:
 
 def _other_network(draw: Any, archive: bytes, content: Any) -> Any:
     sizes = st.lists(st.integers(-1, 10**9), max_size=3).filter(lambda s: s != [8])
-    content["config"]["ppo"]["hidden_sizes"] = draw(st.one_of(sizes, junk))
+    content["config"]["settings"]["hidden_sizes"] = draw(st.one_of(sizes, junk))
     return content
 
 

@@ -34,7 +34,7 @@ def script():
 @pytest.fixture
 def run(tmp_path):
     config = TrainConfig("async", n_envs=2)
-    agent = PPOAgent(config.ppo, 52, Categorical(145), seed=3)
+    agent = PPOAgent(config.settings, 52, Categorical(145), seed=3)
     checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(tmp_path / "checkpoint.pt", checkpoint)
     return tmp_path

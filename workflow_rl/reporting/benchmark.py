@@ -8,7 +8,6 @@ minute, or shared, does not decide the outcome.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import logging
@@ -37,18 +36,18 @@ from workflow_rl.commands.options import (
     plain_option,
     spelling,
 )
-from workflow_rl.commands.train import warn_if_results_vary
 from workflow_rl.environments.environment import described, guests, make_environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.benchmark_report import benchmark_figure, benchmark_table
 from workflow_rl.runs.config import (
-    MINIMUM_EPISODES_PER_UPDATE,
     ConfigError,
     TrainConfig,
     usable_cores,
 )
 from workflow_rl.runs.machine import environment
+from workflow_rl.runs.preflight import warn_if_results_vary
+from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import NumpyPolicy
@@ -117,8 +116,8 @@ def make_variants(
 
 
 def _rollout_size(n_envs: int) -> int:
-    """The multiple of n_envs that is at least MINIMUM_EPISODES_PER_UPDATE."""
-    return math.ceil(MINIMUM_EPISODES_PER_UPDATE / n_envs) * n_envs
+    """The multiple of n_envs that is at least EPISODES_PER_UPDATE."""
+    return math.ceil(EPISODES_PER_UPDATE / n_envs) * n_envs
 
 
 def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
@@ -135,7 +134,7 @@ def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
 def episodes_in(seconds: float, simulator: str, **settings: Any) -> int:
     """How many episodes the machine can play in that time: about what a turn should have."""
     with ExitStack() as stack:
-        variant = _ceiling(simulator, MINIMUM_EPISODES_PER_UPDATE, **settings)
+        variant = _ceiling(simulator, EPISODES_PER_UPDATE, **settings)
         rate = _prepare(variant, seconds, stack)(0)
     return math.ceil(rate.episodes_per_second * seconds)
 
@@ -180,7 +179,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
 
     config = variant.config
     if variant.is_training:
-        _train(dataclasses.replace(config, total_episodes=config.n_envs), 0)
+        _train(config.changed(total_episodes=config.n_envs), 0)
         return functools.partial(_train, config)
     policy = NumpyPolicy(make_agent(config).policy_parameters())
     pool = stack.enter_context(make_pool(config))
@@ -236,7 +235,7 @@ def _train(config: TrainConfig, number: int) -> Rate:
     """A training run as any other, files and all. Its clock leaves out the workers' start."""
     from workflow_rl.runs.loop import train
 
-    config = dataclasses.replace(config, seed=config.seed + number)
+    config = config.changed(seed=config.seed + number)
     with tempfile.TemporaryDirectory() as folder:
         summary = train(config, Path(folder), quiet=True)
     return Rate(

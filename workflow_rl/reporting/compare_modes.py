@@ -7,7 +7,6 @@ not decide the outcome.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import math
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple
 import click
 from tqdm import tqdm
 
-from agents.ppo.config import PPOConfig
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.commands.options import (
@@ -46,7 +44,6 @@ from workflow_rl.reporting.compare_modes_report import (
 )
 from workflow_rl.runs.config import (
     ConfigError,
-    Mode,
     TrainConfig,
     usable_cores,
 )
@@ -87,19 +84,16 @@ def mode_config(name: str, **settings: Any) -> TrainConfig:
         own = {
             "async_rl": True,
             "num_batches_to_accumulate": int(lag[1]),
-            "correction": "vtrace" if lag[2] else "none",
+            "settings": {"correction": "vtrace" if lag[2] else "none"},
         }
     elif name in ON_POLICY:
-        own = {"preset": name, **PRESETS[name]}
+        own = {"preset": name}
     else:
         known = ", ".join(["sync", "async", "lag-N", "lag-N-vtrace", *ON_POLICY])
         raise ConfigError("modes", f"{name!r} is not one of {known}, where N is 1 or greater")
-    if "num_steps_per_env" in own:
+    if "num_steps_per_env" in PRESETS.get(name, {}):
         settings = {**settings, "episodes_per_update": None}
-    of_ppo = {field.name for field in dataclasses.fields(PPOConfig)} & own.keys()
-    ppo = {field: own.pop(field) for field in of_ppo}
-    mode: Mode = "sync" if name == "sync" else "async"
-    return TrainConfig(mode, **{**settings, **own, "ppo": ppo})
+    return TrainConfig("sync" if name == "sync" else "async", **settings, **own)
 
 
 def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str, TrainConfig]:
@@ -145,7 +139,7 @@ def train_all(
             # Every other seed backwards: a machine that slows down steadily favours nobody.
             for name in list(configs)[:: 1 if seed % 2 == 0 else -1]:
                 progress_bar.set_description(f"{name} seed {seed}")
-                config = dataclasses.replace(configs[name], seed=seed)
+                config = configs[name].changed(seed=seed)
                 path = folder / f"{name}-seed-{seed}"
                 summary = train(config, path, quiet=True, last_update=last_update)
                 if skipped := summary["skipped_episodes"]:

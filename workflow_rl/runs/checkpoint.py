@@ -27,7 +27,8 @@ from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
-from workflow_rl.runs.saved_config import as_today
+from workflow_rl.runs.saved_config import UnknownSettings, as_today
+from workflow_rl.runs.trust import TRUST_IT
 
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
@@ -288,7 +289,13 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     """
     try:
         config = TrainConfig.from_dict(checkpoint.config)
+        if isinstance(config.settings, UnknownSettings):
+            raise CheckpointError(
+                f"{path}: only the file names the algorithm {config.algorithm}: {TRUST_IT}"
+            )
         return find(config.algorithm), config.settings
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError):
         raise CheckpointError(f"{path} has a config of another version of the package") from None
 

@@ -185,9 +185,9 @@ def test_arguments_are_json_where_they_are_json(given: str, value: object) -> No
 def test_what_a_run_is_made_of(finished: Path) -> None:
     config = read_config(finished)
     assert (config.env, config.total_steps, config.total_episodes) == ("CartPole-v1", 60, None)
-    assert config.ppo.normalise_obs
-    assert config.ppo.gae_lambda == 0.95
-    assert config.ppo.hidden_sizes == (8,)
+    assert config.settings.normalise_obs
+    assert config.settings.gae_lambda == 0.95
+    assert config.settings.hidden_sizes == (8,)
     names = {path.name for path in finished.iterdir()}
     assert names > {"config.json", "checkpoint.pt", "best.pt", "learning_curve.png", "summary.json"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -444,13 +443,13 @@ def test_defaults_are_those_of_an_environment_of_which_nothing_is_known() -> Non
     config = TrainConfig("async", env="CartPole-v1")
     assert (config.total_episodes, config.total_steps) == (None, 100_000)
     assert (config.episodes_per_update, config.steps_per_update) == (None, 2048)
-    assert (config.ppo.normalise_obs, config.ppo.normalise_returns) == (True, True)
+    assert (config.settings.normalise_obs, config.settings.normalise_returns) == (True, True)
     with_function = TrainConfig("async").with_env(PuzzleEnv)
     for name in ("total_episodes", "total_steps", "episodes_per_update", "steps_per_update", "ppo"):
         assert getattr(with_function, name) == getattr(config, name)
     assert with_function.env == "tests.any_envs:PuzzleEnv"
     given = TrainConfig("async", total_steps=77, ppo=PPO).with_env(PuzzleEnv)
-    assert (given.total_episodes, given.total_steps, given.ppo) == (None, 77, PPO)
+    assert (given.total_episodes, given.total_steps, given.settings) == (None, 77, PPO)
     unrolls = TrainConfig("async", n_envs=10, num_steps_per_env=100, env="CartPole-v1")
     assert unrolls.steps_per_update == 3000
 
@@ -606,7 +605,7 @@ def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
     """Its summary is of the shorter run; nothing may take it for finished."""
     config = TrainConfig("async", env="CartPole-v1", total_steps=300, steps_per_update=100)
     path = interface.train(config, tmp_path / "run")
-    longer = dataclasses.replace(config, total_steps=3000)
+    longer = config.changed(total_steps=3000)
     assert (path / "summary.json").exists()
 
     class Stopping:
@@ -634,14 +633,14 @@ def test_another_run_is_not_resumed(change, tmp_path):
     path = interface.train(config, tmp_path / "run")
     before = (path / "config.json").read_text()
     with pytest.raises(ConfigError, match="but the run to resume has"):
-        interface.train(dataclasses.replace(config, **change), path, resume=True)
+        interface.train(config.changed(**change), path, resume=True)
     assert (path / "config.json").read_text() == before
 
 
 def test_some_fields_of_ppo_leave_the_others_to_the_environment():
     config = TrainConfig("async", env="CartPole-v1", ppo={"discount": 0.9})  # type: ignore[arg-type]
-    assert config.ppo.discount == 0.9
-    assert config.ppo.normalise_obs
+    assert config.settings.discount == 0.9
+    assert config.settings.normalise_obs
 
 
 def test_a_normalised_agent_does_not_begin_a_run_that_does_not_normalise(tmp_path):

@@ -17,6 +17,7 @@ from workflow_rl.runs.checkpoint import (
     require_own_shape,
     save_checkpoint,
 )
+from workflow_rl.runs.config import TrainConfig
 
 
 def a_checkpoint() -> Checkpoint:
@@ -80,11 +81,16 @@ def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
 
 @pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
 def test_networks_of_another_shape_than_the_config_are_refused(sizes):
-    layers = {f"actor.{2 * n}.weight": torch.zeros(size, 2) for n, size in enumerate([*sizes, 3])}
+    outputs = [*sizes, 3]
+    inputs = [2, *sizes]
+    layers = {}
+    for n, (n_in, n_out) in enumerate(zip(inputs, outputs, strict=True)):
+        layers[f"actor.{2 * n}.weight"] = torch.zeros(n_out, n_in)
+        layers[f"actor.{2 * n}.bias"] = torch.zeros(n_out)
 
     def saved_with(hidden_sizes: list[int]) -> Checkpoint:
-        ppo = {"hidden_sizes": hidden_sizes}
-        return Checkpoint({"ppo": ppo}, {"network": layers}, TrainingState())
+        config = TrainConfig("async", settings={"hidden_sizes": tuple(hidden_sizes)})
+        return Checkpoint(config.to_dict(), {"network": layers}, TrainingState())
 
     require_own_shape(saved_with(sizes), Path("a.pt"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -336,7 +335,7 @@ def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
     check_books(tmp_path, updates)
     assert len(updates) == 3
     episodes = load_checkpoint(tmp_path / "checkpoint.pt").training.episodes
-    config = dataclasses.replace(config, total_episodes=episodes + 60)
+    config = config.changed(total_episodes=episodes + 60)
     with recorded_updates() as more:
         summary = run(tmp_path, config)
     assert [version for version, _ in updates + more] == list(range(summary["updates"]))
@@ -404,7 +403,7 @@ def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
 
     with recorded_updates() as updates:
         summary = run(tmp_path, config, make_envs=make_envs)
-    more = dataclasses.replace(config, total_episodes=2 * config.total_episodes)
+    more = config.changed(total_episodes=2 * config.total_episodes)
     with recorded_updates() as later:
         run(tmp_path, more, make_envs=make_envs)
     steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]

@@ -139,7 +139,7 @@ def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
     )
     study = one.study()
     one.run(study, 3, None)
-    ppo = one.config.ppo
+    ppo = one.config.settings
     trials = study.get_trials()
     assert one.settings(trials[0]) == pytest.approx(
         {"learning_rate": ppo.learning_rate, "discount": ppo.discount, "epochs": ppo.epochs}
@@ -325,7 +325,7 @@ def test_trials_train_policies_of_other_seeds(tmp_path):
     for trial in study.get_trials():
         for config in configs[f"trial-{trial.number}"]:
             for name, value in one.settings(trial).items():
-                assert getattr(config.ppo, name) == value
+                assert getattr(config.settings, name) == value
         # At every tenth of 36 episodes, of which the last update begins with 30.
         assert len(trial.intermediate_values) == 8
         assert math.isfinite(trial.value)
@@ -411,7 +411,7 @@ def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
 def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()
-    hostile = dataclasses.replace(config_of(), env="os:mkdir", env_args={"path": str(called)})
+    hostile = config_of().changed(env="os:mkdir", env_args={"path": str(called)})
     assert "names the environment os:mkdir" in resumed(path, {"config": hostile.to_dict()})
     assert not called.exists()
 
@@ -436,7 +436,7 @@ def test_an_edited_search_is_refused_by_name(changes, message, tmp_path):
 
 
 def test_a_search_of_an_environment_that_is_gone_is_refused(tmp_path):
-    gone = dataclasses.replace(config_of(), env="Nowhere-v0", env_args={})
+    gone = config_of().changed(env="Nowhere-v0", env_args={})
     assert "Nowhere-v0 cannot be made" in resumed(tmp_path, {"config": gone.to_dict()})
 
 

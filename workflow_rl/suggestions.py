@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 ELSEWHERE = {
@@ -40,6 +39,12 @@ ELSEWHERE = {
 """Other packages' names of options, and ours."""
 
 
+def _alike(word: str, words: list[str]) -> list[str]:
+    from difflib import get_close_matches  # Only an error needs it.
+
+    return get_close_matches(word, words)
+
+
 def option_meant(typed: str, options: Iterable[str]) -> list[str]:
     """Return the options that an unknown one may stand for, the likeliest first."""
     options = list(options)
@@ -48,7 +53,7 @@ def option_meant(typed: str, options: Iterable[str]) -> list[str]:
         return [spelled]
     if (known := ELSEWHERE.get(spelled)) in options:
         return [str(known)]
-    return difflib.get_close_matches(spelled, [one for one in options if one != "--help"])
+    return _alike(spelled, [one for one in options if one != "--help"])
 
 
 def word_meant(typed: str, words: Iterable[str]) -> list[str]:
@@ -59,11 +64,11 @@ def word_meant(typed: str, words: Iterable[str]) -> list[str]:
     words = list(words)
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]
-    alike = within or difflib.get_close_matches(typed, words)
+    alike = within or _alike(typed, words)
     if alike or len(typed) < 4:
         return alike
     # The user may have typed the beginning of a long word alone, with a slip in it.
-    return [word for word in words if difflib.get_close_matches(typed, [word[: len(typed)]])]
+    return [word for word in words if _alike(typed, [word[: len(typed)]])]
 
 
 def _bare(word: str) -> str:

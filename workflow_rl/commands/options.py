@@ -90,6 +90,7 @@ def option_words(text: str) -> str:
     )
 
 
+@functools.cache
 def _known_names() -> set[str]:
     names = set(TrainConfig.model_fields)
     return names.union(*(find(name).settings.model_fields for name in ALGORITHMS))

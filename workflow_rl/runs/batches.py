@@ -37,8 +37,8 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 
-FEWEST_EPISODES = 8
-"""A rollout has at least this number of episodes if it is given in steps."""
+FIRST_EPISODES = 8
+"""Episodes of the first rollout if rollouts are given in steps: nobody knows how long they are."""
 
 
 def make_schedule(
@@ -116,9 +116,9 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
         size = config.episodes_per_update
     elif state.episode_length:
         assert config.steps_per_update is not None
-        size = max(FEWEST_EPISODES, math.ceil(config.steps_per_update / state.episode_length))
+        size = math.ceil(config.steps_per_update / state.episode_length)
     else:
-        size = FEWEST_EPISODES
+        size = FIRST_EPISODES
     if config.total_episodes is not None and config.batching == "exact-lag":
         size = max(0, min(size, config.total_episodes - first))
     return Share(first, size)

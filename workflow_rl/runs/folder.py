@@ -125,8 +125,10 @@ class RunDir:
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
             remember(config.environment)
-            self._columns = columns(config)
-            self._write_metrics([] if resumed is None else self._rows_until(resumed))
+            rows = [] if resumed is None else self._rows_until(resumed)
+            # A run of an earlier version may have further columns.
+            self._columns = tuple(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
+            self._write_metrics(rows)
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
             )
@@ -218,14 +220,12 @@ class RunDir:
 
     def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
-            # Rows of earlier versions have fewer columns, or others.
-            rows = csv.DictWriter(file, self._columns, restval=math.nan, extrasaction="ignore")
+            # Rows of earlier versions may lack columns.
+            rows = csv.DictWriter(file, self._columns, restval=math.nan)
             rows.writeheader()
             rows.writerows(rows_before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
-        self._csv = csv.DictWriter(
-            self._metrics_file, self._columns, restval=math.nan, extrasaction="ignore"
-        )
+        self._csv = csv.DictWriter(self._metrics_file, self._columns, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
         """Add one update's metrics, one value for each column."""

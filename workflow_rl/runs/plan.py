@@ -29,7 +29,7 @@ class Plan:
 
     configs: of each policy. resumed: the checkpoint that each policy goes on from, or None for a
     policy that begins. exchange: how the policies learn from each other, or None. record: what the
-    folder of several policies says, if they are resumed.
+    folder of several policies says, if it has been written.
     """
 
     configs: Sequence[TrainConfig]
@@ -39,7 +39,7 @@ class Plan:
 
     def folders(self, path: Path) -> list[Path]:
         """Return where the policies of a run in `path` are kept."""
-        if len(self.configs) == 1:
+        if len(self.configs) == 1 and self.record is None:
             return [path]
         return [policy_folder(path, number) for number in range(len(self.configs))]
 

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import json
 import math
-import sqlite3
 import sys
 import time
 import warnings
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import URL
 from tqdm import tqdm
 
 from agents.algorithm import DivergedError
@@ -36,6 +34,8 @@ from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.learning_curve import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.plan import Plan
+from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+from workflow_rl.runs.study_database import require_own_database, url_of
 
 STUDY_FILE = "study.db"
 REPORTS = 10
@@ -45,9 +45,6 @@ FINAL_SEEDS = 3
 FIRST_FINAL_SEED = 1_000_000
 """No trial has this seed or a later one: the score that a trial was chosen for owes to luck."""
 FINALS = "returns of finalists"
-
-_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
-"""SQLite's journals begin with these bytes, and end with them if they name another file."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -115,10 +112,10 @@ class Search:
         """Return the study in the folder, or a new one that begins with the config's settings."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         file = (self.path / STUDY_FILE).absolute()
-        _require_own_database(file)
+        require_own_database(file)
         try:
             study = optuna.create_study(
-                storage=_url_of(file), study_name="tune", direction="maximize", load_if_exists=True
+                storage=url_of(file), study_name="tune", direction="maximize", load_if_exists=True
             )
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
@@ -232,9 +229,11 @@ class Search:
         configs = [
             self.config.changed(settings=own, seed=self.config.seed + seed) for seed in seeds
         ]
+        path, record = _unused(self.path / name), PopulationRecord([c.to_dict() for c in configs])
+        begin_population(path, record)
         outcome = execute(
-            Plan(configs, [None] * len(configs)),
-            _unused(self.path / name),
+            Plan(configs, [None] * len(configs), record=record),
+            path,
             choose=False,
             watch=stopped_by_signals,
             meetings_of=None if trial is None else functools.partial(Reports, trial),
@@ -309,48 +308,6 @@ class Search:
             if trial.duration is not None
         ]
         return max(seconds, default=0.0) / self.n_policies
-
-
-def _url_of(database: Path) -> str:
-    """Return SQLAlchemy's name of a file. Braces in folder names are doubled: Optuna formats it."""
-    url = URL.create("sqlite", database=str(database)).render_as_string()
-    return url.replace("{", "{{").replace("}", "}}")
-
-
-def _require_own_database(database: Path) -> None:
-    """Raise RunDirError for a database from which SQLite would change a file elsewhere."""
-    for end in ("", "-journal", "-wal", "-shm"):
-        file = Path(f"{database}{end}")
-        if file.is_symlink():
-            raise RunDirError(f"{file} is a link: put the file itself there")
-    journal = Path(f"{database}-journal")
-    # SQLite plays back the journal of a crash, which can name a file that SQLite then removes. Only
-    # writing to several databases at once leaves such a name, and Optuna never does that.
-    if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
-        raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
-    if database.exists() and _runs_statements(database):
-        raise RunDirError(f"{database} has views or triggers: it is not one of Optuna's")
-
-
-def _runs_statements(database: Path) -> bool:
-    """Return whether using the tables runs statements of the database's author."""
-    if not database.is_file():
-        raise RunDirError(f"{database} is no file")
-    schema = "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
-    try:
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            return connection.execute(schema).fetchone() is not None
-    except sqlite3.Error as error:
-        raise RunDirError(f"{database} cannot be used: {error}") from None
-
-
-def _last_bytes(path: Path, number: int) -> bytes:
-    """Return the end of a file. Raises RunDirError if it is no file."""
-    if not path.is_file():
-        raise RunDirError(f"{path} is no file")
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - number))
-        return file.read()
 
 
 def ranked(study: optuna.Study) -> list[FrozenTrial]:

@@ -14,7 +14,6 @@ from workflow_rl.environments.environment import (
     InvalidEnvironmentError,
     make_environment,
 )
-from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs import machine
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.saved_config import UnknownSettings
@@ -68,6 +67,8 @@ def environment_of(values: Mapping[str, Any]) -> Environment:
     """Return the environment that a config's fields name, unmade. Raises ConfigError."""
     try:
         if values["make_env"] is not None:
+            from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
             return GymnasiumEnvironment(values["env"], values["env_args"], values["make_env"])
         return make_environment(values["env"], values["env_args"], values["named_by_file"])
     except InvalidEnvironmentError as error:

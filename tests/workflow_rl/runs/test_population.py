@@ -42,7 +42,7 @@ from workflow_rl.runs.population_figure import figure_of_folder
 
 N_POLICIES = 4
 EXCHANGE = ExchangeConfig(
-    {"learning_rate": (1e-4, 1e-1), "discount": (0.9, 0.99)},
+    ranges={"learning_rate": (1e-4, 1e-1), "discount": (0.9, 0.99)},
     period=12,
     replace_fraction=0.3,
     replace_gap=0.0,
@@ -611,8 +611,8 @@ CART_POLE = ["--env", "CartPole-v1", "--total-steps", "3000", "--steps-per-updat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--n-policies", "2", "--num-steps-per-env", "8"], "--n-policies"),
-        (["--n-policies", "2", "--preset", "continuous"], "--n-policies"),
+        (["--n-policies", "2", "--num-steps-per-env", "8"], "several policies"),
+        (["--n-policies", "2", "--preset", "continuous"], "several policies"),
         (["--n-policies", "0"], "--n-policies"),
     ],
 )
@@ -737,7 +737,7 @@ def test_a_member_does_not_go_on_alone(trained):
     arguments = ["--resume", str(folder), "--total-steps", "6000", "--quiet"]
     result = CliRunner().invoke(train_async, arguments)
     assert result.exit_code == 2
-    assert f"resume that, {trained}, with train-population" in result.output
+    assert f"resumed as a whole: {trained}, with" in " ".join(result.output.split())
 
 
 def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_path, monkeypatch):

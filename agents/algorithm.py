@@ -182,7 +182,8 @@ def _of_this_package() -> dict[str, Algorithm]:
 def _installed(**names: str) -> Iterable[Any]:
     from importlib.metadata import entry_points  # It takes a while to import.
 
-    return entry_points(group=ENTRY_POINTS, **names)
+    own: Iterable[Any] = entry_points(group=ENTRY_POINTS, **names)  # type: ignore[call-overload]
+    return own
 
 
 def register(algorithm: Algorithm) -> None:

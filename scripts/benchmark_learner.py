@@ -50,7 +50,7 @@ def learner_rate(sizes: tuple[int, ...], minibatches_of: str, episodes: int, rou
     config = TrainConfig(
         "async",
         env_args={"simulator": "compiled"},
-        ppo={"hidden_sizes": sizes, "minibatches_of": minibatches_of},  # type: ignore[arg-type]
+        ppo={"hidden_sizes": sizes, "minibatches_of": minibatches_of},
     )
     trajectories = played(config, episodes, config.environment.make_envs(episodes))
     agent = make_agent(config)

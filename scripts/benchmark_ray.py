@@ -125,7 +125,7 @@ def sizes() -> None:
         message = len(pickle.dumps(Reply([trajectory], 0.0), protocol=5))
         click.echo(
             f"   {name}: {message} bytes an episode of {trajectory.length} steps, "
-            f"{len(cloudpickle.dumps(policy))} a policy {config.settings.hidden_sizes}"
+            f"{len(cloudpickle.dumps(policy))} a policy {dict(config.settings)['hidden_sizes']}"
         )
 
 

@@ -111,7 +111,7 @@ class _WhenGymnasiumIsImported:
                 execute(module)
                 register_envs()
 
-            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_and_register
         return spec
 
 
@@ -119,4 +119,4 @@ register(Cage2Guest())
 if "gymnasium" in sys.modules:
     register_envs()
 else:
-    sys.meta_path.insert(0, _WhenGymnasiumIsImported())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WhenGymnasiumIsImported())

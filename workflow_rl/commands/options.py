@@ -113,7 +113,8 @@ def setting_options(
     made = []
     for name, field in settings.model_fields.items():
         if names is None or name in names:
-            default = field.get_default(call_default_factory=True)
+            required = field.is_required()
+            default = None if required else field.get_default(call_default_factory=True)
             given = {
                 "default": default,
                 "help": option_words(field.description or ""),

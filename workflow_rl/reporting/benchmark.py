@@ -106,7 +106,7 @@ def make_variants(
                 config = TrainConfig(
                     "async" if name.startswith("async") else "sync",
                     number,
-                    envs_per_worker=packed,  # type: ignore[arg-type]
+                    envs_per_worker=packed,
                     total_episodes=math.ceil(episodes[simulator] / number) * number,
                     episodes_per_update=_rollout_size(number),
                     **of_env,

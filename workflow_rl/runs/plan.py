@@ -196,7 +196,7 @@ def _require_no_member(path: Path) -> None:
 def _require_more_to_do(
     config: TrainConfig, state: TrainingState, path: Path, asked: Mapping[str, Any]
 ) -> None:
-    """Refuse a finished run without a later end. Raises ConfigError, RunDirError."""
+    """Refuse a finished run without a later end. Raises ConfigError."""
     if config.progress(state.episodes, state.env_steps) < 1 or not is_finished(path):
         return
     in_steps = config.total_episodes is None
@@ -205,9 +205,10 @@ def _require_more_to_do(
     )
     before, value = getattr(config, name), asked.get(name)
     if value is None or value == before:
-        raise RunDirError(
-            f"{path}: this run is finished, with all its {state.episodes} episodes; to go on, give "
-            f"a larger {name}"
+        raise ConfigError(
+            name,
+            f"the run in {path} is finished, with all its {state.episodes} episodes: to go on, "
+            "give a larger number",
         )
     if value <= done:
         raise ConfigError(

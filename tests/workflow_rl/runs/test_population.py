@@ -23,7 +23,7 @@ from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.workers import StopRequested
 from workflow_rl.commands.train_population import train_population
-from workflow_rl.runs import loop, population_dir
+from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
@@ -627,7 +627,7 @@ def test_what_several_policies_cannot_do_is_one_line(arguments, message):
     [
         (["--n-policies", "1"], "--n-policies"),
         (["--async-rl"], "--async-rl"),
-        (["--preset", "alf"], "--preset alf (--batching first-come): first-come does not go with"),
+        (["--preset", "alf"], "--preset alf ("),
         (["--preset", "sample-factory-sync"], "(--num-steps-per-env 32): 32 does not go with"),
         (["--range", "epochs=1:3"], "--range"),
         (["--range", "learning-rate=3"], "--range"),
@@ -749,7 +749,7 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
 
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr(population_dir, "finish_population", full)
+        patch.setattr("workflow_rl.runs.execute.finish_population", full)
         result = CliRunner().invoke(train_population, [*resume, "--total-steps", "4000"])
         assert result.exit_code == 2
     assert CliRunner().invoke(train_population, resume).exit_code == 0

@@ -276,7 +276,7 @@ def test_a_dataset_is_a_multiple_of_what_the_envs_collect(steps, valid):
         TrainConfig("sync", n_envs=8, num_steps_per_env=32, steps_per_update=steps)
     assert caught.value.field_name == "steps_per_update"
     assert f"{steps} is not a multiple" in str(caught.value)
-    assert str(caught.value).endswith(f"8 x 32 = 256: {valid} would be")
+    assert str(caught.value).endswith(f"8 x 32 = 256: give {valid}")
     result = CliRunner().invoke(
         main,
         ["train-sync", "--preset", "sample-factory-sync", "--steps-per-update", str(steps)],

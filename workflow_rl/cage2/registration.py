@@ -111,7 +111,7 @@ class _WhenGymnasiumIsImported:
                 execute(module)
                 register_envs()
 
-            spec.loader.exec_module = execute_and_register
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
 
 

@@ -19,7 +19,7 @@ from workflow_rl.runs.population_dir import (
     policy_folder,
     read_population,
 )
-from workflow_rl.runs.resume import resumed_config
+from workflow_rl.runs.resume import require_same_run, resumed_config
 from workflow_rl.runs.trust import trusted_config
 
 
@@ -159,6 +159,8 @@ def _config_of(
     """Return the config of a checkpoint, whose environment may be made. Raises RunDirError."""
     try:
         config = TrainConfig.from_dict(checkpoint.config)
+    except ConfigError as error:
+        raise RunDirError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise RunDirError(f"{path}: its config is not one of this version of the package") from None
     is_named = asked.get("env") == config.env
@@ -205,6 +207,7 @@ def _require_more_to_do(
     )
     before, value = getattr(config, name), asked.get(name)
     if value is None or value == before:
+        require_same_run(config, _own_names(config, asked))
         raise ConfigError(
             name,
             f"the run in {path} is finished, with all its {state.episodes} episodes: to go on, "

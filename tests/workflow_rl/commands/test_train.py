@@ -272,3 +272,15 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     summary = json.loads((path / "summary.json").read_text())
     assert not summary["finished"]
     assert summary["reason"].startswith("the ")
+
+
+def test_an_algorithm_of_the_users_own(tmp_path):
+    name = "tests.agents.test_algorithm:REINFORCE"
+    options = ["--env", "CartPole-v1", "--total-steps", "100", "--quiet", "--algorithm", name]
+    refused(invoke("train-async", *options, "--setting", "nonsense=1"), "--nonsense", name)
+    refused(invoke("train-async", *options, "--setting", "passes=0"), "--passes", "0")
+    refused(invoke("train-async", *options, "--epochs", "1"), "--epochs", "--algorithm ppo")
+    run = tmp_path / "run"
+    result = invoke("train-async", *options, "--setting", "passes=2", "--run-dir", str(run))
+    assert result.exit_code == 0, result.output
+    assert json.loads((run / "config.json").read_text())["settings"]["passes"] == 2

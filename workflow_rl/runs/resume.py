@@ -38,6 +38,9 @@ def require_same_run(before: TrainConfig, asked: Mapping[str, Any]) -> None:
         value, was = json.loads(json.dumps(value)), saved.get(name)
         if value == was or name in free or _is_later(name, value, was):
             continue
+        if name not in saved:
+            of_run = f"{before.env} with {before.algorithm}"
+            raise ConfigError(name, f"{value}: the run to resume, on {of_run}, has no such setting")
         raise ConfigError(
             name,
             f"{value}, but the run to resume has {was}: leave it out, or start a new run",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -15,15 +15,15 @@ from workflow_rl.commands.errors import own_command, training_errors, usage_erro
 from workflow_rl.commands.options import given_options, printable, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
-from workflow_rl.runs.exchange import ExchangeConfig
 from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
 from workflow_rl.runs.resume import flat
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
+    from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.plan import Plan
 
-ExchangeOf = Callable[[TrainConfig], ExchangeConfig]
+ExchangeOf: TypeAlias = "Callable[[TrainConfig], ExchangeConfig]"
 """Returns how the policies of a new run learn from each other. Raises ConfigError."""
 
 

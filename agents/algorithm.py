@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol
 
 from agents import saved
@@ -180,6 +179,13 @@ def _of_this_package() -> dict[str, Algorithm]:
     return {one.name: one for one in (PPO(), SAC(), MBPO())}
 
 
+def _installed(**names: str) -> Iterable[Any]:
+    from importlib.metadata import entry_points  # It takes a while to import.
+
+    own: Iterable[Any] = entry_points(group=ENTRY_POINTS, **names)  # type: ignore[call-overload]
+    return own
+
+
 def register(algorithm: Algorithm) -> None:
     """Make an algorithm known by its name."""
     _registered[algorithm.name] = algorithm
@@ -187,7 +193,7 @@ def register(algorithm: Algorithm) -> None:
 
 def names() -> list[str]:
     """Return the names that `find` knows: this package's, registered and installed ones."""
-    installed = (one.name for one in entry_points(group=ENTRY_POINTS))
+    installed = (one.name for one in _installed())
     return list(dict.fromkeys([*_of_this_package(), *_registered, *installed]))
 
 
@@ -199,7 +205,7 @@ def find(name: str) -> Algorithm:
     known = _of_this_package() | _registered
     if name in known:
         return known[name]
-    for installed in entry_points(group=ENTRY_POINTS, name=name):
+    for installed in _installed(name=name):
         algorithm: Algorithm = installed.load()
         return algorithm
     hint = ": name it with --algorithm to import it" if ":" in name else ""

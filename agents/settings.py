@@ -57,7 +57,10 @@ class Settings(BaseModel):
     pages know of them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    # Building a validator takes milliseconds, which --help should not wait for.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+    )
 
     def __init__(self, **values: Any) -> None:
         try:

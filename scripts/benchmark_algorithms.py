@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.commands.run_plan import new_config
+from workflow_rl.commands.asked import new_config
 from workflow_rl.reporting.compare_modes import Run, train_all
 from workflow_rl.reporting.harness import machine_name, spread, text_table
 from workflow_rl.runs.config import TrainConfig

@@ -191,7 +191,7 @@ def cluster(rounds: int, scale: float) -> None:
     with connected(POOLS["on Ray"], most):
         for mode, simulator, n_envs, episodes in compared:
             make = functools.partial(
-                TrainConfig, mode, n_envs, 2, env_args={"simulator": simulator}
+                TrainConfig, mode, n_envs, n_workers=2, env_args={"simulator": simulator}
             )
             with ExitStack() as stack:
                 turns = {

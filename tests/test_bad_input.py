@@ -30,7 +30,6 @@ from agents.policies.archive import sealed
 from agents.policies.policy_file import load_policy
 from workflow_rl.commands.main import MODULES, main
 from workflow_rl.commands.options import UsablePath
-from workflow_rl.runs.config import LARGEST
 
 SECONDS, MEGABYTES = 20.0, 400
 TINY = [
@@ -215,16 +214,18 @@ def test_options(data: st.DataObject, run: Path) -> None:
     assert_refused([name, *NEEDED[name], f"{spelled}={value}"], *option.opts, spelled)
 
 
+def bounded_options() -> list[click.Option]:
+    ranges = (click.IntRange, click.FloatRange)
+    options = options_of("train-async")
+    return [one for one in options if isinstance(one.type, ranges) and one.type.max is not None]
+
+
 @cases(30)
-@given(field=st.sampled_from(sorted(LARGEST)), more=st.integers(1, 10**30))
-def test_numbers_that_would_fill_the_machine(field: str, more: int, run: Path) -> None:
-    if field in ("worker_timeout", "slow_worker_ms", "num_steps_per_env"):
-        others = []
-    else:
-        others = ["--async-rl"]
-    option = f"--{field.replace('_', '-')}"
-    arguments = ["train-async", *others, option, str(LARGEST[field] + more), "--dry-run"]
-    assert_refused(arguments, option)
+@given(option=st.sampled_from(bounded_options()), more=st.integers(1, 10**30))
+def test_numbers_that_would_fill_the_machine(option: click.Option, more: int, run: Path) -> None:
+    assert isinstance(option.type, click.IntRange | click.FloatRange)
+    value = str(option.type.max + more)  # type: ignore[operator]
+    assert_refused(["train-async", option.opts[0], value, "--dry-run"], *option.opts)
 
 
 @cases(25)
@@ -253,7 +254,7 @@ def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
     elif kind == "json":
         path.write_text(json.dumps(data.draw(junk)))
     elif kind in ("field", "less"):
-        values = data.draw(st.sampled_from([config, config["ppo"]]))
+        values = data.draw(st.sampled_from([config, config["settings"]]))
         name = data.draw(st.sampled_from(sorted(values)))
         values[name] = data.draw(junk)
         if kind == "less":
@@ -459,8 +460,8 @@ def _other_counts(draw: Any, archive: bytes, content: Any) -> Any:
 
 
 def _less(draw: Any, archive: bytes, content: Any) -> Any:
-    values = draw(st.sampled_from([content, content["config"], content["config"]["ppo"]]))
-    names = [*sorted(values.keys() & {"format", "config", "agent", "training", "ppo"}), None]
+    values = draw(st.sampled_from([content, content["config"], content["config"]["settings"]]))
+    names = [*sorted(values.keys() & {"format", "config", "agent", "training", "settings"}), None]
     name = draw(st.sampled_from([one for one in names if one] or ["hidden_sizes"]))
     del values[name]
     return content
@@ -482,7 +483,7 @@ def _no_numbers(draw: Any, archive: bytes, content: Any) -> Any:
 
 def _other_network(draw: Any, archive: bytes, content: Any) -> Any:
     sizes = st.lists(st.integers(-1, 10**9), max_size=3).filter(lambda s: s != [8])
-    content["config"]["ppo"]["hidden_sizes"] = draw(st.one_of(sizes, junk))
+    content["config"]["settings"]["hidden_sizes"] = draw(st.one_of(sizes, junk))
     return content
 
 

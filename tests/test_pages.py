@@ -41,7 +41,7 @@ from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_S
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.commands.main import MODULES, main
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import METRICS, return_columns
+from workflow_rl.runs.metrics import METRICS, return_columns
 
 DOCS = ROOT / "docs"
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
@@ -340,7 +340,7 @@ def test_every_column_of_the_metrics_is_documented(run_dir: Path) -> None:
     (of_each,) = table(DOCS / "reference" / "metrics.md", "column of each")
     assert re.findall(r"`(\w+)`", of_each[0]) == list(return_columns(mixed).values())
     further = table(DOCS / "reference" / "metrics.md", "further column")
-    own = [name for name in find("mbpo").metrics if name not in METRICS]
+    own = [one for one in find("mbpo").metrics if one not in METRICS]
     assert [row[0].strip("`") for row in further] == own
     assert all(unit and meaning for _, unit, meaning in rows + further)
 

@@ -185,7 +185,7 @@ def _text(draw: Any, config: dict[str, Any]) -> None:
     name = draw(st.sampled_from(NAMES))
     field = draw(st.sampled_from([*TEXTS, *OF_PPO]))
     value = draw(st.sampled_from([name, [name], {name: name}, {"xml_file": name}]))
-    (config["ppo"] if field in OF_PPO else config)[field] = value
+    (config["settings"] if field in OF_PPO else config)[field] = value
 
 
 def _flags(draw: Any, config: dict[str, Any]) -> None:
@@ -255,10 +255,10 @@ def _poison_policy(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     with np.load(io.BytesIO(path.read_bytes())) as file:
         arrays: dict[str, Any] = dict(file)
     about = json.loads(str(arrays["settings"]))
-    config = {"ppo": {name: about.get(name) for name in OF_PPO}, **about["about"]}
+    config = {"settings": {name: about.get(name) for name in OF_PPO}, **about["about"]}
     edit(config)
-    ppo = config.pop("ppo")
-    about |= {name: ppo[name] for name in ("network", "activation")}
+    settings = config.pop("settings")
+    about |= {name: settings[name] for name in ("network", "activation")}
     about["about"] = {"env_args": {}, **config}
     arrays["settings"] = np.array(json.dumps(about))
     np.savez(path, **arrays)
@@ -287,7 +287,7 @@ def test_the_watch_hears(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def edits(draw: Any) -> Callable[[dict[str, Any]], None]:
     """The same edit of any config."""
     hostile = draw(st.sampled_from(HOSTILE))
-    after: dict[str, Any] = {"ppo": {}}
+    after: dict[str, Any] = {"settings": {}}
     hostile(draw, after)
 
     def edit(config: dict[str, Any]) -> None:
@@ -296,7 +296,7 @@ def edits(draw: Any) -> Callable[[dict[str, Any]], None]:
             for name in ("red_agent", "max_steps", "simulator", "observation", "actions"):
                 config.pop(name, None)
             config.pop("opening", None)
-        config["ppo"].update(changes.pop("ppo"))
+        config["settings"].update(changes.pop("settings"))
         config.update(changes)
 
     return edit
@@ -611,7 +611,7 @@ class TestOwn:
         """Not even of sac, whose settings depend on the spaces."""
         config = TrainConfig("async", env=f"{self.ENV}:make", algorithm="sac")
         again = TrainConfig.from_dict(config.to_dict())
-        dataclasses.replace(again, seed=1).to_dict()
+        again.changed(seed=1).to_dict()
         assert again == config
         assert not Path("made").exists()
         with pytest.raises(ValueError, match="named by a file"):

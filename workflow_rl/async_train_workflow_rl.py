@@ -16,13 +16,12 @@ from workflow_rl.commands.options import GroupedCommand, training_options
 from workflow_rl.commands.train import run_command
 
 
-@click.command("train-async", cls=GroupedCommand)
-@training_options
+@click.command("train-async", cls=GroupedCommand, params=training_options())
 def train_async(**options: Any) -> None:
     """Train an agent asynchronously: on CAGE-2, or on any Gymnasium environment.
 
     Worker processes play complete episodes, acting by themselves with a copy of the policy, and
-    return them; nobody waits for anybody's step. The run is kept in a folder of its own, with its
+    return them. No worker waits for the step of another. The run is kept in a folder, with its
     config, metrics, checkpoints, TensorBoard events and learning curve.
 
     \b

@@ -16,14 +16,13 @@ from workflow_rl.commands.options import GroupedCommand, training_options
 from workflow_rl.commands.train import run_command
 
 
-@click.command("train-sync", cls=GroupedCommand)
-@training_options
+@click.command("train-sync", cls=GroupedCommand, params=training_options())
 def train_sync(**options: Any) -> None:
     """Train an agent synchronously: on CAGE-2, or on any Gymnasium environment.
 
-    All environments step together: one batched forward pass chooses everybody's action, and the
-    next waits until the slowest has stepped. By default every environment has a process of its
-    own, as in SubprocVecEnv. The run is kept in a folder of its own, with its config, metrics,
+    All environments step together: one batched forward pass chooses all actions, and the next
+    pass waits until the slowest environment has stepped. By default every environment has a
+    process of its own, as in SubprocVecEnv. The run is kept in a folder, with its config, metrics,
     checkpoints, TensorBoard events and learning curve.
 
     \b

@@ -185,7 +185,7 @@ def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> Non
     def points(group: str, name: str = "theirs") -> Any:
         return [point] if (group, name) == (algorithms.ENTRY_POINTS, "theirs") else []
 
-    monkeypatch.setattr(algorithms, "entry_points", points)
+    monkeypatch.setattr(importlib.metadata, "entry_points", points)
     assert algorithms.names() == ["ppo", "sac", "mbpo", "theirs"]
     assert algorithms.find("theirs").name == "reinforce"
 

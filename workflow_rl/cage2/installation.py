@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def weights(
     n_updates = len(expected) - 1
     for simulator in ("compiled", "cyborg"):
         env_args = {**config.env_args, "simulator": simulator}
-        here = replayed(dataclasses.replace(config, env_args=env_args), n_updates)
+        here = replayed(config.changed(env_args=env_args), n_updates)
         if here == expected:
             yield Finding("weights", f"as everywhere, after {n_updates} updates on {simulator}")
             continue

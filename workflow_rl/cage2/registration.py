@@ -8,11 +8,13 @@ this module: no simulator is imported before an environment is made.
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import Export, Guest, Scoring
@@ -83,14 +85,38 @@ class Cage2Guest(Guest):
 
 
 def register_envs() -> None:
-    """Register ENV_ID, unless it is registered."""
+    """Register ENV_ID with Gymnasium, unless it is registered."""
+    import gymnasium
+
     if ENV_ID not in gymnasium.registry:
         gymnasium.register(
             ENV_ID,
             entry_point="workflow_rl.cage2.env.cage2_env:Cage2Env",
             vector_entry_point="workflow_rl.cage2.env.vector_env:CompiledVectorEnv",
         )
-    register(Cage2Guest())
 
 
-register_envs()
+class _WhenGymnasiumIsImported:
+    """A finder that registers ENV_ID once Gymnasium is imported, which --help does without."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                execute(module)
+                register_envs()
+
+            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
+register(Cage2Guest())
+if "gymnasium" in sys.modules:
+    register_envs()
+else:
+    sys.meta_path.insert(0, _WhenGymnasiumIsImported())

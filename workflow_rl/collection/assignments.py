@@ -51,7 +51,9 @@ class EpisodeAssignments:
         self._specs = iter(specs)
         self._n_waiting = n_specs
         self._n_workers = n_workers
-        self._smallest, self._largest = smallest_block, largest_block
+        # Each worker gets some of few episodes.
+        fair_share = max(1, math.ceil(min(n_specs, smallest_block * n_workers) / n_workers))
+        self._smallest, self._largest = min(smallest_block, fair_share), largest_block
         self.skipped: list[int] = []
         self._again: deque[EpisodeSpec] = deque()
         self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]

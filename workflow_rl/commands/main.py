@@ -7,7 +7,7 @@ import importlib
 import click
 
 from workflow_rl.commands.options import ClearCommand
-from workflow_rl.commands.suggestions import question, word_meant
+from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 MODULES = {

@@ -57,12 +57,10 @@ def train_champion(
         train_recipe,
     )
     from workflow_rl.commands.evaluate import evaluate
-    from workflow_rl.commands.train import warn_if_results_vary
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     with _errors():
         config = recipe(seed, total_episodes)
-        warn_if_results_vary(config)
         summary = train_recipe(config, run_dir, quiet)
         start = time.perf_counter()
         candidates = choose_champion(run_dir, selection_episodes, quiet)
@@ -95,7 +93,7 @@ def train_champion(
 @contextlib.contextmanager
 def _errors() -> Iterator[None]:
     """Turn what ends a training into one line, with how to go on."""
-    from agents.ppo.agent import DivergedError
+    from agents.algorithm import DivergedError
     from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.runs.checkpoint import CheckpointError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 from collections.abc import Mapping
@@ -10,33 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
-from prettytable import PrettyTable, TableStyle
 
-from workflow_rl.collection.cluster import ClusterError, require_cluster
+from workflow_rl.collection.cluster import require_cluster
+from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
+from workflow_rl.commands.errors import training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
     POSITIVE,
     GroupedCommand,
+    Option,
     Range,
     given_options,
     printable,
     spelled,
     spelling,
-    training_options_and,
+    training_options,
 )
-from workflow_rl.commands.run_plan import (
-    changed_workers,
-    new_config,
-    path_to_resume,
-    require_ppo,
-    require_shareable,
-)
-from workflow_rl.commands.train import typed, warn_if_results_vary
 from workflow_rl.output_files import read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
+from workflow_rl.runs.preflight import warn_if_results_vary
+from workflow_rl.runs.resume import flat, free_on_resume, resumed_config
 from workflow_rl.runs.trust import trusted_config
 
 if TYPE_CHECKING:
@@ -60,33 +54,35 @@ IGNORED = frozenset(("init_from", "trace", "final_evaluation"))
 GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run", "trust"))
 
 
-def _search_options(option: Any) -> list[Any]:
+def _search_options(option: Option) -> list[Any]:
     return [
         option("--trials", type=COUNT, show_default="no limit",
-               help="Settings to try in all, those of before --resume included."),
+               help="Settings to try in all, with those tried before --resume."),
         option("--minutes", type=POSITIVE, show_default="no limit",
-               help="Time to search, the finalists' included. One of the two is needed."),
+               help="Minutes to search, with the finalists' training. --trials or --minutes is "
+                    "needed."),
         option("--range", "ranges", type=Range(TUNABLE), multiple=True,
                show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
                             "clip-range, epochs",
-               help="A setting to search, and between what, in logarithms; may be given again. "
+               help="A setting to search and its range, in logarithms; may be given again. "
                     f"One of {spelled(TUNABLE)}."),
         option("--finalists", type=click.IntRange(min=0), default=3,
-               help="Of the best trials, how many are trained again, with seeds that no trial had; "
-                    "the first trial is, too."),
+               help="Number of the best trials that are trained again, with seeds that no trial "
+                    "had. The first trial is trained again, too."),
     ]  # fmt: skip
 
 
-@click.command("tune", cls=GroupedCommand)
-@training_options_and({"Search": _search_options}, n_policies=2)
+@click.command(
+    "tune", cls=GroupedCommand, params=training_options({"Search": _search_options}, n_policies=2)
+)
 def tune(**options: Any) -> None:
     """Search for the settings with which PPO learns an environment best.
 
-    Optuna proposes settings, the first time those of the command line, each of which trains
-    --n-policies policies; what does worse than most is given up early. The best, and the first, are
-    trained again with three or more fresh seeds, the same for each, and these alone tell which is
-    named, with the options to train with. The study is kept in the run's folder (--run-dir), with
-    a folder of each trial and Optuna's plots; --resume goes on with it.
+    Optuna proposes settings, first those of the command line. Each trial trains --n-policies
+    policies. A trial that does worse than most is given up early. The best trials, and the first,
+    are trained again with three or more fresh seeds, the same for each. These finals alone decide
+    which settings are named, with the options to train with. The study is kept in the run's folder
+    (--run-dir), with a folder of each trial and Optuna's plots; --resume goes on with it.
 
     \b
     Examples:
@@ -97,62 +93,40 @@ def tune(**options: Any) -> None:
         import optuna  # noqa: F401 (what follows needs it)
     except ModuleNotFoundError:
         raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
-    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-    from workflow_rl.runs.folder import NotWrittenError, RunDirError, locked
-
     logging.basicConfig(format="%(levelname)s: %(message)s")
     if options["trials"] is None and options["minutes"] is None:
         raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
-    seconds = None if options["minutes"] is None else 60 * options["minutes"]
-    try:
-        search = _search(options)
+    for name in IGNORED & given_options():
+        raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
+    with usage_errors(options):
+        search = _new_search(options) if options["resume"] is None else _search_to_resume(options)
         if options["dry_run"]:
             _show(search)
             return
-        with locked(search.path, TUNE_FILE):
+        from workflow_rl.runs.folder import locked
+
+        seconds = None if options["minutes"] is None else 60 * options["minutes"]
+        with (
+            training_errors(f"tune --resume {search.path}", search.path),
+            locked(search.path, TUNE_FILE),
+        ):
             study = search.study()
             search.run(study, options["trials"], seconds)
             _report(search, study)
-    except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=typed(error, options)) from None
-    except ClusterError as error:
-        raise click.BadParameter(str(error), param_hint="--cluster") from None
-    except RunDirError as error:
-        raise click.UsageError(str(error)) from None
-    except StopRequested as stop:
-        click.echo(f"{stop}; go on with: tune --resume {search.path}", err=True)
-        raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, NotWrittenError) as error:
-        click.echo(f"Error: {error}", err=True)
-        click.echo(f"Go on with: tune --resume {search.path}", err=True)
-        raise SystemExit(1) from None
 
 
-def _search(options: dict[str, Any]) -> Search:
-    """A new one, its folder made, or the one to go on with."""
+def _new_search(options: dict[str, Any]) -> Search:
+    """Return a new search, whose folder has been made unless this is a dry run."""
     from workflow_rl.runs.folder import begin_folder, make_run_folder
-    from workflow_rl.runs.learner import usable_device
+    from workflow_rl.runs.make_agent import usable_device
+    from workflow_rl.runs.plan import require_shareable, require_variable
     from workflow_rl.runs.search import Search
 
-    for name in IGNORED & given_options():
-        raise click.UsageError(f"{spelling(name)} is not for a search: leave it out")
-    if options["resume"] is not None:
-        path = path_to_resume(options)
-        config, ranges, n_policies, n_finalists = _read(path, options["trust"])
-        others = given_options() - GOES_ON_WITH
-        if kept := others - config.free_on_resume:
-            raise click.UsageError(
-                f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
-            )
-        config = dataclasses.replace(config, **changed_workers({n: options[n] for n in others}))
-        usable_device(config.device)
-        require_cluster(config.cluster)
-        return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
     config = new_config("async", options)
-    require_ppo(config)
-    require_shareable(config, options["n_policies"])
+    require_variable(config)
+    require_shareable(config)
     warn_if_results_vary(config)
-    usable_device(config.device)
+    usable_device(config)
     require_cluster(config.cluster)
     ranges = dict(options["ranges"]) or RANGES
     _require_ranges(config, ranges)
@@ -171,8 +145,27 @@ def _search(options: dict[str, Any]) -> Search:
     )
 
 
+def _search_to_resume(options: dict[str, Any]) -> Search:
+    """Return the search to go on with."""
+    from workflow_rl.runs.make_agent import usable_device
+    from workflow_rl.runs.search import Search
+
+    path = path_to_resume(options)
+    config, ranges, n_policies, n_finalists = _read(path, options["trust"])
+    others = given_options() - GOES_ON_WITH
+    if kept := others - free_on_resume(config):
+        raise click.UsageError(
+            f"{spelling(min(kept))} does not go with --resume: a search goes on as it began"
+        )
+    config = resumed_config(config, {name: asked_anew(options)[name] for name in others})
+    usable_device(config)
+    require_cluster(config.cluster)
+    return Search(config, ranges, n_policies, n_finalists, path, options["quiet"])
+
+
 def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.runs.folder import RunDirError
+    from workflow_rl.runs.plan import require_shareable
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
@@ -183,7 +176,7 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
             raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")
-        require_shareable(config, n_policies)
+        require_shareable(config)
         _require_ranges(config, ranges)
         return config, ranges, n_policies, n_finalists
     except FileNotFoundError:
@@ -196,31 +189,33 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
 
 
 def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Raises ConfigError for none, and for ends that PPO cannot be set to."""
+    """Raise ConfigError for no ranges, and for ends that the algorithm cannot be set to."""
     if not ranges:
         raise ConfigError("ranges", "there is nothing to search")
     for name, (low, high) in ranges.items():
         if name not in TUNABLE:
             raise ConfigError("ranges", f"{name!r} is not one of {', '.join(TUNABLE)}")
         require_range(name, low, high)
-        is_whole = isinstance(getattr(config.ppo, name), int)
+        is_whole = isinstance(getattr(config.settings, name), int)
         for end in (low, high):
             value = int(end) if is_whole and int(end) == end else end
             try:
-                dataclasses.replace(config.ppo, **{name: value})  # type: ignore[arg-type]
+                config.settings.changed(**{name: value})
             except ValueError as error:
                 raise ConfigError("ranges", f"{name}={low:g}:{high:g}: {error}") from None
 
 
 def _show(search: Search) -> None:
-    for name, value in search.config.to_dict().items():
+    for name, value in flat(search.config).items():
         click.echo(f"{name}: {printable(value)}")
     for name, (low, high) in search.ranges.items():
         click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
 
 
 def _report(search: Search, study: optuna.Study) -> None:
+    import numpy as np
     from optuna.trial import TrialState
+    from prettytable import PrettyTable, TableStyle
 
     from workflow_rl.runs.search import draw, ranked, score, write_best
 

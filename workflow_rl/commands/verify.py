@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import tempfile
 from pathlib import Path
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CannotVerifyError(ValueError):
-    """A run that promises nothing, or that kept nothing to compare with."""
+    """A run that promises no weights, or that kept nothing to compare with."""
 
 
 @click.command()
@@ -36,9 +35,9 @@ class CannotVerifyError(ValueError):
 def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """Say whether this machine reproduces a run's weights.
 
-    RUN is the folder of a run. Its first updates are repeated, from the config it began with, and
-    the weights compared bit for bit with those it recorded. Nothing in RUN changes. Exits with 1
-    if they differ.
+    RUN is the folder of a run. Its first updates are repeated, from the config that it began with,
+    and the weights are compared bit for bit with the recorded ones. Nothing in RUN changes. The
+    exit code is 1 if the weights differ.
 
     Example: verify runs/mixed
     """
@@ -65,8 +64,8 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
             raise CannotVerifyError(f"its config ends before {RECORD_FILE} does")
     except (FileNotFoundError, NotADirectoryError):
         raise click.UsageError(
-            f"{run} has no {RECORD_FILE}: it is no run's folder, or of a run before there was one, "
-            "which can only be trained again"
+            f"{run} has no {RECORD_FILE}: it is no run's folder, or its run is of a version that "
+            "wrote none"
         ) from None
     except (ConfigError, CheckpointError, CannotVerifyError, OSError, ValueError) as error:
         raise click.UsageError(f"{run} cannot be verified: {error}") from None
@@ -86,7 +85,7 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
 
 
 def config_of(record: RunRecord) -> TrainConfig:
-    """What is to be replayed. Raises CannotVerifyError, ConfigError."""
+    """Return the config to replay. Raises CannotVerifyError, ConfigError."""
     try:
         config = TrainConfig.from_dict(record.config)
     except ConfigError:
@@ -95,30 +94,29 @@ def config_of(record: RunRecord) -> TrainConfig:
         raise CannotVerifyError("its config is one of another version of the package") from None
     if config.async_rl and config.batching != "exact-lag":
         raise CannotVerifyError(
-            f"what it learned from when depended on the workers' speed (--batching "
-            f"{config.batching}), so no machine repeats it, nor this one twice"
+            "what the run learned from depended on the workers' speed (--batching "
+            f"{config.batching}), so no machine repeats it"
         )
     if config.device != "cpu":
         raise CannotVerifyError(
-            f"it was trained with --device {config.device}: the same weights elsewhere are "
-            "promised for the CPU alone"
+            f"it was trained with --device {config.device}: only runs on the CPU promise the same "
+            "weights elsewhere"
         )
     if len(record.weights) < 2:
         raise CannotVerifyError("it ended before its first update")
-    # As many workers as this machine has use for: they make no difference.
-    defaults: dict[str, Any] = {"n_workers": None, "envs_per_worker": None, "cluster": NONE}
-    return dataclasses.replace(config, **defaults)
+    # The number of workers makes no difference.
+    return config.changed(n_workers=None, envs_per_worker=None, cluster=NONE)
 
 
 def replayed(
     config: TrainConfig, n_updates: int, begin_with: Checkpoint | None = None
 ) -> list[str]:
-    """Digests of the weights before the first update and after each, in a run like this one.
+    """Return digests of the weights before the first update and after each update.
 
     Raises ConfigError, CheckpointError, and what ends a training.
     """
-    from workflow_rl.commands.train import warn_if_results_vary
     from workflow_rl.runs.loop import train
+    from workflow_rl.runs.preflight import warn_if_results_vary
 
     warn_if_results_vary(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -127,5 +125,5 @@ def replayed(
 
 
 def differing(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """What two machines, as from `machine.machine`, do not have in common."""
+    """Return the names of what differs between two machines, as from `machine.machine`."""
     return [name for name in here if here[name] != there.get(name)]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
 from workflow_rl.environments.episode import EpisodeSpec
 
-Env: TypeAlias = gymnasium.Env[Any, Any]
-EnvFactory: TypeAlias = Callable[[], Env]
+if TYPE_CHECKING:  # It takes 0.1 s to import.
+    import gymnasium
+
+Env: TypeAlias = "gymnasium.Env[Any, Any]"
+EnvFactory: TypeAlias = "Callable[[], Env]"
 Obs: TypeAlias = NDArray[Any]
 
 

@@ -7,7 +7,6 @@ compared with the ceiling of the same round.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import statistics
@@ -21,8 +20,9 @@ from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream
 from workflow_rl.reporting.harness import in_turns, median_ratio
-from workflow_rl.runs.config import MINIMUM_EPISODES_PER_UPDATE, TrainConfig, usable_cores
+from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
+from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import NumpyPolicy
@@ -108,7 +108,7 @@ def make_variants(
                 config = TrainConfig(
                     "async" if name.startswith("async") else "sync",
                     number,
-                    envs_per_worker=packed,  # type: ignore[arg-type]
+                    envs_per_worker=packed,
                     total_episodes=math.ceil(episodes[simulator] / number) * number,
                     episodes_per_update=_rollout_size(number),
                     **of_env,
@@ -118,8 +118,8 @@ def make_variants(
 
 
 def _rollout_size(n_envs: int) -> int:
-    """Return the smallest multiple of n_envs from MINIMUM_EPISODES_PER_UPDATE on."""
-    return math.ceil(MINIMUM_EPISODES_PER_UPDATE / n_envs) * n_envs
+    """Return the smallest multiple of n_envs from EPISODES_PER_UPDATE on."""
+    return math.ceil(EPISODES_PER_UPDATE / n_envs) * n_envs
 
 
 def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
@@ -136,7 +136,7 @@ def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
 def episodes_in(seconds: float, simulator: str, **settings: Any) -> int:
     """Return how many episodes the machine can play in that time."""
     with ExitStack() as stack:
-        variant = _ceiling(simulator, MINIMUM_EPISODES_PER_UPDATE, **settings)
+        variant = _ceiling(simulator, EPISODES_PER_UPDATE, **settings)
         rate = _prepare(variant, seconds, stack)(0)
     return math.ceil(rate.episodes_per_second * seconds)
 
@@ -195,7 +195,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
 
     config = variant.config
     if variant.name.endswith("-training"):
-        _train(dataclasses.replace(config, total_episodes=config.n_envs), 0)
+        _train(config.changed(total_episodes=config.n_envs), 0)
         return functools.partial(_train, config)
     policy = NumpyPolicy(make_agent(config).policy_parameters())
     pool = stack.enter_context(make_pool(config))
@@ -245,7 +245,7 @@ def _train(config: TrainConfig, number: int) -> Rate:
     """Run a whole training, files and all. The run's clock leaves out the workers' start."""
     from workflow_rl.runs.loop import train
 
-    config = dataclasses.replace(config, seed=config.seed + number)
+    config = config.changed(seed=config.seed + number)
     with tempfile.TemporaryDirectory() as folder:
         summary = train(config, Path(folder), quiet=True)
     return Rate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import math
@@ -12,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.ppo.config import PPOConfig
 from workflow_rl.reporting.compare_modes_report import RETURN_WINDOW
 from workflow_rl.reporting.harness import in_turns, median_ratio
-from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
+from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.returns import Metrics, first_reached
@@ -50,19 +48,16 @@ def mode_config(name: str, **settings: Any) -> TrainConfig:
         own = {
             "async_rl": True,
             "num_batches_to_accumulate": int(lag[1]),
-            "correction": "vtrace" if lag[2] else "none",
+            "settings": {"correction": "vtrace" if lag[2] else "none"},
         }
     elif name in ON_POLICY:
-        own = {"preset": name, **PRESETS[name]}
+        own = {"preset": name}
     elif name not in ("sync", "async"):
         known = ", ".join(["sync", "async", "lag-N", "lag-N-vtrace", *ON_POLICY])
         raise ConfigError("modes", f"{name!r} is not one of {known}, where N is 1 or greater")
-    if "num_steps_per_env" in own:
+    if "num_steps_per_env" in PRESETS.get(name, {}):
         settings = {**settings, "episodes_per_update": None}
-    of_ppo = {field.name for field in dataclasses.fields(PPOConfig)} & own.keys()
-    ppo = {field: own.pop(field) for field in of_ppo}
-    mode: Mode = "sync" if name == "sync" else "async"
-    return TrainConfig(mode, **{**settings, **own, "ppo": ppo})
+    return TrainConfig("sync" if name == "sync" else "async", **settings, **own)
 
 
 def alf_configs(envs_per_actor: int, n_actors: int, **settings: Any) -> dict[str, TrainConfig]:
@@ -115,7 +110,7 @@ def _trained(
     from workflow_rl.runs.loop import train
 
     path = folder / f"{name}-seed-{seed}"
-    config = dataclasses.replace(config, seed=seed)
+    config = config.changed(seed=seed)
     summary = train(config, path, quiet=True, last_update=last_update)
     if skipped := summary["skipped_episodes"]:
         _log.warning(

@@ -1,4 +1,4 @@
-"""What a run's batches consist of, and the schedule that collects them, as its config asks."""
+"""Make the schedule that collects a run's batches, as its config asks."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 
+FIRST_EPISODES = 8
+"""Episodes of the first rollout if rollouts are given in steps: nobody knows how long they are."""
+
 
 def make_schedule(
     config: TrainConfig,
@@ -45,10 +48,14 @@ def make_schedule(
     state: TrainingState,
     begun: Sequence[BegunBatch] = (),
 ) -> Schedule:
-    """The schedule that a config asks for.
+    """Return the schedule that a config asks for.
 
-    thread: the collector's. state: where the run stands; read again for every batch. begun: the
-    batches that a run to be resumed had begun.
+    Args:
+        config: the run's.
+        thread: the collector's thread.
+        collector: plays the episodes or unrolls.
+        state: where the run stands. It is read again for every batch.
+        begun: the batches that a resumed run had begun.
     """
     if config.num_steps_per_env is not None:
         collector.start_unrolls(_positions(config, state), config.num_steps_per_env)
@@ -58,7 +65,7 @@ def make_schedule(
         lag = config.num_batches_to_accumulate if config.async_rl else 0
         specs_of = None
         if config.num_steps_per_env is None:
-            # Those that its end left without episodes, if it goes on past that now, get some.
+            # A run that goes on past its former end has batches that were left without episodes.
             begun = [
                 batch._replace(share=None) if batch.share and not batch.share.n_episodes else batch
                 for batch in begun
@@ -80,13 +87,13 @@ def make_schedule(
 def episode_specs(
     config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
 ) -> list[EpisodeSpec]:
-    """Episodes of a run, by their numbers."""
+    """Return the specs of a run's episodes, by their numbers."""
     variants = config.environment.variants
     return [episode_spec(config.seed, number, variants, stream) for number in numbers]
 
 
 def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
-    """Where the run left its envs, or where they begin."""
+    """Return where the run left its envs, or where they begin."""
     slots = first_positions(config.seed, config.environment.variants, config.n_envs, state.episodes)
     places = state.slots or [(slot.episode, None) for slot in slots]
     skipped = tuple(state.skipped_episodes)
@@ -97,8 +104,11 @@ def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
 
 
 def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) -> Share:
-    """So many episodes, or as many as have so many steps if they are as long as the last ones: at
-    least one for each env."""
+    """Return the episodes of the next batch: so many, or as many as have so many steps.
+
+    The episodes are taken to be as long as the last ones. The number of envs has no say: it must
+    not decide how well a run learns.
+    """
     if config.num_steps_per_env is not None:
         return Share(0, 0)
     first = state.episodes + begun_episodes
@@ -106,9 +116,9 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
         size = config.episodes_per_update
     elif state.episode_length:
         assert config.steps_per_update is not None
-        size = max(config.n_envs, math.ceil(config.steps_per_update / state.episode_length))
+        size = math.ceil(config.steps_per_update / state.episode_length)
     else:
-        size = config.n_envs
+        size = FIRST_EPISODES
     if config.total_episodes is not None and config.batching == "exact-lag":
         size = max(0, min(size, config.total_episodes - first))
     return Share(first, size)
@@ -121,7 +131,7 @@ def _play_batch(
     share: Share,
     following: Following = lambda: None,
 ) -> Rollout:
-    """The same number of steps of every env, or the share's episodes."""
+    """Return a rollout: the same number of steps of every env, or the share's episodes."""
     if config.num_steps_per_env is None:
         return _finite(collector.collect(policy, _specs_of(config, share), following))
     assert config.steps_per_update is not None
@@ -134,7 +144,7 @@ def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
 
 
 def _finite(rollout: Rollout) -> Rollout:
-    """The same. Raises NotFiniteError, naming the first episode and step."""
+    """Return the rollout. Raises NotFiniteError, naming the first episode and step."""
     problem = what_is_not_finite(rollout.trajectories)
     if problem is not None:
         raise NotFiniteError(f"{problem}: nothing was learned from it", rollout.trajectories)
@@ -142,7 +152,7 @@ def _finite(rollout: Rollout) -> Rollout:
 
 
 class _WholeBatches:
-    """One share after another, each with the newest weights."""
+    """Batches of one share after another, each played with the newest weights."""
 
     def __init__(self, play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> None:
         self._play_batch = play_batch
@@ -150,7 +160,7 @@ class _WholeBatches:
         self._next_episode = first_episode
 
     def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
-        """One after another."""
+        """Yield one batch after another."""
         while (policy := newest()) is not None:
             share = self._next_share(0)._replace(first_episode=self._next_episode)
             self._next_episode = share.end
@@ -158,7 +168,7 @@ class _WholeBatches:
 
 
 class _FirstCome:
-    """Batches of whatever the workers send first. state: where the run begins."""
+    """Batches of what the workers send first. state: where the run begins."""
 
     def __init__(
         self, config: TrainConfig, collector: AsyncCollector, state: TrainingState
@@ -178,14 +188,14 @@ class _FirstCome:
             unrolls.add_rounds(math.inf)
             return unrolls
         variants = config.environment.variants
-        # Every number is of an episode that is finished, or unfinished, or still to begin.
+        # Each number is of an episode that is finished, unfinished, or still to begin.
         following = itertools.count(state.episodes + len(state.unfinished))
         numbers = itertools.chain(state.unfinished, following)
         specs = (episode_spec(config.seed, number, variants) for number in numbers)
         return self._collector.episode_assignments(specs, math.inf)
 
     def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
-        """One after another; what is left at a pause is the beginning of the next."""
+        """Yield one batch after another. What is left at a pause is the beginning of the next."""
         start = time.perf_counter()
         for trajectories, busy_seconds in self._collector.play(self._work, newest):
             self._trajectories += trajectories

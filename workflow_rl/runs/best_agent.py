@@ -1,4 +1,4 @@
-"""Which agent of a finished run is its best, where the environment knows how to tell."""
+"""Choose the best agent of a finished run, if its environment knows how to."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _log = logging.getLogger(__name__)
 def choose_best(
     run_path: Path, config: TrainConfig, summary: Mapping[str, Any], quiet: bool = True
 ) -> str | None:
-    """Have a guest make best.pt the best of the run's candidates, unless evaluations in the run
-    (--eval-every) have told already. Returns what to tell the user, if it chose."""
+    """Have a guest make best.pt the best of the run's candidates. Return what to tell the user.
+
+    Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen.
+    """
     guest = guests.get(config.env)
     if guest is None or (config.eval_every and summary["best_score"] is not None):
         return None

@@ -27,6 +27,8 @@ from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
+from workflow_rl.runs.saved_config import UnknownSettings, as_today
+from workflow_rl.runs.trust import TRUST_IT
 
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
@@ -208,7 +210,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [_begun(values, distribution) for values in content["policies"]]
         run_id = str(content.get("run_id", ""))
-        config, agent = dict(content["config"]), dict(content["agent"])
+        config, agent = as_today(content["config"]), dict(content["agent"])
         memory = None if content.get("memory") is None else parts_of(content["memory"])
         return Checkpoint(config, agent, training, begun, run_id, memory)
     except CheckpointError:
@@ -287,7 +289,13 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     """
     try:
         config = TrainConfig.from_dict(checkpoint.config)
+        if isinstance(config.settings, UnknownSettings):
+            raise CheckpointError(
+                f"{path}: only the file names the algorithm {config.algorithm}: {TRUST_IT}"
+            )
         return find(config.algorithm), config.settings
+    except CheckpointError:
+        raise
     except ConfigError as error:
         raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError):

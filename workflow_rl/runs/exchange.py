@@ -1,27 +1,25 @@
-"""How policies of one run learn from each other's success: settings, and pure functions.
+"""Exchange settings between policies of one run: pure functions and their settings.
 
 Jaderberg et al. 2017, "Population based training of neural networks", algorithm 1, with truncation
-selection; settings and names as in Sample Factory (Petrenko et al. 2020). Imports no torch.
+selection. Settings and names are those of Sample Factory (Petrenko et al. 2020). Imports no torch.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from workflow_rl.runs.bridge import mistyped
-from workflow_rl.runs.config import ConfigError
+from agents.settings import ConfigError, Count, NotNegative, Settings, Share
 
-Settings = dict[str, float]
-"""Hyperparameters by their names in PPOConfig."""
+Values = dict[str, float]
+"""Settings of PPO by their names."""
 
 SHARES = ("discount", "gae_lambda")
-"""Settings whose distance from 1 is what is drawn and perturbed."""
+"""Settings of which the distance from 1 is drawn and perturbed."""
 VARIABLE = (
     "learning_rate",
     "entropy_coef",
@@ -31,11 +29,9 @@ VARIABLE = (
     "reward_scale",
     *SHARES,
 )
-RANK_BY = ("training", "evaluation")
 
-
-# Streams of random numbers besides those of the learners. As spawn keys: SeedSequence takes a
-# trailing 0 for nothing, so that [seed, 0, 0] would be the learner's [seed, 0].
+# Streams of random numbers besides those of the learners. They are spawn keys: SeedSequence ignores
+# a trailing 0, so that [seed, 0, 0] would be the learner's [seed, 0].
 _DRAWS, _MEETINGS = 0, 1
 
 
@@ -46,80 +42,90 @@ class Copy(NamedTuple):
     source: int
 
 
-@dataclass(frozen=True)
-class ExchangeConfig:
-    """How members of a population learn from each other. Raises ConfigError, naming the field.
+class ExchangeConfig(Settings):
+    """How members of a population learn from each other. Making one raises ConfigError.
 
-    period: episodes (or env steps, where the run is given in them) of each member between meetings,
-    or a rollout's, if that is more. start: of the first meeting; None: one period.
-    replace_fraction: of the members, rounded up and at most half, how many are the best, and how
-    many the worst. One of the worst takes over all that one of the best has learned, and its
-    settings, where that is better by more than replace_gap_absolute and by a larger share of its
-    own score than replace_gap. mutation_rate: the probability with which each setting of a member
-    that is not among the best is multiplied or divided by a number from perturb_min to perturb_max.
-    ranges: the smallest and the largest value of each setting that members differ in; they begin
-    anywhere between, log-uniformly. rank_by: the mean return of the last 100 training episodes, or
-    of the run's evaluation episodes.
+    At a meeting, one of the worst members takes over all that one of the best has learned, and its
+    settings, if that member is better by more than both gaps.
     """
 
-    ranges: Mapping[str, tuple[float, float]]
-    period: int
-    start: int | None = None
-    replace_fraction: float = 0.3
-    replace_gap: float = 0.1
-    replace_gap_absolute: float = 1e-6
-    mutation_rate: float = 0.15
-    perturb_min: float = 1.1
-    perturb_max: float = 1.5
-    rank_by: str = "training"
+    ranges: dict[str, Annotated[tuple[float, float], Field(strict=False)]] = Field(
+        description="The smallest and the largest value of each setting that members differ in. "
+        "Each member begins with a value drawn log-uniformly."
+    )
+    period: Count = Field(
+        description="Episodes of each member between meetings, or env steps with total_steps. A "
+        "rollout may be longer."
+    )
+    start: Count = Field(  # type: ignore[assignment]
+        None, description="When the first meeting is. By default after one period."
+    )
+    replace_fraction: Share = Field(
+        0.3,
+        description="Share of the members that are the best, and that are the worst: rounded up, "
+        "at most half.",
+    )
+    replace_gap: NotNegative = Field(
+        0.1,
+        description="One of the worst takes over from one of the best that is better by more than "
+        "this share of its own score.",
+    )
+    replace_gap_absolute: NotNegative = Field(
+        1e-6, description="The best must also be better by more than this."
+    )
+    mutation_rate: Share = Field(
+        0.15,
+        description="Probability that a setting of a member changes, for members that are not "
+        "among the best.",
+    )
+    perturb_min: Annotated[float, Field(ge=1)] = Field(
+        1.1, description="A setting is multiplied or divided by at least this."
+    )
+    perturb_max: Annotated[float, Field(ge=1)] = Field(
+        1.5, description="A setting is multiplied or divided by at most this."
+    )
+    rank_by: Literal["training", "evaluation"] = Field(
+        "training",
+        description="training: by the mean return of the last 100 training episodes. evaluation: "
+        "by that of eval_episodes greedy episodes, the same for all members.",
+    )
 
-    def __post_init__(self) -> None:
-        for name, expected in mistyped(self).items():
-            _require(False, name, getattr(self, name), expected)
-        if self.start is None:
-            object.__setattr__(self, "start", self.period)
-        for name in ("period", "start"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
-        for name in ("replace_fraction", "mutation_rate"):
-            _require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
-        for name in ("replace_gap", "replace_gap_absolute"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
-        _require(self.perturb_min >= 1, "perturb_min", self.perturb_min, "1 or greater")
-        _require(
-            self.perturb_min <= self.perturb_max < math.inf,
-            "perturb_max",
-            self.perturb_max,
-            f"{self.perturb_min:g} (perturb_min) or greater",
-        )
-        _require(self.rank_by in RANK_BY, "rank_by", self.rank_by, f"one of {', '.join(RANK_BY)}")
-        ranges = {str(name): (float(low), float(high)) for name, (low, high) in self.ranges.items()}
-        object.__setattr__(self, "ranges", ranges)
-        for name, (low, high) in ranges.items():
-            _require(name in VARIABLE, "ranges", name, f"one of {', '.join(VARIABLE)}")
+    def __init__(self, **values: Any) -> None:
+        if values.get("start") is None:
+            values = {**values, "start": values.get("period")}
+        super().__init__(**values)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.perturb_max < self.perturb_min:
+            raise ConfigError(
+                "perturb_max",
+                f"{self.perturb_max:g} is too small: it must be perturb_min, "
+                f"{self.perturb_min:g}, or greater",
+            )
+        for name, (low, high) in self.ranges.items():
+            if name not in VARIABLE:
+                raise ConfigError("ranges", f"{name!r} is not one of {', '.join(VARIABLE)}")
             require_range(name, low, high)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as the population's file keeps them."""
-        return {**dataclasses.asdict(self), "ranges": {n: list(r) for n, r in self.ranges.items()}}
+        return self
 
 
 def require_range(name: str, low: float, high: float) -> None:
-    """Raises ConfigError for ends between which nothing can be drawn in logarithms."""
-    _require(
-        0 < low <= high < math.inf and (name not in SHARES or high < 1),
-        "ranges",
-        f"{name}={low:g}:{high:g}",
-        f"NAME=SMALLEST:LARGEST, greater than 0{' and less than 1' * (name in SHARES)}",
-    )
+    """Raise ConfigError for ends between which nothing can be drawn in logarithms."""
+    below_one = name not in SHARES or high < 1
+    if not (0 < low <= high < math.inf and below_one):
+        raise ConfigError(
+            "ranges",
+            f"{name}={low:g}:{high:g} is no range: give the smallest and the largest value, "
+            f"greater than 0{' and less than 1' * (name in SHARES)}",
+        )
 
 
-def _require(condition: bool, name: str, value: Any, expected: str) -> None:
-    if not condition:
-        raise ConfigError(name, f"{value} is not {expected}")
+def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
+    """Return the settings that a member begins with.
 
-
-def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Settings:
-    """What a member begins with: log-uniform between the ends, of 1 - x for a share x."""
+    They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
+    """
     random = _random(seed, _DRAWS)
     settings = {}
     for name, ends in sorted(ranges.items()):
@@ -130,7 +136,7 @@ def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Settings:
 
 
 def meeting_random(seed: int, number: int) -> np.random.Generator:
-    """What a meeting of this number draws from."""
+    """Return the random numbers of the meeting of this number."""
     return _random(seed, _MEETINGS, number)
 
 
@@ -138,11 +144,12 @@ def _random(seed: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
-def perturbed(
-    settings: Settings, exchange: ExchangeConfig, random: np.random.Generator
-) -> Settings:
-    """Each setting with the probability `mutation_rate` multiplied, or as likely divided, by a
-    number drawn uniformly from `perturb_min` to `perturb_max`; 1 - x instead of a share x."""
+def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Generator) -> Values:
+    """Return settings of which each has changed with the probability `mutation_rate`.
+
+    A setting is multiplied, or as likely divided, by a number that is uniform between
+    `perturb_min` and `perturb_max`. For a share x, 1 - x is.
+    """
     changed = {}
     for name, value in sorted(settings.items()):
         if random.random() < exchange.mutation_rate:
@@ -156,14 +163,14 @@ def perturbed(
 
 def exchanged(
     scores: Sequence[float],
-    settings: Sequence[Settings],
+    settings: Sequence[Values],
     exchange: ExchangeConfig,
     random: np.random.Generator,
-) -> tuple[list[Copy], list[Settings]]:
-    """Who takes over from whom, and everybody's settings from then on.
+) -> tuple[list[Copy], list[Values]]:
+    """Return who takes over from whom, and the settings of all members from then on.
 
-    Of equal scores the member of the lower number is the better. All without a score, which is then
-    minus infinity, are among the worst, and none of them among the best.
+    Of members with equal scores the one with the lower number is the better. A member without a
+    score has minus infinity, and is among the worst.
     """
     n_replaced = min(math.ceil(exchange.replace_fraction * len(scores)), len(scores) // 2)
     ranking = sorted(range(len(scores)), key=lambda member: -scores[member])

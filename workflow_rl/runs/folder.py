@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from agents.algorithm import Series, find
+from agents.algorithm import Series
 from agents.trajectory import Trajectory
 from workflow_rl.output_files import (
     NOT_OURS,
@@ -36,53 +36,11 @@ from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkp
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.event_file import EventFile
 from workflow_rl.runs.machine import machine
+from workflow_rl.runs.metrics import METRICS as METRICS
+from workflow_rl.runs.metrics import columns
+from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember
-
-# The other metrics of the run's algorithm follow. What an algorithm does not measure is NaN.
-METRICS = (
-    "update",
-    "episodes",
-    "env_steps",
-    "wall_seconds",
-    "collect_seconds",
-    "update_seconds",
-    "learner_idle_seconds",
-    "worker_idle_seconds",
-    "seconds_per_update",
-    "eps",
-    "episodes_per_second",
-    "env_steps_per_second",
-    "worker_utilisation",
-    "worker_utilisation_run",
-    "policy_lag_min",
-    "policy_lag_mean",
-    "policy_lag_max",
-    "stale_fraction",
-    "dropped_steps",
-    "queue_length",
-    "return_mean",
-    "return_std",
-    "episode_length_mean",
-    "policy_loss",
-    "value_loss",
-    "entropy",
-    "approx_kl",
-    "clip_fraction",
-    "explained_variance",
-    "learning_rate",
-    "eval_return_mean",
-    "workers_restarted",
-    "skipped_episodes",
-)
-
-
-def return_columns(config: TrainConfig) -> dict[str, str]:
-    """Further columns of runs whose episodes are of several variants, such as red agents: the mean
-    return of each, by its name."""
-    variants = dict.fromkeys(config.environment.variants)
-    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
-
 
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -167,12 +125,10 @@ class RunDir:
             (path / "summary.json").unlink(missing_ok=True)
             self._write_config(config)
             remember(config.environment)
-            self._columns = (
-                *METRICS,
-                *(one for one in find(config.algorithm).metrics if one not in METRICS),
-                *return_columns(config).values(),
-            )
-            self._write_metrics([] if resumed is None else self._rows_until(resumed))
+            rows = [] if resumed is None else self._rows_until(resumed)
+            # A run of an earlier version may have further columns.
+            self._columns = tuple(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
+            self._write_metrics(rows)
             self._events = EventFile(
                 path, None if resumed is None else resumed.training.logged_updates + 1
             )

@@ -1,47 +1,67 @@
-"""What somebody may want to know of a run before it begins."""
+"""Tell the user, before a run begins, what it will do that may surprise."""
 
 from __future__ import annotations
 
 import math
 
+from agents import algorithm
 from workflow_rl.environments.environment import guests
+from workflow_rl.runs.batches import FIRST_EPISODES
 from workflow_rl.runs.config import TrainConfig
 
 FEW_UPDATES = 2
 
 
 def hints(config: TrainConfig) -> list[str]:
-    """Sentences: that it learns only once or twice, and what would make it faster."""
-    found = []
-    n_updates = updates_of(config)
-    if n_updates is not None and n_updates <= FEW_UPDATES:
-        per_update = config.episodes_per_update or config.steps_per_update
-        option = "steps" if config.episodes_per_update is None else "episodes"
-        total = "steps" if config.total_episodes is None else "episodes"
-        often = "once" if n_updates == 1 else "twice"
-        found.append(
-            f"this run learns {often}, from {per_update:,} {option}"
-            f"{' each time' * (n_updates > 1)}: a larger --total-{total} or a smaller "
-            f"--{option}-per-update lets it learn more often"
-        )
-    steps = _env_steps(config)
-    if config.mbpo is not None and steps is not None and steps <= config.mbpo.warm_up_steps:
-        found.append(
-            f"this run learns nothing: its {steps:,} steps are no more than --warm-up-steps "
-            f"{config.mbpo.warm_up_steps:,}"
-        )
+    """Return sentences: how often the run learns, how many envs play, what would be faster."""
+    steps = env_steps_of(config)
+    found = [_about_updates(config, steps), _about_envs(config)]
     if config.env in guests and steps is not None:
-        hint = guests[config.env].hint(config.env_args, steps)
-        if hint is not None:
-            found.append(hint)
-    return found
+        found.append(guests[config.env].hint(config.env_args, steps))
+    return [hint for hint in found if hint is not None]
+
+
+def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
+    needed = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+    if needed and steps is not None and steps <= needed:
+        return (
+            f"this run learns nothing: its {steps:,} steps are no more than --warm-up-steps "
+            f"{needed:,}"
+        )
+    n_updates = updates_of(config)
+    if n_updates is None or n_updates > FEW_UPDATES:
+        return None
+    unit = "steps" if config.episodes_per_update is None else "episodes"
+    total = "steps" if config.total_episodes is None else "episodes"
+    per_update = config.episodes_per_update or config.steps_per_update
+    return (
+        f"this run learns {'once' if n_updates == 1 else 'twice'}, from {per_update:,} {unit}"
+        f"{' each time' * (n_updates > 1)}: a larger --total-{total} or a smaller "
+        f"--{unit}-per-update lets it learn more often"
+    )
+
+
+def _about_envs(config: TrainConfig) -> str | None:
+    """Return a hint if an update takes fewer episodes than there are envs, or else None."""
+    if config.num_steps_per_env is not None or config.batching == "first-come":
+        return None
+    episodes = config.episodes_per_update or FIRST_EPISODES
+    # Asynchronous workers begin with the next batch before the last episode of one is over.
+    at_a_time = 2 * episodes if config.async_rl and config.mode == "async" else episodes
+    if at_a_time >= config.n_envs:
+        return None
+    takes = "an update takes" if config.episodes_per_update else "the first update takes"
+    return (
+        f"{takes} {episodes} episodes, so {at_a_time} of the {config.n_envs} envs play "
+        f"at a time; --episodes-per-update {config.n_envs} lets all of them play"
+    )
 
 
 def updates_of(config: TrainConfig) -> int | None:
-    """How many it makes; None if nobody knows how long its episodes are."""
+    """Return the number of updates, or None if nobody knows how long the episodes are."""
     if config.total_episodes is not None and config.episodes_per_update is not None:
         return math.ceil(config.total_episodes / config.episodes_per_update)
-    total, per_update = _env_steps(config), config.steps_per_update
+    total, per_update = env_steps_of(config), config.steps_per_update
     if per_update is None and config.environment.episode_steps is not None:
         assert config.episodes_per_update is not None
         per_update = config.episodes_per_update * config.environment.episode_steps
@@ -50,7 +70,8 @@ def updates_of(config: TrainConfig) -> int | None:
     return math.ceil(total / per_update)
 
 
-def _env_steps(config: TrainConfig) -> int | None:
+def env_steps_of(config: TrainConfig) -> int | None:
+    """Return the run's env steps, or None if nobody knows how long the episodes are."""
     if config.total_steps is not None:
         return config.total_steps
     assert config.total_episodes is not None

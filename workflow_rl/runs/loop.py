@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 
 
 def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
-    """The workers of a run of this config, not started yet."""
+    """Return the workers of a run, not started yet."""
     environment = config.environment
-    # One will do where asynchronous workers play one episode at a time.
+    # One env is enough for an asynchronous worker that plays one episode at a time.
     one_env = (
         config.mode == "async"
         and not environment.plays_together
@@ -63,7 +63,7 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
 
 
 def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
-    """The one thing in which the synchronous and the asynchronous trainer differ."""
+    """Return the collector: all that the synchronous and the asynchronous trainer differ in."""
     if config.mode == "sync":
         # Steps all envs together: one batched forward pass, then a barrier, at every step.
         return SyncCollector(pool, config.n_envs)
@@ -82,7 +82,7 @@ def train(
     collector_of: MakeCollector = make_collector,
     last_update: int | None = None,
 ) -> dict[str, Any]:
-    """Run or resume a training run of one policy, and return its summary. See `train_together`."""
+    """Train one policy and return its summary: see `train_together`."""
     learner = Learner(Beginning(config, run_path, resumed, init_from))
     (summary,) = train_together(
         [learner], quiet, trace_path, watch, collector_of, last_update=last_update
@@ -91,23 +91,23 @@ def train(
 
 
 class Meetings(Protocol):
-    """Where learners wait for each other, and what they do then."""
+    """Where learners wait for each other, and what they do there."""
 
     def is_due(self, learner: Learner) -> bool:
-        """Whether it has come to the next meeting, and learns nothing before."""
+        """Return whether the learner has come to the next meeting, and waits for it."""
 
     def meet(self) -> None:
-        """All that are not finished have come to it."""
+        """Hold the meeting: all learners that are not finished have come."""
 
     def can_rescue(self, learner: Learner) -> bool:
-        """Whether it takes over from another at the next meeting if it diverges now."""
+        """Return whether a learner that diverges now takes over from another at a meeting."""
 
     def may_lose(self, learner: Learner) -> bool:
-        """Whether the others go on without it if it diverges and cannot be rescued."""
+        """Return whether the others go on without a learner that diverges for good."""
 
 
 class NoMeetings:
-    """Of learners that have nothing to do with each other."""
+    """The meetings of learners that have nothing to do with each other: none."""
 
     def is_due(self, learner: Learner) -> bool:
         return False
@@ -131,23 +131,32 @@ def train_together(
     meetings: Meetings | None = None,
     last_update: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Run or resume the runs of policies that share one pool of workers, and return their
-    summaries. The workers collect for some while others learn.
+    """Train policies that share one pool of workers, and return their summaries.
 
-    trace_path: file for a record of what the workers and the learners do when. watch: entered with
-    the pool for as long as the runs last; it may stop them, as `stopped_by_signals` does.
-    last_update: after which they end, however long their configs have them.
+    The workers collect for some policies while others learn.
 
-    Raises StopRequested, TooManyFailuresError and NotFiniteError once checkpoints have been saved,
-    RunDirError before anything has been, NotWrittenError with the last checkpoints kept, and
-    DivergedError, with the batch beside them, where none is left that has not diverged: a run that
-    diverges ends alone.
+    Args:
+        learners: new or resumed, one for each policy.
+        quiet: show no progress bar.
+        trace_path: file for a record of what the workers and the learners do when.
+        watch: a context manager, entered with the pool while the runs last. It may stop them, as
+            `stopped_by_signals` does.
+        collector_of: makes the collector.
+        meetings: where the learners wait for each other.
+        last_update: the update after which the runs end, whatever their configs say.
+
+    Raises:
+        RunDirError: a folder cannot be used. Nothing has been written.
+        StopRequested, TooManyFailuresError, NotFiniteError: checkpoints have been saved.
+        NotWrittenError: a run cannot be written. The last checkpoints are kept.
+        DivergedError: no policy is left that has not diverged. The batch is beside the last
+            checkpoint. A policy that diverges before others ends alone.
     """
     config = learners[0].config
     with (
         ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,
-        # It changes the process's handlers: what is logged must not break a bar, if there is one.
+        # What is logged must not break a progress bar. This changes the process's log handlers.
         contextlib.nullcontext() if quiet else logging_redirect_tqdm(),
     ):
         for learner in learners:
@@ -177,7 +186,7 @@ def _loop(
     last_update: int | None,
     lost: dict[Learner, str],
 ) -> None:
-    """Adds to `lost` those that end before the others, and why."""
+    """Add to `lost` the learners that end before the others, and why."""
     for learner in learners:
         learner.start_clock()
     while going_on := [
@@ -218,9 +227,9 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_by_signals(pool: AnyPool) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM asks the pool to stop; a second one stops at once.
+    """Let the first Ctrl-C or SIGTERM ask the pool to stop, and a second one stop at once.
 
-    The signal's number is then in `pool.stop_signal`.
+    `pool.stop_signal` is then the signal's number.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:

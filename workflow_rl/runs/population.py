@@ -5,7 +5,6 @@ So a population is the same whatever its workers, kills and resumes.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.runs.exchange import ExchangeConfig, Settings, exchanged, meeting_random
+from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population_dir import POPULATION_FILE, Meeting, PopulationRecord
@@ -45,10 +44,12 @@ class Population:
             )
 
     @property
-    def settings(self) -> list[Settings]:
+    def settings(self) -> list[Values]:
         """Everybody's present ones."""
         names = self._exchange.ranges
-        return [{name: getattr(one.config.ppo, name) for name in names} for one in self._learners]
+        return [
+            {name: getattr(one.config.settings, name) for name in names} for one in self._learners
+        ]
 
     def is_due(self, learner: Learner) -> bool:
         """Nobody learns on while a meeting is not over for all."""
@@ -71,7 +72,6 @@ class Population:
         """Where the next meeting is: a rollout can be longer than a period, but what nobody has
         learned anything since is no further meeting."""
         start, period = self._exchange.start, self._exchange.period
-        assert start is not None
         meetings = self._record.meetings
         return start + (meetings[-1].at - start) // period * period + period if meetings else start
 
@@ -94,7 +94,7 @@ class Population:
             if number in sources:
                 # One of the best, whom the meeting leaves as it is.
                 learner.take_over(self._learners[sources[number]])
-            learner.change_settings(dataclasses.replace(learner.config.ppo, **settings))
+            learner.change_settings(learner.config.settings.changed(**settings))
             learner.state.meetings = len(self._record.meetings)
             learner.save()
 

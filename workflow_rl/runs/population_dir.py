@@ -19,7 +19,7 @@ from workflow_rl.output_files import (
     write_text,
 )
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.exchange import Copy, ExchangeConfig, Settings
+from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
 from workflow_rl.runs.folder import RunDirError, begin_folder
 
 POPULATION_FILE = "population.json"
@@ -37,7 +37,7 @@ class Meeting:
     at: int
     scores: list[float]
     copies: list[Copy]
-    settings: list[Settings]
+    settings: list[Values]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _meeting(
     for config, own in zip(configs, settings, strict=True):
         if own.keys() != set(names):
             raise ValueError(f"a meeting has other settings than {', '.join(names)}")
-        dataclasses.replace(config.ppo, **own)  # type: ignore[arg-type]  # Raises ValueError.
+        config.settings.changed(**own)  # Raises ValueError.
     at = int(values["at"])
     if not 0 <= at < 2**63:
         raise ValueError(f"a meeting is at {at}")

@@ -14,7 +14,7 @@ from matplotlib.ticker import NullFormatter
 
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import save_png, scale_returns
-from workflow_rl.runs.exchange import SHARES, Settings
+from workflow_rl.runs.exchange import SHARES, Values
 from workflow_rl.runs.folder import RunDirError, read_metrics
 from workflow_rl.runs.learning_curve import learning_curve_figure
 from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
@@ -84,13 +84,13 @@ def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> F
     return figure
 
 
-def settings_over_time(record: PopulationRecord) -> list[list[Settings]]:
+def settings_over_time(record: PopulationRecord) -> list[list[Values]]:
     """Return each member's settings at the beginning and after each meeting."""
     assert record.exchange is not None
     names = sorted(record.exchange["ranges"])
     return [
         [
-            {name: float(config["ppo"][name]) for name in names},
+            {name: float(config["settings"][name]) for name in names},
             *(meeting.settings[number] for meeting in record.meetings),
         ]
         for number, config in enumerate(record.configs)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agents import algorithm
 from agents.policies.numpy_policy import Actor, NumpyPolicy
 from agents.policies.policy_file import load_policy as load_policy_file
 from agents.saved import saved_number
-from workflow_rl.commands.suggestions import question, word_meant
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
@@ -31,6 +31,7 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.trust import trusted
+from workflow_rl.suggestions import question, word_meant
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
@@ -55,9 +56,9 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
     The function returns float64 [N]: the discounted return from there on, in the environment's own
     rewards. Raises CheckpointError, naming `path`.
     """
-    algorithm, settings = own_settings(checkpoint, path)
+    its_algorithm, settings = own_settings(checkpoint, path)
     try:
-        parameters, unit = algorithm.saved_critic(settings, checkpoint.agent)
+        parameters, unit = its_algorithm.saved_critic(settings, checkpoint.agent)
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from None
     except (RuntimeError, LookupError, TypeError, AttributeError):
@@ -92,7 +93,9 @@ def saved_path(source: Path, which: str | None = None) -> Path:
     return checkpoint_path(source, which)
 
 
-def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> SavedAgent:
+def load_saved(
+    source: Path, which: str | None = None, greedy: bool = True, trust: bool = False
+) -> SavedAgent:
     """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
     Raises CheckpointError.
@@ -106,6 +109,8 @@ def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> S
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
+        if trust:
+            _import_algorithm(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
@@ -119,6 +124,16 @@ def load_saved(source: Path, which: str | None = None, greedy: bool = True) -> S
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+
+
+def _import_algorithm(checkpoint: Checkpoint, path: Path) -> None:
+    """Import the algorithm that the checkpoint names, if it is a module's."""
+    name = checkpoint.config.get("algorithm")
+    if isinstance(name, str) and ":" in name:
+        try:
+            algorithm.load(name)
+        except ValueError as error:
+            raise CheckpointError(f"{path}: {error}") from None
 
 
 def load_player(
@@ -140,7 +155,7 @@ def load_player(
     Raises:
         CheckpointError: there is no such agent, or its environment is not to be trusted.
     """
-    policy, environment = load_saved(source, which, greedy)
+    policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env)
         return SavedAgent(policy, own)

@@ -1,4 +1,4 @@
-"""A search for settings: Optuna proposes, short runs tell, and the finalists run again.
+"""Search for settings: Optuna proposes, short runs tell, and the finalists run again.
 
 Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framework".
 """
@@ -6,10 +6,9 @@ Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framew
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import json
 import math
-import sqlite3
 import sys
 import time
 import warnings
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import URL
 from tqdm import tqdm
 
 from agents.algorithm import DivergedError
@@ -30,23 +28,23 @@ from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES
+from workflow_rl.runs.execute import execute
 from workflow_rl.runs.folder import RunDirError
-from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.learning_curve import only_warned
-from workflow_rl.runs.loop import stopped_by_signals, train_together
-from workflow_rl.runs.population_dir import PopulationRecord, begin_population, policy_folder
+from workflow_rl.runs.loop import stopped_by_signals
+from workflow_rl.runs.plan import Plan
+from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+from workflow_rl.runs.study_database import require_own_database, url_of
 
 STUDY_FILE = "study.db"
 REPORTS = 10
-"""So often a trial says how it does, and may be given up."""
+"""Number of reports of a trial. After each the trial may be given up."""
 FINAL_SEEDS = 3
-"""So often a finalist is trained again, time allowing; as often as a trial if that is more."""
+"""Seeds that a finalist is trained again with, time allowing, or as many as a trial has."""
 FIRST_FINAL_SEED = 1_000_000
-"""No trial has those from here on: a score that a trial was chosen for owes something to luck."""
+"""No trial has this seed or a later one: the score that a trial was chosen for owes to luck."""
 FINALS = "returns of finalists"
-
-_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
-"""A journal of SQLite's begins with it, and ends with it if the journal names another file."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -54,7 +52,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 
 class Reports:
-    """Meetings at which a trial's policies say how they do; `optuna.TrialPruned` gives it up."""
+    """Meetings at which a trial's policies report. `optuna.TrialPruned` gives the trial up."""
 
     def __init__(self, trial: optuna.Trial, learners: Sequence[Learner]) -> None:
         self._trial = trial
@@ -80,8 +78,10 @@ class Reports:
 
 
 def score_of(learners: Sequence[Learner]) -> float:
-    """Mean over the policies of the mean return of their last training episodes; minus infinity
-    before any has ended, and where some could not be played."""
+    """Return the mean of the policies' mean returns of their last training episodes.
+
+    It is minus infinity before any episode has ended, and where some could not be played.
+    """
     return float(np.mean([_return_of(learner) for learner in learners]))
 
 
@@ -94,9 +94,12 @@ def _return_of(learner: Learner) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """What is tried, and how. config: what all trials have in common. ranges: of the settings that
-    they differ in. n_policies: each trial's, with seeds of their own. n_finalists: of the best
-    trials, how many run again, and the first trial with them."""
+    """What is tried, and how.
+
+    config: what all trials have in common. ranges: of the settings that trials differ in.
+    n_policies: of each trial, with seeds of their own. n_finalists: number of the best trials that
+    run again, with the first trial. path: the search's folder.
+    """
 
     config: TrainConfig
     ranges: Ranges
@@ -106,17 +109,17 @@ class Search:
     quiet: bool
 
     def study(self) -> optuna.Study:
-        """The one kept in the folder, or a new one, whose first trial has the config's settings."""
+        """Return the study in the folder, or a new one that begins with the config's settings."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         file = (self.path / STUDY_FILE).absolute()
-        _require_own_database(file)
+        require_own_database(file)
         try:
             study = optuna.create_study(
-                storage=_url_of(file), study_name="tune", direction="maximize", load_if_exists=True
+                storage=url_of(file), study_name="tune", direction="maximize", load_if_exists=True
             )
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
-            # SQLAlchemy's own, of many kinds.
+            # SQLAlchemy raises errors of many kinds.
             raise RunDirError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
         try:
             self.finals(study)
@@ -126,30 +129,32 @@ class Search:
             raise RunDirError(
                 f"{file} holds what no search of this package leaves: {error!r:.200}"
             ) from None
-        # Otherwise a study that goes on would propose again what it began with.
+        # With one seed, a study that goes on would propose again what it began with.
         study.sampler = optuna.samplers.TPESampler(seed=self.config.seed + len(trials))
         study.pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=REPORTS // 4)
         if not trials:
             study.enqueue_trial(self._own_parameters(), skip_if_exists=True)
         for trial in trials:
-            if trial.state is TrialState.RUNNING:  # Its process is gone.
+            if trial.state is TrialState.RUNNING:  # The trial's process is gone.
                 study.tell(trial.number, state=TrialState.FAIL)
                 study.enqueue_trial(trial.params)
         return study
 
     def _own_parameters(self) -> dict[str, float]:
-        """The config's settings, where they are in their ranges, as Optuna has them."""
+        """Return the config's settings that are in their ranges, as Optuna has them."""
         own = {}
         for name, (low, high) in self.ranges.items():
-            value = getattr(self.config.ppo, name)
+            value = getattr(self.config.settings, name)
             if low <= value <= high:
                 own[parameter(name)] = 1 - value if name in SHARES else value
         return own
 
     def run(self, study: optuna.Study, n_trials: int | None, seconds: float | None) -> None:
-        """Try settings until there have been so many trials, or until only the finalists' time is
-        left of so many seconds. Raises ClusterError, StopRequested and whatever else ends a
-        training."""
+        """Try settings, then train the finalists again.
+
+        n_trials: trials in all, or None. seconds: time in all, the finalists' included, or None.
+        Raises ClusterError, StopRequested and whatever else ends a training.
+        """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         with connected(self.config.cluster, self.config.n_workers):
             self._run_trials(study, n_trials, deadline)
@@ -190,14 +195,14 @@ class Search:
 
     def _suggested(self, trial: optuna.Trial, name: str) -> float:
         low, high = self.ranges[name]
-        if isinstance(getattr(self.config.ppo, name), int):
+        if isinstance(getattr(self.config.settings, name), int):
             return trial.suggest_int(name, int(low), int(high), log=True)
         if name in SHARES:
             return 1 - trial.suggest_float(parameter(name), 1 - high, 1 - low, log=True)
         return trial.suggest_float(name, low, high, log=True)
 
     def _run_again(self, study: optuna.Study, finalist: FrozenTrial, n_seeds: int) -> None:
-        """With so many of the finals' seeds, less those that it has had."""
+        """Train a finalist with the finals' seeds that it has not had."""
         before = self.finals(study).get(finalist.number, [])
         seeds = range(FIRST_FINAL_SEED + len(before), FIRST_FINAL_SEED + n_seeds)
         if not seeds:
@@ -216,38 +221,38 @@ class Search:
         name: str,
         trial: optuna.Trial | None,
     ) -> list[float]:
-        """Policies with these seeds, and their returns; minus infinity of one that diverges. A
-        trial ends with the first that does."""
-        ppo = dataclasses.replace(self.config.ppo, **settings)
+        """Train policies with these seeds. Return their returns.
+
+        A policy that diverges has minus infinity. It ends its trial.
+        """
+        own = self.config.settings.changed(**settings)
         configs = [
-            dataclasses.replace(self.config, ppo=ppo, seed=self.config.seed + seed)
-            for seed in seeds
+            self.config.changed(settings=own, seed=self.config.seed + seed) for seed in seeds
         ]
-        path = _unused(self.path / name)
-        begin_population(path, PopulationRecord([config.to_dict() for config in configs]))
-        learners = [
-            Learner(Beginning(config, policy_folder(path, number)))
-            for number, config in enumerate(configs)
-        ]
-        summaries = train_together(
-            learners,
-            quiet=True,
+        path, record = _unused(self.path / name), PopulationRecord([c.to_dict() for c in configs])
+        begin_population(path, record)
+        outcome = execute(
+            Plan(configs, [None] * len(configs), record=record),
+            path,
+            choose=False,
             watch=stopped_by_signals,
-            meetings=None if trial is None else Reports(trial, learners),
+            meetings_of=None if trial is None else functools.partial(Reports, trial),
         )
         return [
             _return_of(learner) if summary["finished"] else -math.inf
-            for learner, summary in zip(learners, summaries, strict=True)
+            for learner, summary in zip(outcome.learners, outcome.summaries, strict=True)
         ]
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
-        """A trial's, by their names in PPOConfig."""
+        """Return a trial's settings by their names."""
         found = {name: trial.params[parameter(name)] for name in self.ranges}
         return {name: 1 - value if name in SHARES else value for name, value in found.items()}
 
     def finalists(self, study: optuna.Study) -> list[FrozenTrial]:
-        """The best of those that were not given up, the best first; then the first trial, for only
-        the finals can tell whether anything is better."""
+        """Return the best of the complete trials, the best first, and the first trial.
+
+        Only the finals can tell whether anything is better than the settings of the first trial.
+        """
         complete = ranked(study)
         if not self.n_finalists or not complete:
             return []
@@ -256,21 +261,22 @@ class Search:
         return best if first in best else [*best, first]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
-        """Returns of the policies that finalists have trained again, by the trial's number."""
+        """Return the returns of the finalists' policies, by the trial's number."""
         kept = study.user_attrs.get(FINALS, {}).items()
         return {int(number): [float(one) for one in returns] for number, returns in kept}
 
     def compared(self, study: optuna.Study) -> dict[int, list[float]]:
-        """Of the finals those of the present finalists, with the seeds that all of them have had:
-        one that was a finalist before can have had more."""
+        """Return the present finalists' returns, with the seeds that all of them have had.
+
+        A trial that was a finalist before can have had more seeds.
+        """
         finals = self.finals(study)
         own = {one.number: finals.get(one.number, []) for one in self.finalists(study)}
         n_seeds = min((len(returns) for returns in own.values() if returns), default=0)
         return {number: returns[:n_seeds] for number, returns in own.items() if returns}
 
     def best(self, study: optuna.Study) -> FrozenTrial | None:
-        """The finalist that did best with the same seeds as the others, its trial aside; without
-        finals the best trial."""
+        """Return the finalist that did best in the finals, or without finals the best trial."""
         means = {number: float(np.mean(one)) for number, one in self.compared(study).items()}
         again = [trial for trial in self.finalists(study) if trial.number in means]
         if not again:
@@ -282,20 +288,20 @@ class Search:
         return max(FINAL_SEEDS, self.n_policies)
 
     def _seconds_of_one_more(self, study: optuna.Study) -> float:
-        """Those that a trial more takes, and the finals after it."""
+        """Return the seconds that another trial takes, and the finals after it."""
         n_finalists = min(self.n_finalists + 1, len(ranked(study)) + 1) if self.n_finalists else 0
         n_policies = self.n_policies + n_finalists * self._n_final_seeds
         return n_policies * self._seconds_of_policy(study)
 
     def _seeds_affordable(self, study: optuna.Study, seconds: float) -> int:
-        """How many each finalist can have within so many seconds; one at least."""
+        """Return the number of seeds, at least 1, that each finalist has time for."""
         of_one_seed = len(self.finalists(study)) * self._seconds_of_policy(study)
         if of_one_seed * self._n_final_seeds <= seconds:
             return self._n_final_seeds
         return max(1, round(seconds / of_one_seed))
 
     def _seconds_of_policy(self, study: optuna.Study) -> float:
-        """Of those of the slowest trial."""
+        """Return the seconds that a policy of the slowest trial took."""
         seconds = [
             trial.duration.total_seconds()
             for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -304,56 +310,14 @@ class Search:
         return max(seconds, default=0.0) / self.n_policies
 
 
-def _url_of(database: Path) -> str:
-    """As SQLAlchemy names a file, whatever the names of its folders: Optuna fills in braces."""
-    url = URL.create("sqlite", database=str(database)).render_as_string()
-    return url.replace("{", "{{").replace("}", "}}")
-
-
-def _require_own_database(database: Path) -> None:
-    """Raises RunDirError for a database from which SQLite would change a file elsewhere."""
-    for end in ("", "-journal", "-wal", "-shm"):
-        file = Path(f"{database}{end}")
-        if file.is_symlink():
-            raise RunDirError(f"{file} is a link: put the file itself there")
-    journal = Path(f"{database}-journal")
-    # SQLite plays back the journal of a crash, which can name a file that SQLite then removes. Only
-    # writing to several databases at once leaves such a name, and Optuna never does that.
-    if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
-        raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
-    if database.exists() and _runs_statements(database):
-        raise RunDirError(f"{database} has views or triggers: it is not one of Optuna's")
-
-
-def _runs_statements(database: Path) -> bool:
-    """Whether reading or writing its tables runs what its author wrote, perhaps without an end."""
-    if not database.is_file():
-        raise RunDirError(f"{database} is no file")
-    schema = "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
-    try:
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            return connection.execute(schema).fetchone() is not None
-    except sqlite3.Error as error:
-        raise RunDirError(f"{database} cannot be used: {error}") from None
-
-
-def _last_bytes(path: Path, number: int) -> bytes:
-    """Raises RunDirError if it is no file."""
-    if not path.is_file():
-        raise RunDirError(f"{path} is no file")
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - number))
-        return file.read()
-
-
 def ranked(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials that came to their end, the best first."""
+    """Return the trials that came to their end, the best first."""
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     return sorted(complete, key=lambda trial: -score(trial))
 
 
 def described(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
-    """A trial that is over, in a line."""
+    """Return a line about a trial that is over."""
     result = f"{score(trial):9.2f}"
     if trial.state is TrialState.PRUNED:
         share = max(trial.intermediate_values, default=0) / REPORTS
@@ -363,17 +327,17 @@ def described(trial: FrozenTrial, settings: Mapping[str, float]) -> str:
 
 
 def parameter(name: str) -> str:
-    """A setting's name in the study."""
+    """Return a setting's name in the study."""
     return f"1 - {name}" if name in SHARES else name
 
 
 def score(trial: FrozenTrial) -> float:
-    """Of a complete trial."""
+    """Return the score of a complete trial."""
     return -math.inf if trial.value is None else trial.value
 
 
 def _unused(path: Path) -> Path:
-    """The path, with a number behind it if a run that was stopped has left something there."""
+    """Return the path, with a number behind it if a stopped run has left something there."""
     number = 2
     found = path
     while found.exists():
@@ -382,12 +346,12 @@ def _unused(path: Path) -> Path:
 
 
 def write_best(path: Path, settings: Mapping[str, float]) -> None:
-    """Leave the settings in the folder."""
+    """Write the settings into the folder."""
     write_text(path / "best.json", json.dumps(dict(settings), indent=2) + "\n")
 
 
 def draw(study: optuna.Study, path: Path) -> list[Path]:
-    """Optuna's own plots, as PNG files. Those that make no sense yet are left out."""
+    """Draw Optuna's plots as PNG files, but for those that make no sense yet."""
     from matplotlib import pyplot
     from optuna.visualization import matplotlib as plots
 
@@ -400,7 +364,7 @@ def draw(study: optuna.Study, path: Path) -> list[Path]:
             contextlib.suppress(ValueError, RuntimeError),
             warnings.catch_warnings(),
         ):
-            # That these plots are experimental, and that their layout is tight.
+            # Optuna warns that these plots are experimental, matplotlib of their layout.
             warnings.simplefilter("ignore")
             getattr(plots, f"plot_{name}")(study)
             with replacing(file, "wb") as out:

@@ -19,11 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agents import algorithm
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment, place_of
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_config import UnknownSettings
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _WORD = re.compile(r"[\w-]*")
@@ -73,8 +75,17 @@ def trusted_config(
         names_cluster: whether the cluster may be joined, whoever named it.
 
     Raises:
-        ConfigError: only the file names the environment, or the address of a cluster.
+        ConfigError: only the file names the environment, the algorithm, or the address of a
+            cluster.
     """
+    if isinstance(config.settings, UnknownSettings):
+        if not trust:
+            raise ConfigError(
+                "algorithm",
+                f"only the file names the algorithm {config.algorithm}: {TRUST_IT}",
+            )
+        algorithm.load(config.algorithm)
+        config = config.changed(settings=config.settings.to_dict())
     try:
         trusted(config.environment, trust)
     except InvalidEnvironmentError as error:
@@ -85,7 +96,7 @@ def trusted_config(
             f"only the file names the cluster {config.cluster}: give --cluster {config.cluster} to "
             "join it, or --cluster none",
         )
-    return dataclasses.replace(config, named_by_file=False)
+    return config.changed(named_by_file=False)
 
 
 def remember(environment: Environment) -> None:

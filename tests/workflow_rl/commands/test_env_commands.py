@@ -169,7 +169,7 @@ def test_what_cannot_be_checked(arguments: list[str], parts: list[str]) -> None:
             [*CART_POLE, "--steps-per-update", "9", "--episodes-per-update", "9"],
             ["--steps-per-update", "--episodes-per-update"],
         ),
-        ([*CART_POLE, "--minibatch-size", "1"], ["--minibatch-size is 1", "2 or greater"]),
+        ([*CART_POLE, "--minibatch-size", "1"], ["--minibatch-size: 1", "2 or greater"]),
         ([*CART_POLE, "--init-from", "nowhere"], ["no checkpoint at nowhere"]),
     ],
 )
@@ -214,9 +214,9 @@ def test_arguments_are_json_where_they_are_json(given: str, value: object) -> No
 def test_what_a_run_is_made_of(finished: Path) -> None:
     config = read_config(finished)
     assert (config.env, config.total_steps, config.total_episodes) == ("CartPole-v1", 60, None)
-    assert config.ppo.normalise_obs
-    assert config.ppo.gae_lambda == 0.95
-    assert config.ppo.hidden_sizes == (8,)
+    assert config.settings.normalise_obs
+    assert config.settings.gae_lambda == 0.95
+    assert config.settings.hidden_sizes == (8,)
     names = {path.name for path in finished.iterdir()}
     assert names > {"config.json", "checkpoint.pt", "best.pt", "learning_curve.png", "summary.json"}
 
@@ -265,19 +265,18 @@ def test_resuming_a_finished_run(finished: Path, tmp_path: Path) -> None:
     assert done > 60  # A rollout is of complete episodes.
     for steps in (50, 61, done):
         again = invoke(*resume, "--total-steps", str(steps))
-        refused(again, f"--total-steps is {steps}", f"after {done}")
-    refused(invoke(*resume, "--total-episodes", "500"), "--total-episodes is 500", "None")
-    refused(invoke(*resume, "--env", "Pendulum-v1"), "--env is Pendulum-v1", "CartPole-v1")
-    refused(invoke(*resume, "--env-arg", "g=5"), "--env-arg is {'g': 5}", "has {}")
-    refused(invoke(*resume, "--red-agent", "mixed"), "--red-agent", "CAGE2")
-    refused(invoke(*resume, "--n-envs", "3"), "--n-envs is 3", "2")
+        refused(again, "--total-steps", str(steps), f"after {done}")
+    refused(invoke(*resume, "--total-episodes", "500"), "--total-episodes", "500", "None")
+    refused(invoke(*resume, "--env", "Pendulum-v1"), "--env", "Pendulum-v1", "CartPole-v1")
+    refused(invoke(*resume, "--env-arg", "g=5"), "--env-arg", "{'g': 5}", "has {}")
+    refused(invoke(*resume, "--red-agent", "mixed"), "--red-agent", "CartPole-v1")
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in finished.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
-    longer = invoke("train-async", "--resume", str(copy), "--total-steps", "200", "--quiet")
+    longer = invoke("train-async", "--resume", str(copy), "--total-steps", "400", "--quiet")
     assert longer.exit_code == 0, longer.output
-    assert json.loads((copy / "summary.json").read_text())["env_steps"] >= 200
+    assert json.loads((copy / "summary.json").read_text())["env_steps"] >= 400
     assert not same_weights(copy, finished)
 
 

@@ -13,10 +13,12 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from agents.mbpo.config import MBPOConfig
+from agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
-from workflow_rl.commands.train import best_of
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.execute import best_of
 
 TINY = [
     *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),
@@ -95,7 +97,8 @@ def test_help_lists_every_config_field_under_a_heading(command):
     for heading in ("Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
     values = TrainConfig("sync", algorithm="mbpo").to_dict()
-    for name in [*(values.keys() - {"mode", "ppo", "mbpo"}), *values["ppo"], *values["mbpo"]]:
+    settings = [*PPOConfig.model_fields, *MBPOConfig.model_fields]
+    for name in [*(values.keys() - {"mode", "settings"}), *settings]:
         assert "--" + name.replace("_", "-") in result.output
 
 
@@ -117,7 +120,7 @@ assert "torch" not in sys.modules
     ("arguments", "parts"),
     [
         (["--red-agent", "Nobody"], ["--red-agent", "Nobody", "B_lineAgent"]),
-        (["--n-envs", "0"], ["--n-envs", "0", "x>=1"]),
+        (["--n-envs", "0"], ["--n-envs", "0", "1<=x"]),
         (["--n-envs", "many"], ["--n-envs", "many"]),
         (["--n-envs", "4", "--n-workers", "5"], ["--n-workers", "5", "4"]),
         (["--n-envs", "9", "--n-workers", "2", "--envs-per-worker", "2"], ["--envs-per-worker"]),
@@ -145,7 +148,7 @@ def test_ctrl_c_before_the_training_is_one_line(interruption, tmp_path, monkeypa
     def interrupted(*arguments):
         raise interruption
 
-    monkeypatch.setattr("workflow_rl.commands.train.new_runs", interrupted)
+    monkeypatch.setattr("workflow_rl.commands.train.new_config", interrupted)
     result = invoke("train-async", *TINY, "--run-dir", str(tmp_path / "run"))
     assert result.exit_code == 130
     assert result.output.split() == ["stopped", "by", "SIGINT"]
@@ -183,7 +186,7 @@ def test_resuming_a_finished_run(finished):
 def test_a_finished_run_does_not_go_on_with_less(finished):
     before = contents(finished)
     result = invoke("train-async", "--resume", str(finished), "--total-episodes", "3")
-    refused(result, "--total-episodes is 3", "finished, after 4", "give more")
+    refused(result, "--total-episodes", "3", "finished, after 4", "give more")
     assert contents(finished) == before
 
 
@@ -201,7 +204,7 @@ def test_resuming_a_damaged_checkpoint(unfinished):
 
 def test_resuming_a_checkpoint_of_another_shape(unfinished):
     content = torch.load(unfinished / "checkpoint.pt", weights_only=True)
-    content["config"]["ppo"]["hidden_sizes"] = [9]
+    content["config"]["settings"]["hidden_sizes"] = [9]
     torch.save(content, unfinished / "checkpoint.pt")
     before = contents(unfinished)
     refused(invoke("train-async", "--resume", str(unfinished)), "checkpoint.pt", "shape")
@@ -212,7 +215,7 @@ def test_resuming_with_another_trainer_or_other_learning(unfinished):
     before = contents(unfinished)
     refused(invoke("train-sync", "--resume", str(unfinished)), "async run", "train-async")
     refused(
-        invoke("train-async", "--resume", str(unfinished), "--seed", "5"), "--seed is 5", "has 0"
+        invoke("train-async", "--resume", str(unfinished), "--seed", "5"), "--seed", "5", "has 0"
     )
     refused(
         invoke("train-async", "--resume", str(unfinished), "--hidden-sizes", "64,64"),
@@ -239,7 +242,7 @@ def test_resuming_unrolls_with_other_envs(unfinished):
     torch.save(content, unfinished / "checkpoint.pt")
     before = contents(unfinished)
     result = invoke("train-async", "--resume", str(unfinished), "--n-envs", "3")
-    refused(result, "--n-envs is 3", "has 2", "leave it out")
+    refused(result, "--n-envs", "3", "has 2", "leave it out")
     assert contents(unfinished) == before
     same = ["--n-envs", "2", "--n-workers", "2", "--quiet"]
     result = invoke("train-async", "--resume", str(unfinished), *same)
@@ -269,3 +272,15 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     summary = json.loads((path / "summary.json").read_text())
     assert not summary["finished"]
     assert summary["reason"].startswith("the ")
+
+
+def test_an_algorithm_of_the_users_own(tmp_path):
+    name = "tests.agents.test_algorithm:REINFORCE"
+    options = ["--env", "CartPole-v1", "--total-steps", "100", "--quiet", "--algorithm", name]
+    refused(invoke("train-async", *options, "--setting", "nonsense=1"), "--nonsense", name)
+    refused(invoke("train-async", *options, "--setting", "passes=0"), "--passes", "0")
+    refused(invoke("train-async", *options, "--epochs", "1"), "--epochs", "--algorithm ppo")
+    run = tmp_path / "run"
+    result = invoke("train-async", *options, "--setting", "passes=2", "--run-dir", str(run))
+    assert result.exit_code == 0, result.output
+    assert json.loads((run / "config.json").read_text())["settings"]["passes"] == 2

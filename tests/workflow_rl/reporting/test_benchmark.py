@@ -122,7 +122,7 @@ def test_without_the_synchronous_variant_there_is_no_speedup_over_it():
 
 def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch):
     monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
-    monkeypatch.setattr("workflow_rl.runs.config.usable_cores", lambda: 4)
+    monkeypatch.setattr("workflow_rl.runs.machine.usable_cores", lambda: 4)
     names = ["sync", "sync-packed", "async", "async-training"]
     variants = make_variants(
         {"stock": {"simulator": "cyborg-stock"}}, [8], names, {"stock": 20}, seed=3

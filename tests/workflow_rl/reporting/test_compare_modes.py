@@ -76,9 +76,9 @@ def test_modes_are_the_trainers_settings():
     assert (async_.mode, async_.async_rl) == ("async", False)
     lag_1 = mode_config("lag-1", n_envs=4)
     assert (lag_1.mode, lag_1.async_rl, lag_1.num_batches_to_accumulate) == ("async", True, 1)
-    assert (lag_1.batching, lag_1.ppo.correction) == ("exact-lag", "none")
+    assert (lag_1.batching, lag_1.settings.correction) == ("exact-lag", "none")
     lag_16 = mode_config("lag-16-vtrace", n_envs=4, episodes_per_update=12)
-    assert (lag_16.num_batches_to_accumulate, lag_16.ppo.correction) == (16, "vtrace")
+    assert (lag_16.num_batches_to_accumulate, lag_16.settings.correction) == (16, "vtrace")
     assert lag_16.episodes_per_update == 12
 
 
@@ -86,8 +86,11 @@ def test_modes_are_the_trainers_settings():
 def test_every_preset_of_the_same_algorithm_is_a_mode(name):
     config = mode_config(name, n_envs=4, episodes_per_update=12)
     assert config.preset == name
-    for field, value in PRESETS[name].items():
-        assert getattr(config if hasattr(config, field) else config.ppo, field) == value
+    preset = PRESETS[name]
+    fields = {**preset, **preset.get("settings", {})}
+    fields.pop("settings", None)
+    for field, value in fields.items():
+        assert getattr(config if hasattr(config, field) else config.settings, field) == value
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_alfs_ways_learn_from_as_many_unrolls_of_equal_length():
     assert async_.envs_per_worker == 6
     assert sync.steps_per_update == async_.steps_per_update == 600
     assert sync.num_steps_per_env == async_.num_steps_per_env == 100
-    assert sync.ppo == async_.ppo
+    assert sync.settings == async_.settings
 
 
 def test_target_is_reached_by_the_running_mean_of_100_episodes():

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.policies.actor_critic import ActorCritic
 from agents.policies.archive import read_archive
-from agents.policies.distributions import Categorical
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -83,11 +81,16 @@ def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
 
 @pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
 def test_networks_of_another_shape_than_the_config_are_refused(sizes):
-    network = ActorCritic(52, Categorical(145), sizes, "tanh", seed=0).state_dict()
+    outputs = [*sizes, 3]
+    inputs = [2, *sizes]
+    layers = {}
+    for n, (n_in, n_out) in enumerate(zip(inputs, outputs, strict=True)):
+        layers[f"actor.{2 * n}.weight"] = torch.zeros(n_out, n_in)
+        layers[f"actor.{2 * n}.bias"] = torch.zeros(n_out)
 
     def saved_with(hidden_sizes: list[int]) -> Checkpoint:
-        config = TrainConfig("async", ppo={"hidden_sizes": hidden_sizes}).to_dict()
-        return Checkpoint(config, {"network": network}, TrainingState())
+        config = TrainConfig("async", settings={"hidden_sizes": tuple(hidden_sizes)})
+        return Checkpoint(config.to_dict(), {"network": layers}, TrainingState())
 
     require_own_shape(saved_with(sizes), Path("a.pt"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):

@@ -1,14 +1,14 @@
-import dataclasses
 import json
 
-import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.ppo.agent import PPOConfig
-from workflow_rl.runs import config as config_module
-from workflow_rl.runs.config import ConfigError, TrainConfig, default_ppo, workers_for
+from agents.sac.config import SACConfig
+from workflow_rl.runs import machine
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.spec import workers_for
 
 
 def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
@@ -17,23 +17,22 @@ def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
 
 
 def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch):
-    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
     config = TrainConfig("async", n_envs=100)
     assert (config.n_workers, config.envs_per_worker) == (2, 50)
     assert TrainConfig("async", n_envs=1).n_workers == 1
 
 
 def test_compiled_envs_share_one_worker_a_core(monkeypatch):
-    monkeypatch.setattr(config_module, "usable_cores", lambda: 2)
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
     config = TrainConfig("sync", n_envs=100, env_args={"simulator": "compiled"})
     assert (config.n_workers, config.envs_per_worker) == (2, 50)
 
 
-@pytest.mark.parametrize(
-    ("n_envs", "episodes"), [(1, 24), (8, 24), (10, 30), (24, 24), (25, 25), (100, 100)]
-)
-def test_a_rollout_is_the_multiple_of_the_envs_that_has_24_episodes(n_envs, episodes):
-    assert TrainConfig("async", n_envs=n_envs).episodes_per_update == episodes
+@pytest.mark.parametrize("n_envs", [1, 8, 24, 100])
+def test_the_number_of_envs_does_not_decide_how_much_an_update_learns_from(n_envs):
+    assert TrainConfig("async", n_envs=n_envs).episodes_per_update == 24
+    assert TrainConfig("async", n_envs=n_envs, env="CartPole-v1").steps_per_update == 2048
 
 
 @given(
@@ -91,8 +90,8 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
 def test_config_survives_json_and_cannot_be_changed():
     config = TrainConfig("sync", n_envs=3, ppo=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.seed = 1  # type: ignore[misc]
+    with pytest.raises(ValueError, match="frozen"):
+        config.seed = 1
 
 
 @pytest.mark.parametrize(
@@ -122,38 +121,94 @@ def test_a_limit_that_every_sample_keeps_is_allowed():
     TrainConfig("async", ppo=PPOConfig(max_policy_lag=0))
 
 
+def on_another_environment(config: TrainConfig) -> TrainConfig:
+    return config.changed(env="CartPole-v1", env_args={})
+
+
 DEFAULT = TrainConfig("async")
 GIVEN = {
     "total_episodes": st.sampled_from([DEFAULT.total_episodes, 7]),
     "episodes_per_update": st.sampled_from([DEFAULT.episodes_per_update, 5]),
-    "ppo": st.sampled_from([DEFAULT.ppo, PPOConfig(), {"discount": DEFAULT.ppo.discount}]),
+    "settings": st.sampled_from([PPOConfig(), {"discount": PPOConfig().discount}]),
 }
 
 
 @given(values=st.fixed_dictionaries({}, optional=GIVEN), seed=st.integers(0, 9))
 def test_what_is_given_stays_on_another_environment(values, seed):
-    """Also what equals CAGE-2's default, and after `dataclasses.replace`."""
-    config = dataclasses.replace(TrainConfig("async", **values), seed=seed)
-    config = config.with_env(gymnasium.Env)
+    """Also what equals CAGE-2's default, and after a change."""
+    config = on_another_environment(TrainConfig("async", **values).changed(seed=seed))
     assert config.seed == seed
     for name, value in values.items():
         if isinstance(value, dict):
-            assert config.ppo.discount == value["discount"]
-            assert config.ppo.normalise_obs  # The default of an environment that nobody knows.
+            assert config.settings.discount == value["discount"]
+            assert config.settings.normalise_obs  # The default where nothing is known.
         else:
             assert getattr(config, name) == value
     if "total_episodes" not in values:
         assert (config.total_episodes, config.total_steps) == (None, 100_000)
-    if "ppo" not in values:
-        assert config.ppo.normalise_obs
+    if "settings" not in values:
+        assert config.settings.normalise_obs
 
 
-def test_a_value_that_is_replaced_later_is_given():
-    config = dataclasses.replace(TrainConfig("async"), total_episodes=9)
-    assert config.with_env(gymnasium.Env).total_episodes == 9
+def test_a_value_that_is_changed_later_is_given():
+    config = TrainConfig("async").changed(total_episodes=9)
+    assert on_another_environment(config).total_episodes == 9
+
+
+def test_none_asks_for_the_default_again():
+    config = TrainConfig("sync", n_envs=6, n_workers=2)
+    assert config.changed(n_workers=None).n_workers == 6
+    assert config.given == {"mode": "sync", "n_envs": 6, "n_workers": 2}
 
 
 def test_a_config_of_sac_goes_on_another_environment():
-    config = TrainConfig("async", algorithm="sac").with_env(gymnasium.Env)
-    assert config.ppo == default_ppo(config.environment, "sac")
-    assert not config.ppo.normalise_obs
+    settings = on_another_environment(TrainConfig("async", algorithm="sac")).settings
+    assert settings == SACConfig(reward_scale=1.0)
+
+
+def test_a_preset_gives_defaults_and_what_is_given_wins():
+    config = TrainConfig("async", preset="sample-factory-async", steps_per_update=64)
+    assert (config.batching, config.steps_per_update) == ("first-come", 64)
+    assert config.settings.max_policy_lag == 1000
+    own = config.changed(settings={"max_policy_lag": 3, "epochs": 2}).settings
+    assert (own.max_policy_lag, own.epochs) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        {"ppo": {"epochs": 2}},
+        {"settings": {"epochs": 2}},
+        {"ppo": PPOConfig(epochs=2)},
+        {"settings": PPOConfig(epochs=2)},
+    ],
+)
+def test_settings_may_be_spelled_by_their_algorithm(spelling):
+    assert TrainConfig("async", **spelling).settings == PPOConfig(epochs=2)
+
+
+def test_scripts_of_before_give_sac_the_networks_of_ppo():
+    config = TrainConfig(
+        "async", algorithm="sac", ppo={"hidden_sizes": (8,)}, mbpo={"batch_size": 16}
+    )
+    assert config == TrainConfig(
+        "async", algorithm="sac", sac={"hidden_sizes": (8,), "batch_size": 16}
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("mbpo", {"mbpo": {"batch_size": 16}}),
+        ("ppo", {"ppo": {}, "settings": {}}),
+        ("settings", {"settings": SACConfig()}),
+        ("batch_size", {"settings": {"batch_size": 16}}),
+        ("device", {"algorithm": "sac", "device": "cuda"}),
+        ("learner_threads", {"algorithm": "sac", "learner_threads": 2}),
+        ("algorithm", {"algorithm": "none"}),
+    ],
+)
+def test_what_does_not_go_with_the_algorithm_is_refused(field, changes):
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig("async", **changes)
+    assert caught.value.field_name == field

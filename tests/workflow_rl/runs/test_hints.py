@@ -61,10 +61,21 @@ def test_a_long_run_on_cyborg_is_told_of_what_is_faster() -> None:
         assert not hints(config_of(env_args=args, total_episodes=episodes))
 
 
+def test_envs_that_an_update_leaves_idle_are_told_of() -> None:
+    for mode in ("sync", "async"):
+        config = TrainConfig(mode, n_envs=100, env_args={"simulator": "compiled"})
+        (hint,) = hints(config)
+        assert "24 of the 100 envs play" in hint
+        assert "--episodes-per-update 100" in hint
+        assert not hints(config.changed(episodes_per_update=100))
+        assert not hints(config.changed(num_steps_per_env=24))
+
+
 def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
-    few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 100}
+    few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 600}
     of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 600}, **few)
-    assert any("learns nothing" in hint for hint in hints(of_sac))
+    (hint,) = [hint for hint in hints(of_sac) if "learns" in hint]
+    assert "learns nothing" in hint
     assert not any("nothing" in hint for hint in hints(config_of(**few)))
     of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 599}, **few)
     assert not any("nothing" in hint for hint in hints(of_sac))

@@ -37,6 +37,7 @@ from workflow_rl.runs.checkpoint import (
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, is_finished, read_metrics
 from workflow_rl.runs.loop import make_collector, train
+from workflow_rl.runs.run_record import read_record
 
 ROOT = Path(__file__).resolve().parents[3]
 PPO = PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2)
@@ -402,3 +403,20 @@ def test_evaluation_during_training_does_not_change_it(reference, tmp_path):
     assert [score == score for score in scores] == [False, True, False, True]
     best = load_checkpoint(tmp_path / "run" / "best.pt").training
     assert best.best_score == max(scores[1], scores[3])
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_default_weights_do_not_depend_on_the_number_of_envs(mode, tmp_path):
+    """With more envs than an update has episodes, too."""
+    weights = {}
+    for n_envs in (8, 24, 100):
+        config = TrainConfig(
+            mode,
+            n_envs=n_envs,
+            env_args={"simulator": "compiled", "max_steps": 5},
+            total_episodes=48,
+        )
+        train(config, tmp_path / str(n_envs), quiet=True)
+        weights[n_envs] = read_record(tmp_path / str(n_envs) / "machine.json").weights
+    assert weights[8] == weights[24] == weights[100]
+    assert len(weights[8]) == 3

@@ -139,7 +139,7 @@ def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
     )
     study = one.study()
     one.run(study, 3, None)
-    ppo = one.config.ppo
+    ppo = one.config.settings
     trials = study.get_trials()
     assert one.settings(trials[0]) == pytest.approx(
         {"learning_rate": ppo.learning_rate, "discount": ppo.discount, "epochs": ppo.epochs}
@@ -325,7 +325,7 @@ def test_trials_train_policies_of_other_seeds(tmp_path):
     for trial in study.get_trials():
         for config in configs[f"trial-{trial.number}"]:
             for name, value in one.settings(trial).items():
-                assert getattr(config.ppo, name) == value
+                assert getattr(config.settings, name) == value
         # At every tenth of 36 episodes, of which the last update begins with 30.
         assert len(trial.intermediate_values) == 8
         assert math.isfinite(trial.value)
@@ -411,7 +411,7 @@ def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
 def test_no_search_has_anything_called(tmp_path):
     path, called = tmp_path / "tuned", tmp_path / "called"
     path.mkdir()
-    hostile = dataclasses.replace(config_of(), env="os:mkdir", env_args={"path": str(called)})
+    hostile = config_of().changed(env="os:mkdir", env_args={"path": str(called)})
     assert "names the environment os:mkdir" in resumed(path, {"config": hostile.to_dict()})
     assert not called.exists()
 
@@ -422,9 +422,9 @@ def test_no_search_has_anything_called(tmp_path):
         ({"ranges": "nonsense"}, "'str' object"),
         ({"ranges": {}}, "nothing to search"),
         ({"ranges": {"nonsense": [1, 2]}}, "'nonsense' is not one of learning_rate"),
-        ({"ranges": {"learning_rate": [3, 1]}}, "learning_rate=3:1 is not"),
-        ({"ranges": {"discount": [0.9, 2.0]}}, "discount=0.9:2 is not"),
-        ({"ranges": {"epochs": [0.2, 0.4]}}, "epochs is 0.2"),
+        ({"ranges": {"learning_rate": [3, 1]}}, "learning_rate=3:1 is no range"),
+        ({"ranges": {"discount": [0.9, 2.0]}}, "discount=0.9:2 is no range"),
+        ({"ranges": {"epochs": [0.2, 0.4]}}, "epochs: 0.2 is not allowed"),
         ({"n_policies": 0}, "n_policies 0"),
         ({"n_policies": 10**9}, "n_policies 1000000000"),
         ({"finalists": -1}, "finalists -1"),
@@ -436,7 +436,7 @@ def test_an_edited_search_is_refused_by_name(changes, message, tmp_path):
 
 
 def test_a_search_of_an_environment_that_is_gone_is_refused(tmp_path):
-    gone = dataclasses.replace(config_of(), env="Nowhere-v0", env_args={})
+    gone = config_of().changed(env="Nowhere-v0", env_args={})
     assert "Nowhere-v0 cannot be made" in resumed(tmp_path, {"config": gone.to_dict()})
 
 
@@ -454,8 +454,8 @@ def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
         (["--minutes", "0"], "--minutes"),
         (["--trials", "1", "--range", "gamma=1:2"], "--range"),
         (["--trials", "1", "--range", "epochs=5:2"], "--range"),
-        (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs is 0.2, but must be a whole"),
-        (["--trials", "1", "--range", "minibatch-size=1:2"], "minibatch_size is 1, but must be 2"),
+        (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs: 0.2 is not allowed"),
+        (["--trials", "1", "--range", "minibatch-size=1:2"], "1 is too small: it must be 2"),
         (
             ["--trials", "1", "--preset", "continuous"],
             "--preset continuous (--batching first-come)",

@@ -15,6 +15,7 @@ from workflow_rl.cage2.scoring.selection import Candidate, choose
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.execute import execute, ready
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import (
     RunDirError,
@@ -23,9 +24,10 @@ from workflow_rl.runs.folder import (
     read_config,
     read_summary,
 )
-from workflow_rl.runs.learner import usable_device
-from workflow_rl.runs.loop import stopped_by_signals, train
+from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.machine import environment
+from workflow_rl.runs.plan import Plan
+from workflow_rl.runs.resume import flat, free_on_resume
 from workflow_rl.runs.saved_agent import load_saved
 
 ENV_ARGS: dict[str, Any] = {
@@ -91,15 +93,15 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
         _require_same_run(config, run_dir)
         resumed = load_checkpoint(run_dir / "checkpoint.pt")
     if resumed is None or not is_finished(run_dir):
-        config = dataclasses.replace(config, device=usable_device(config.device))
-        train(config, run_dir, resumed, quiet=quiet, watch=stopped_by_signals)
+        plan = ready(Plan([config], [resumed]))
+        execute(plan, run_dir, quiet=quiet, choose=False, watch=stopped_by_signals)
     return read_summary(run_dir)
 
 
 def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before = read_config(run_dir).to_dict()
-    for name, value in config.to_dict().items():
-        if name not in config.free_on_resume and before.get(name) != value:
+    before, free = flat(read_config(run_dir)), free_on_resume(config)
+    for name, value in flat(config).items():
+        if name not in free and before.get(name) != value:
             raise RunDirError(
                 f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
                 "choose another folder"

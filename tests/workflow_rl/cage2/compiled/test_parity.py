@@ -342,7 +342,7 @@ def test_differences_in_other_processes_are_reported() -> None:
 
 def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     config = TrainConfig("async", n_envs=2)
-    agent = PPOAgent(config.ppo, 52, Categorical(len(ACTION_NAMES)), seed=3)
+    agent = PPOAgent(config.settings, 52, Categorical(len(ACTION_NAMES)), seed=3)
     checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(tmp_path / "checkpoint.pt", checkpoint)
     options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)

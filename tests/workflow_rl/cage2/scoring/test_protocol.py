@@ -58,7 +58,7 @@ def error_line(result: Result) -> str:
 
 def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 1) -> PPOAgent:
     config = TrainConfig("async", n_envs=2, ppo=PPOConfig(hidden_sizes=(8,)))
-    agent = PPOAgent(config.ppo, obs_dim, Categorical(n_actions), seed)
+    agent = PPOAgent(config.settings, obs_dim, Categorical(n_actions), seed)
     agent.policy_version = 7
     save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))
     return agent
@@ -374,7 +374,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 def test_a_checkpoint_without_a_network_is_refused(tmp_path):
     path = tmp_path / "checkpoint.pt"
-    save_checkpoint(path, Checkpoint({"ppo": {}}, {}, TrainingState()))
+    save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
     assert "not a checkpoint of this package" in error_line(run(path))
 
 

@@ -1,8 +1,7 @@
-"""What somebody may have meant who typed what there is not."""
+"""Suggest what a user may have meant who typed an unknown option or word."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 ELSEWHERE = {
@@ -37,31 +36,39 @@ ELSEWHERE = {
     "--checkpoint": "--init-from",
     "--cuda": "--device",
 }
-"""Options by their names in other packages."""
+"""Other packages' names of options, and ours."""
+
+
+def _alike(word: str, words: list[str]) -> list[str]:
+    from difflib import get_close_matches  # Only an error needs it.
+
+    return get_close_matches(word, words)
 
 
 def option_meant(typed: str, options: Iterable[str]) -> list[str]:
-    """Those of a command that the one typed may stand for, the likeliest first."""
+    """Return the options that an unknown one may stand for, the likeliest first."""
     options = list(options)
     spelled = "--" + typed.lstrip("-").lower().replace("_", "-")
     if spelled in options:
         return [spelled]
     if (known := ELSEWHERE.get(spelled)) in options:
         return [str(known)]
-    return difflib.get_close_matches(spelled, [one for one in options if one != "--help"])
+    return _alike(spelled, [one for one in options if one != "--help"])
 
 
 def word_meant(typed: str, words: Iterable[str]) -> list[str]:
-    """Those that contain what was typed, but for its punctuation; else those that look like it,
-    or begin so."""
+    """Return the words that contain what was typed, or else those that look or begin like it.
+
+    Punctuation and case make no difference.
+    """
     words = list(words)
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]
-    alike = within or difflib.get_close_matches(typed, words)
+    alike = within or _alike(typed, words)
     if alike or len(typed) < 4:
         return alike
-    # Of a long word perhaps only the beginning was typed, with a slip in it.
-    return [word for word in words if difflib.get_close_matches(typed, [word[: len(typed)]])]
+    # The user may have typed the beginning of a long word alone, with a slip in it.
+    return [word for word in words if _alike(typed, [word[: len(typed)]])]
 
 
 def _bare(word: str) -> str:
@@ -69,7 +76,5 @@ def _bare(word: str) -> str:
 
 
 def question(meant: list[str]) -> str:
-    """As a sentence to put behind an error; empty if there is nothing to ask."""
-    if not meant:
-        return ""
-    return f" Did you mean {' or '.join(meant)}?"
+    """Return a sentence to append to an error message, or "" if nothing was meant."""
+    return f" Did you mean {' or '.join(meant)}?" if meant else ""

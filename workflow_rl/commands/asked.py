@@ -1,0 +1,104 @@
+"""What the present command line asks of a run, as plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agents.algorithm import find
+from agents.settings import Settings
+from workflow_rl.commands.options import (
+    ALGORITHMS,
+    RESUME_RUN_DIR,
+    chosen_env,
+    given_options,
+    guest_args,
+    spelling,
+)
+from workflow_rl.environments.environment import guests
+from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
+from workflow_rl.runs.presets import PRESETS
+from workflow_rl.suggestions import question, word_meant
+
+
+def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
+    """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
+    fields = _fields(options)
+    settings = _settings(options)
+    name = options["algorithm"]
+    if "algorithm" not in fields:
+        name = PRESETS.get(options["preset"], {}).get("algorithm", name)
+    for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
+        _refuse(one, name, find(name).settings)
+    return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
+
+
+def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:
+    """Raise click.UsageError for a setting that an algorithm does not have."""
+    having = [name for name in ALGORITHMS if setting in find(name).settings.model_fields]
+    of = f"needs --algorithm {' or '.join(having)}" if having else "is no setting"
+    meant = [spelling(one) for one in word_meant(setting, settings.model_fields)]
+    raise click.UsageError(
+        f"{spelling(setting)} {of}: {algorithm} does not have it.{question(meant)}"
+    )
+
+
+def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what the command line asks of a run to resume, as `plan.resumed_plan` takes it."""
+    asked = {**_fields(options), **_settings(options)}
+    given = {name: options[name] for name in given_options()}
+    for guest in guests.values():
+        asked |= guest_args(guest, given)
+    if "env" in given:
+        asked["env"] = options["env"]
+    if "env_arg" in given:
+        asked["env_args"] = dict(options["env_arg"])
+    return asked
+
+
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a TrainConfig that are on the command line, but for the environment."""
+    names = given_options() & TrainConfig.model_fields.keys() - {"env"}
+    return {name: options[name] for name in names}
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of an algorithm that are on the command line."""
+    known = {one for name in ALGORITHMS for one in find(name).settings.model_fields}
+    given = {name: options[name] for name in given_options() & known}
+    if twice := given.keys() & dict(options["setting"]).keys():
+        raise click.UsageError(f"--setting {min(twice)} is given twice")
+    return {**given, **dict(options["setting"])}
+
+
+def path_to_resume(options: dict[str, Any]) -> Path:
+    """Return the folder of the run to resume. Raises click.UsageError."""
+    path: Path = options["resume"]
+    if str(path) == RESUME_RUN_DIR:
+        path = options["run_dir"]
+        if path is None:
+            raise click.UsageError("--resume needs a run folder: --resume FOLDER")
+    if options["run_dir"] not in (None, path):
+        raise click.UsageError(
+            f"--run-dir {options['run_dir']} is not the folder to resume, {path}: leave it out"
+        )
+    if path.is_file():
+        raise click.UsageError(f"--resume {path} is a file: give the run's folder")
+    if options["init_from"] is not None:
+        raise click.UsageError(
+            f"--init-from {options['init_from']} does not go with --resume: a run goes on with its "
+            "own agent"
+        )
+    return path
+
+
+def typed(error: ConfigError, options: dict[str, Any]) -> str:
+    """Return the option to blame for an error: the preset, if the preset asks for the value."""
+    name, preset = error.field_name, options.get("preset")
+    its = PRESETS.get(preset or "", {})
+    its = {**its, **its.get("settings", {})}
+    if name in its and name not in given_options():
+        return f"--preset {preset} ({spelling(name)} {its[name]})"
+    return spelling(name)

@@ -1,0 +1,99 @@
+"""Commands whose errors are one line each, and whose help lists options under headings."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from workflow_rl.suggestions import option_meant, question, word_meant
+
+
+class GroupedOption(click.Option):
+    """An option that --help lists under a heading."""
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
+        self.heading = heading
+        super().__init__(*args, **kwargs)
+
+
+def under(heading: str, *options: click.Option) -> list[click.Option]:
+    """Return the options, to be listed under a heading of a GroupedCommand."""
+    for option in options:
+        option.heading = heading  # type: ignore[attr-defined]
+    return list(options)
+
+
+@contextlib.contextmanager
+def one_line() -> Iterator[None]:
+    """Make a single line of every error of the user in here, and of Ctrl-C."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nstopped by SIGINT", err=True)
+        raise SystemExit(128 + signal.SIGINT) from None
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # The message is the help.
+    except click.NoSuchOption as error:
+        options = [name for one in _parameters(error) for name in one.opts]
+        meant = question(option_meant(error.option_name, options))
+        typed = error.option_name.encode("unicode_escape").decode()
+        raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
+    except click.UsageError as error:
+        message = error.format_message() + _choice_meant(error)
+        words = " ".join(message.split())
+        clear = printable(words)
+        if clear == error.format_message():
+            raise
+        raise click.UsageError(clear, error.ctx) from None
+
+
+def printable(value: Any) -> str:
+    """Return a value from a file as text, without characters that command a terminal."""
+    text = str(value)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def _parameters(error: click.UsageError) -> list[click.Parameter]:
+    return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
+
+
+def _choice_meant(error: click.UsageError) -> str:
+    kind = getattr(getattr(error, "param", None), "type", None)
+    typed = re.match("'(.*)' is not one of", error.message)
+    if not isinstance(kind, click.Choice) or typed is None:
+        return ""
+    return question(word_meant(typed[1], [str(choice) for choice in kind.choices]))
+
+
+class ClearCommand(click.Command):
+    """A command whose errors are one line each."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with one_line():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with one_line():
+            return super().invoke(ctx)
+
+
+class GroupedCommand(ClearCommand):
+    """A command whose --help lists its options heading by heading."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                heading = getattr(parameter, "heading", "Other")
+                headings.setdefault(heading, []).append(record)
+        for heading, records in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)

@@ -1,0 +1,115 @@
+"""What a training command prints at its end."""
+
+from __future__ import annotations
+
+import click
+from prettytable import PrettyTable, TableStyle
+
+from workflow_rl.collection.rollout import utilisation
+from workflow_rl.commands.errors import own_command
+from workflow_rl.environments.environment import guests
+from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.execute import Outcome
+from workflow_rl.runs.learning_curve import only_warned
+from workflow_rl.runs.population_dir import read_population
+from workflow_rl.runs.population_figure import draw_population
+from workflow_rl.runs.progress import described_returns
+
+
+def report(outcome: Outcome) -> None:
+    """Print what became of a run, of one policy or of several."""
+    if len(outcome.learners) > 1:
+        _report_several(outcome)
+    else:
+        _report_one(outcome)
+    path, config = outcome.path, outcome.learners[outcome.best].config
+    click.echo(f"is it good:      {own_command('evaluate', path)}")
+    if config.env in guests:
+        click.echo(f"watch it:        {own_command('replay', path)}")
+    click.echo(f"all on a page:   {own_command('report', path)}")
+
+
+def _report_one(outcome: Outcome) -> None:
+    path, chosen = outcome.path, outcome.chosen
+    config, state = outcome.learners[0].config, outcome.learners[0].state
+    click.echo(_times(config, state))
+    click.echo(
+        f"{state.episodes} episodes, updates: {state.updates}; "
+        f"{described_returns(state, RECENT_EPISODES)}"
+    )
+    if state.workers_restarted:
+        click.echo(f"workers restarted: {state.workers_restarted}")
+    click.echo(f"run folder:      {path}")
+    click.echo(f"learning curve:  {path / 'learning_curve.png'}")
+    click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
+    click.echo(f"last agent:      {path / 'checkpoint.pt'}")
+    click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
+
+
+def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
+    """Return a table of where the run's time went."""
+    rest = state.wall_seconds - state.update_seconds - state.learner_idle_seconds
+    collecting, learning = "collecting (the learner waits)", "learning (the workers wait)"
+    if config.async_rl:
+        collecting, learning = "collecting", "learning meanwhile"
+    parts = {collecting: state.collect_seconds, learning: state.update_seconds}
+    if config.async_rl:
+        parts["the learner waits"] = state.learner_idle_seconds
+    parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
+    table = _table(["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"])
+    table.align[""] = "l"
+    busy = {
+        collecting: utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "whole run": utilisation(state.busy_seconds, state.worker_seconds),
+    }
+    for name, seconds in parts.items():
+        rates = [""] * 3
+        if name in busy:
+            rates = [
+                f"{state.episodes / seconds:.1f}",
+                f"{state.env_steps / seconds:.0f}",
+                f"{busy[name]:.1%}",
+            ]
+        table.add_row([name, f"{seconds:.1f}", f"{seconds / state.wall_seconds:.0%}", *rates])
+    return table
+
+
+def _report_several(outcome: Outcome) -> None:
+    path, summaries = outcome.path, outcome.summaries
+    record = read_population(path)
+    names = sorted((record.exchange or {}).get("ranges", {}))
+    table = _table(["policy", "episodes", "updates", "return of the last 300", *names])
+    for number, (learner, summary) in enumerate(zip(outcome.learners, summaries, strict=True)):
+        mean = summary["return_mean_last_300"]
+        table.add_row(
+            [
+                f"{'* ' if number == outcome.best else ''}{number}",
+                summary["episodes"],
+                summary["updates"],
+                "" if mean is None else f"{mean:.1f}",
+                *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
+            ]
+        )
+    click.echo(table)
+    seconds = max(summary["wall_seconds"] for summary in summaries)
+    episodes = sum(summary["episodes"] for summary in summaries)
+    # A policy that diverged in its first update has no utilisation.
+    busy = sum(summary.get("worker_utilisation_run", 0.0) for summary in summaries)
+    click.echo(
+        f"{episodes} episodes in {seconds:.1f} s: {episodes / seconds:.1f} episodes/s, worker "
+        f"utilisation {busy:.1%}"
+    )
+    if record.exchange is not None:
+        n_copies = sum(len(meeting.copies) for meeting in record.meetings)
+        click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
+    click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
+    with only_warned(path / "learning_curve.png"):
+        click.echo(f"picture:         {draw_population(path)}")
+    click.echo(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")
+
+
+def _table(headings: list[str]) -> PrettyTable:
+    table = PrettyTable(headings, align="r")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    return table

@@ -1,0 +1,148 @@
+"""Types of option values."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+MOST_POLICIES = 1000
+
+
+class LayerSizes(click.ParamType):
+    """Comma-separated positive integers, as a tuple."""
+
+    name = "n,n,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1:
+            self.fail(f"{value!r} is not a list of positive layer sizes like 64,64", param, ctx)
+        return sizes
+
+
+class FiniteRange(click.FloatRange):
+    """A FloatRange that takes neither nan nor inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+class UsablePath(click.Path):
+    """A path of a file or folder, which need not exist, and that the system can look up.
+
+    Pipes and devices are refused: reading them could wait forever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(str(super().convert(value, param, ctx)))
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return path
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self.fail(f"{path!s:.200} cannot be used: {reason}", param, ctx)
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            self.fail(f"{path} is neither a file nor a folder", param, ctx)
+        return path
+
+
+class EnvArg(click.ParamType):
+    """key=value, as a pair. The value is read as JSON if it is JSON, and else is the text."""
+
+    name = "key=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = value.partition("=")
+        if not equals or not key.isidentifier():
+            self.fail(f"{value!r} is not of the form key=value", param, ctx)
+        if text in ("True", "False"):
+            return key, text == "True"
+        try:
+            return key, json.loads(text)
+        except (ValueError, RecursionError):
+            return key, text
+
+
+class Range(click.ParamType):
+    """NAME=SMALLEST:LARGEST, as a setting's name and a pair of numbers."""
+
+    name = "NAME=SMALLEST:LARGEST"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[float, float]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, ends = value.partition("=")
+        if name.replace("-", "_") not in self._names:
+            self.fail(f"{name!r} is not one of {spelled(self._names)}", param, ctx)
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            self.fail(f"{value!r} is not of the form {name}=1e-4:1e-2", param, ctx)
+        return name.replace("-", "_"), (low, high)
+
+
+class AlgorithmName(click.ParamType):
+    """The name of a known algorithm, or module:Name, which is imported: the user has typed it."""
+
+    name = "ppo|sac|mbpo|module:Name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from agents.algorithm import load
+        from agents.settings import ConfigError
+
+        try:
+            load(value)
+        except ConfigError as error:
+            self.fail(error.message, param, ctx)
+        return str(value)
+
+
+def spelled(names: Sequence[str]) -> str:
+    """Return the names of settings as the command line spells them."""
+    return ", ".join(name.replace("_", "-") for name in names)
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+NOT_NEGATIVE = FiniteRange(min=0)
+SHARE = FiniteRange(0, 1)
+SEED = click.IntRange(0, 2**63 - 1)
+COUNT = click.IntRange(min=1)
+EPISODES = click.IntRange(1, 1_000_000)
+POLICIES = click.IntRange(1, MOST_POLICIES)
+PROCESSES = click.IntRange(1, 4096)
+SECONDS = FiniteRange(0, 1_000_000, min_open=True)
+PATH = UsablePath()

@@ -1,0 +1,174 @@
+"""Execute a plan: train, choose the best agents, and say what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.collection.cluster import require_cluster
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.runs.best_agent import choose_best
+from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import make_run_folder
+from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.loop import Meetings, Watch, train_together
+from workflow_rl.runs.make_agent import usable_device
+from workflow_rl.runs.plan import Plan, new_plan
+from workflow_rl.runs.population import Population
+from workflow_rl.runs.population_dir import (
+    PopulationRecord,
+    begin_population,
+    finish_population,
+    interrupt_population,
+    unfinish_population,
+)
+from workflow_rl.runs.preflight import warn_if_results_vary
+
+MeetingsOf = Callable[[Sequence[Learner]], Meetings]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a plan.
+
+    path: the run's folder. learners: of each policy, with its last state. summaries: as
+    summary.json has them. best: the number of the best policy. chosen: what to tell the user of
+    the choice of the best agent, or None.
+    """
+
+    path: Path
+    learners: Sequence[Learner]
+    summaries: Sequence[dict[str, Any]]
+    best: int
+    chosen: str | None
+
+
+def ready(plan: Plan | TrainConfig) -> Plan:
+    """Return the plan with its device named, once processor, environment and cluster are tried.
+
+    Raises ConfigError if one of them cannot be used, and ClusterError.
+    """
+    plan = new_plan(plan) if isinstance(plan, TrainConfig) else plan
+    config = plan.configs[0]
+    plan = plan.changed(device=usable_device(config))
+    warn_if_results_vary(config)
+    require_cluster(config.cluster)
+    return plan
+
+
+@contextlib.contextmanager
+def run_folder(path: Path | None, config: TrainConfig) -> Iterator[Path]:
+    """Yield the folder, or make one in `runs`, which goes again if an error leaves it empty.
+
+    Raises RunDirError.
+    """
+    if path is not None:
+        yield path
+        return
+    path = make_run_folder(config.mode, config.environment.label)
+    try:
+        yield path
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        raise
+
+
+def execute(
+    plan: Plan,
+    path: Path,
+    *,
+    init_from: Checkpoint | None = None,
+    quiet: bool = True,
+    trace: Path | None = None,
+    choose: bool = True,
+    watch: Watch = contextlib.nullcontext,
+    meetings_of: MeetingsOf | None = None,
+) -> Outcome:
+    """Train the policies of a plan, new or resumed, in a folder.
+
+    Args:
+        plan: from `ready`.
+        path: the folder: new or empty, or that of the run to resume.
+        init_from: a checkpoint whose agent new policies begin with.
+        quiet: show no progress bar.
+        trace: file for a record of what the workers and the learners do when.
+        choose: have the environment choose the best agent of each run, if it knows how.
+        watch: see `loop.train_together`.
+        meetings_of: makes the learners' meetings, instead of the plan's exchange.
+
+    Raises:
+        CheckpointError: a checkpoint does not fit.
+        RunDirError: the folder cannot be used.
+        Exception: what `loop.train_together` raises.
+    """
+    learners = [
+        Learner(Beginning(config, folder, resumed, init_from))
+        for config, folder, resumed in zip(
+            plan.configs, plan.folders(path), plan.resumed, strict=True
+        )
+    ]
+    record = _record_of(plan, path)
+    meetings = None if meetings_of is None else meetings_of(learners)
+    if meetings is None and record is not None and record.exchange is not None:
+        meetings = Population(path, record, learners)
+
+    @contextlib.contextmanager
+    def watched(pool: AnyPool) -> Iterator[None]:
+        with _kept(path, record is not None), watch(pool):
+            yield
+
+    summaries = train_together(learners, quiet, trace, watched, meetings=meetings)
+    best, chosen = best_of(summaries), None
+    for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
+        if choose and summary["finished"] and (plan.exchange is None or number == best):
+            chosen = choose_best(learner.path, learner.config, summary, quiet)
+    if record is not None:
+        finish_population(path, summaries, best)
+    return Outcome(path, learners, summaries, best, chosen)
+
+
+def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
+    """Return what the folder says of several policies, written if they begin."""
+    if len(plan.configs) == 1 or plan.record is not None:
+        return plan.record
+    exchange = None if plan.exchange is None else plan.exchange.to_dict()
+    record = PopulationRecord([config.to_dict() for config in plan.configs], exchange)
+    begin_population(path, record)
+    return record
+
+
+@contextlib.contextmanager
+def _kept(path: Path, several: bool) -> Iterator[None]:
+    """Keep the summary in the folder of several policies as it should be while they train."""
+    if not several:
+        yield
+        return
+    unfinish_population(path)
+    try:
+        yield
+    except BaseException as error:
+        interrupt_population(path, error)
+        raise
+
+
+def best_of(summaries: Sequence[dict[str, Any]]) -> int:
+    """Return the number of the policy whose last 300 training episodes went best.
+
+    A policy that did not come to its end, or of which too many episodes could not be played, is
+    the best only if there is no other.
+    """
+
+    def score(number: int) -> tuple[bool, float]:
+        one = summaries[number]
+        mean = one["return_mean_last_300"]
+        if mean is None or has_skipped(one["skipped_episodes"], one["episodes"]):
+            mean = -math.inf
+        return one["finished"], float(mean)
+
+    return max(range(len(summaries)), key=score)

@@ -1,0 +1,90 @@
+"""Make the agent of a run, and give it what a checkpoint has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from agents.algorithm import Agent, find
+from workflow_rl.runs import memory
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
+from workflow_rl.runs.config import ConfigError, TrainConfig
+
+LATEST = "checkpoint.pt"
+
+
+def make_agent(config: TrainConfig) -> Agent:
+    """Return the agent that a run begins with. Raises ConfigError if its device is missing."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    # Nothing here reads uninitialised memory.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    # Sums are split by torch's number of threads: part of what makes two runs equal.
+    torch.set_num_threads(config.learner_threads)
+    algorithm, spaces = find(config.algorithm), config.environment.spaces()
+    device = usable_device(config)
+    return algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
+
+
+def usable_device(config: TrainConfig) -> str:
+    """Return the device that the agent learns on. Raises ConfigError if it is missing."""
+    if config.device != "cuda" and "cuda" not in find(config.algorithm).devices:
+        return "cpu"
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device", "torch finds no CUDA device here: use cpu")
+    if config.device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return config.device
+
+
+def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
+    """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
+    try:
+        agent.load_state_dict(checkpoint.agent)
+    except (
+        RuntimeError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:
+        reason = str(error) if type(error) is ValueError else "the networks have another shape"
+        raise CheckpointError(f"{path} does not fit its config: {reason}") from None
+
+
+def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
+    """Give the agent the steps that it remembers, if it remembers any. Raises CheckpointError.
+
+    checkpoint: the latest of the run in `run_path`.
+    """
+    memories = agent.memory()
+    if not memories or "replay" in checkpoint.agent:  # Earlier versions kept the steps there.
+        return
+    path = run_path / LATEST
+    if checkpoint.memory is None:
+        raise CheckpointError(
+            f"{path} was saved without the steps that its agent remembers, as best.pt and those in "
+            "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
+        )
+    try:
+        memory.read(run_path / memory.FOLDER, checkpoint.memory, memories)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
+        ) from None
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be gone on with: {error}") from None
+
+
+def begin_with(agent: Agent, checkpoint: Checkpoint) -> None:
+    """Give the agent the weights of another run's agent. Raises CheckpointError."""
+    try:
+        agent.load_policy(checkpoint.agent)
+    except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+        reasons = {RuntimeError: "its networks have another shape", ValueError: str(error)}
+        missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+        why = reasons.get(type(error), missing)
+        raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None

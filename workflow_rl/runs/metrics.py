@@ -1,0 +1,200 @@
+"""Tell of a run: the columns of metrics.csv, its state after an update, its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents import algorithm
+from workflow_rl.collection.rollout import Rollout, utilisation
+from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.config import TrainConfig
+
+METRICS = (
+    "update",
+    "episodes",
+    "env_steps",
+    "wall_seconds",
+    "collect_seconds",
+    "update_seconds",
+    "learner_idle_seconds",
+    "worker_idle_seconds",
+    "seconds_per_update",
+    "eps",
+    "episodes_per_second",
+    "env_steps_per_second",
+    "worker_utilisation",
+    "worker_utilisation_run",
+    "policy_lag_min",
+    "policy_lag_mean",
+    "policy_lag_max",
+    "stale_fraction",
+    "dropped_steps",
+    "queue_length",
+    "return_mean",
+    "return_std",
+    "episode_length_mean",
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "approx_kl",
+    "clip_fraction",
+    "explained_variance",
+    "learning_rate",
+    "eval_return_mean",
+    "workers_restarted",
+    "skipped_episodes",
+)
+
+
+def columns(config: TrainConfig) -> tuple[str, ...]:
+    """Return the columns of a run's metrics.csv.
+
+    Those of METRICS that the run's algorithm does not have are NaN.
+    """
+    further = [one for one in algorithm.find(config.algorithm).metrics if one not in METRICS]
+    return (*METRICS, *further, *return_columns(config).values())
+
+
+def return_columns(config: TrainConfig) -> dict[str, str]:
+    """Return the column with the mean return of each variant, by the variant's name.
+
+    It is empty for runs whose episodes are all of one kind. A variant is, for example, a red agent.
+    """
+    variants = dict.fromkeys(config.environment.variants)
+    return {one: f"return_mean_{one}" for one in variants} if len(variants) > 1 else {}
+
+
+class Seconds(NamedTuple):
+    """The seconds of an update: the learner's wait for its rollout, its learning, and the total.
+
+    An evaluation after the update is not counted.
+    """
+
+    waiting: float
+    learning: float
+    total: float
+
+
+def advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
+    """Count an update that learned from this rollout."""
+    state.updates += 1
+    state.worker_seconds_collecting += rollout.worker_seconds
+    pass_time(state, rollout.n_workers, seconds.total)
+    state.episodes += rollout.episodes
+    state.env_steps += rollout.env_steps
+    state.dropped_steps += rollout.dropped_steps
+    state.collect_seconds += rollout.collect_seconds
+    state.update_seconds += seconds.learning
+    state.learner_idle_seconds += seconds.waiting
+    state.busy_seconds += rollout.busy_seconds
+    state.workers_restarted += rollout.workers_restarted
+    state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
+    state.skipped_episodes += rollout.skipped
+    state.unfinished = list(rollout.unfinished)
+    if rollout.episode_lengths:
+        state.episode_length = float(np.mean(rollout.episode_lengths))
+    state.recent_returns.extend(rollout.returns)
+    state.recent_variants.extend(rollout.variants)
+
+
+def pass_time(state: TrainingState, n_workers: int, seconds: float) -> None:
+    """Count the seconds, for the run and for its workers."""
+    state.wall_seconds += seconds
+    state.worker_seconds += n_workers * seconds
+
+
+def row_of(
+    config: TrainConfig,
+    state: TrainingState,
+    rollout: Rollout,
+    metrics: Mapping[str, Any],
+    seconds: Seconds,
+) -> dict[str, float]:
+    """Return an update's row of metrics, before any evaluation."""
+    returns = rollout.returns or [float("nan")]
+    return {
+        "update": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": rollout.collect_seconds,
+        "update_seconds": seconds.learning,
+        "learner_idle_seconds": seconds.waiting,
+        "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
+        "seconds_per_update": seconds.total,
+        "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
+        "episodes_per_second": rollout.episodes / rollout.collect_seconds,
+        "env_steps_per_second": rollout.env_steps / rollout.collect_seconds,
+        "worker_utilisation": rollout.utilisation,
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+        "dropped_steps": rollout.dropped_steps,
+        "queue_length": rollout.queue_length,
+        "return_mean": float(np.mean(returns)),
+        "return_std": float(np.std(returns)),
+        **_return_means(config, rollout),
+        "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
+        **metrics,
+        "eval_return_mean": float("nan"),
+        "workers_restarted": rollout.workers_restarted,
+        "skipped_episodes": len(rollout.skipped),
+    }
+
+
+def _rates(state: TrainingState) -> dict[str, float]:
+    return {
+        "seconds_per_update": state.wall_seconds / state.updates,
+        "episodes_per_second": state.episodes / state.collect_seconds,
+        "episodes_per_second_run": state.episodes / state.wall_seconds,
+        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
+        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
+    }
+
+
+def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
+    """Return each variant's mean return by its column, NaN where none of its episodes ended."""
+    means = {}
+    for variant, column in return_columns(config).items():
+        its = [
+            one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
+        ]
+        means[column] = float(np.mean(its or float("nan")))
+    return means
+
+
+def summarise(
+    config: TrainConfig, state: TrainingState, reason: str | None = None
+) -> dict[str, Any]:
+    """Return a run's summary.
+
+    Rates and utilisation are those of metrics.csv, over the whole run. There are none before the
+    first update. reason: why the run did not come to its end, or None.
+    """
+    return {
+        "finished": reason is None,
+        **({} if reason is None else {"reason": reason}),
+        "mode": config.mode,
+        "env": config.env,
+        **config.named_env_args,
+        "seed": config.seed,
+        "n_envs": config.n_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": config.envs_per_worker,
+        "updates": state.updates,
+        "episodes": state.episodes,
+        "env_steps": state.env_steps,
+        "wall_seconds": state.wall_seconds,
+        "collect_seconds": state.collect_seconds,
+        "update_seconds": state.update_seconds,
+        "learner_idle_seconds": state.learner_idle_seconds,
+        "dropped_steps": state.dropped_steps,
+        **(_rates(state) if state.updates else {}),
+        "return_mean_last_300": float(np.mean(state.recent_returns))
+        if state.recent_returns
+        else None,
+        "best_score": state.best_score if np.isfinite(state.best_score) else None,
+        "workers_restarted": state.workers_restarted,
+        "skipped_episodes": state.skipped_episodes,
+    }

@@ -1,0 +1,79 @@
+"""Read saved configs of this and earlier versions, and the earlier spelling in scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ConfigDict
+
+from agents import algorithm
+from agents.settings import ConfigError, Settings
+from workflow_rl.runs.presets import PRESETS
+
+_ALIASES = ("ppo", "sac", "mbpo")
+
+
+class UnknownSettings(Settings):
+    """The settings in a file whose algorithm only the file names: data, which nothing checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def settings_in(config: Mapping[str, Any]) -> Settings:
+    """Return the settings of a saved config. Imports nothing that the config names.
+
+    Raises KeyError, TypeError or ValueError.
+    """
+    name, values = config["algorithm"], config["settings"]
+    try:
+        return algorithm.find(name).settings(**values)
+    except ConfigError as error:
+        if error.field_name == "algorithm" and ":" in name:
+            return UnknownSettings(**values)
+        raise
+
+
+def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dict of a saved config as this version writes it.
+
+    Until version 0.x a config had its hyperparameters under "ppo", and for sac and mbpo those that
+    PPO does not have under "mbpo". Raises KeyError, TypeError or ValueError for what never was one.
+    """
+    values = dict(config)
+    if "ppo" not in values:
+        return values
+    of_ppo, of_mbpo = dict(values.pop("ppo")), values.pop("mbpo", None)
+    name = values.setdefault("algorithm", "ppo")
+    # Configs of sac had the settings of a model too, without effect.
+    known = algorithm.find(name).settings.model_fields
+    settings = of_ppo if of_mbpo is None else {**of_ppo, **of_mbpo}
+    if of_mbpo is not None:
+        settings = {one: value for one, value in settings.items() if one in known}
+    return {**values, "settings": settings}
+
+
+def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a TrainConfig's fields with `settings` instead of `ppo`, `sac` or `mbpo`.
+
+    For sac and mbpo, `ppo` gives the settings that they have in common with PPO, and for sac,
+    `mbpo` gives the others. Raises ConfigError.
+    """
+    values = {name: value for name, value in given.items() if name not in _ALIASES}
+    aliases = {name: given[name] for name in _ALIASES if given.get(name) is not None}
+    if not aliases:
+        return values
+    if values.get("settings") is not None:
+        raise ConfigError(min(aliases), "it is another name of settings: give one of the two")
+    preset = PRESETS.get(given.get("preset") or "", {})
+    name = values.get("algorithm", preset.get("algorithm", "ppo"))
+    if aliases.keys() == {name}:
+        return {**values, "settings": aliases[name]}
+    known = algorithm.find(name).settings.model_fields
+    settings: dict[str, Any] = {}
+    for alias, own in aliases.items():
+        if name == "ppo" or not isinstance(own, Settings | Mapping):
+            raise ConfigError(alias, f"its settings do not go with {name}")
+        is_whole = alias == "ppo" or isinstance(own, Settings)
+        settings |= {n: v for n, v in dict(own).items() if n in known or not is_whole}
+    return {**values, "settings": settings}

@@ -1,0 +1,151 @@
+"""Resolve what was asked of a run: fill every default that follows from something else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from agents import algorithm
+from agents.settings import ConfigError, Settings
+from workflow_rl.collection.cluster import LOCAL, NONE
+from workflow_rl.environments.environment import (
+    Environment,
+    InvalidEnvironmentError,
+    make_environment,
+)
+from workflow_rl.runs import machine
+from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.saved_config import UnknownSettings
+
+EPISODES_PER_UPDATE = 24
+STEPS_PER_UPDATE = 2048
+
+
+def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every field of a TrainConfig.
+
+    Args:
+        given: the fields that were asked for. None asks for a field's default.
+        constants: the defaults that follow from nothing, None for those that follow from others.
+
+    Raises:
+        ConfigError: an environment, an algorithm or a setting makes no sense.
+    """
+    preset = PRESETS.get(given.get("preset") or "", {})
+    values = {**constants, **preset, **given}
+    environment = environment_of(values)
+    values["env_args"] = dict(environment.args)
+    values["settings"] = _settings(
+        values["algorithm"], environment, preset.get("settings", {}), given.get("settings")
+    )
+    if values["total_episodes"] is None and values["total_steps"] is None:
+        for name in ("total_episodes", "total_steps"):
+            values[name] = environment.settings.get(name)
+    if values["n_workers"] and values["envs_per_worker"] and given.get("n_envs") is None:
+        values["n_envs"] = values["n_workers"] * values["envs_per_worker"]
+    values["n_workers"], values["envs_per_worker"] = workers_for(
+        values["n_envs"],
+        values["n_workers"],
+        values["envs_per_worker"],
+        one_env_each=values["mode"] == "sync" and not environment.steps_together,
+        cores=machine.usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
+    )
+    if values["num_steps_per_env"] is not None:
+        if values["steps_per_update"] is None:
+            values["steps_per_update"] = _steps_of_unrolls(values, environment.episode_steps)
+    elif values["episodes_per_update"] is None and values["steps_per_update"] is None:
+        # The number of envs has no say: it must not decide how well a run learns.
+        if environment.episode_steps is None:
+            values["steps_per_update"] = STEPS_PER_UPDATE
+        else:
+            values["episodes_per_update"] = EPISODES_PER_UPDATE
+    return values
+
+
+def environment_of(values: Mapping[str, Any]) -> Environment:
+    """Return the environment that a config's fields name, unmade. Raises ConfigError."""
+    try:
+        if values["make_env"] is not None:
+            from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+            return GymnasiumEnvironment(values["env"], values["env_args"], values["make_env"])
+        return make_environment(values["env"], values["env_args"], values["named_by_file"])
+    except InvalidEnvironmentError as error:
+        raise ConfigError(error.argument, str(error)) from None
+
+
+def _settings(
+    name: str,
+    environment: Environment,
+    of_preset: Mapping[str, Any],
+    asked: Settings | Mapping[str, Any] | None,
+) -> Settings:
+    """Return an algorithm's settings: those asked for, or the preset's, or the environment's."""
+    if isinstance(asked, UnknownSettings):
+        return asked
+    found = algorithm.find(name)
+    if isinstance(asked, found.settings):
+        return asked
+    if isinstance(asked, Settings):
+        raise ConfigError(
+            "settings",
+            f"a {type(asked).__name__} does not go with {name}: give a {found.settings.__name__}",
+        )
+    if not isinstance(asked, Mapping | None):
+        raise ConfigError("settings", f"{asked!r:.100} is no mapping of names to values")
+    return found.settings_for(environment.settings, {**of_preset, **(asked or {})})
+
+
+def _steps_of_unrolls(values: Mapping[str, Any], episode_steps: int | None) -> int:
+    """Return the steps of a rollout of unrolls: a multiple of what all envs collect together."""
+    if values["batching"] == "first-come":
+        return int(values["envs_per_worker"] * values["num_steps_per_env"])
+    round_steps = values["n_envs"] * values["num_steps_per_env"]
+    at_least = STEPS_PER_UPDATE if episode_steps is None else EPISODES_PER_UPDATE * episode_steps
+    return int(math.ceil(at_least / round_steps) * round_steps)
+
+
+def workers_for(
+    n_envs: int,
+    n_workers: int | None,
+    envs_per_worker: int | None,
+    one_env_each: bool,
+    cores: int | None,
+) -> tuple[int, int]:
+    """Return the number of workers and the number of envs that each worker owns.
+
+    Args:
+        n_envs: environments in all.
+        n_workers: workers, if their number was given.
+        envs_per_worker: environments of a worker, if their number was given.
+        one_env_each: whether each env gets a worker of its own unless told otherwise, as in
+            SubprocVecEnv. Otherwise, each core gets a worker.
+        cores: the cores that workers can use, or None if nobody knows their number.
+
+    Raises:
+        ConfigError: the numbers do not go together.
+    """
+    if n_workers is None and envs_per_worker is None:
+        if cores is None and not one_env_each:
+            raise ConfigError(
+                "n_workers",
+                "it has to be given with this cluster: give as many as the cluster has cores",
+            )
+        n_workers = n_envs if one_env_each or cores is None else min(cores, n_envs)
+    if n_workers is None:
+        assert envs_per_worker is not None
+        n_workers = math.ceil(n_envs / envs_per_worker)
+    if n_workers > n_envs:
+        raise ConfigError(
+            "n_workers", f"{n_workers} is too large: at most n_envs, {n_envs}, have anything to do"
+        )
+    if envs_per_worker is None:
+        envs_per_worker = math.ceil(n_envs / n_workers)
+    if n_workers * envs_per_worker < n_envs:
+        raise ConfigError(
+            "envs_per_worker",
+            f"{n_workers} workers of {envs_per_worker} have no room for {n_envs} envs: it must be "
+            f"{math.ceil(n_envs / n_workers)} or greater, or left out",
+        )
+    return n_workers, envs_per_worker

@@ -1,0 +1,56 @@
+"""The database of a search's study, which may be a stranger's."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from workflow_rl.runs.folder import RunDirError
+
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""SQLite's journals begin with these bytes, and end with them if they name another file."""
+
+
+def url_of(database: Path) -> str:
+    """Return SQLAlchemy's name of a file. Braces in folder names are doubled: Optuna formats it."""
+    url = URL.create("sqlite", database=str(database)).render_as_string()
+    return url.replace("{", "{{").replace("}", "}}")
+
+
+def require_own_database(database: Path) -> None:
+    """Raise RunDirError for a database from which SQLite would change a file elsewhere."""
+    for end in ("", "-journal", "-wal", "-shm"):
+        file = Path(f"{database}{end}")
+        if file.is_symlink():
+            raise RunDirError(f"{file} is a link: put the file itself there")
+    journal = Path(f"{database}-journal")
+    # SQLite plays back the journal of a crash, which can name a file that SQLite then removes. Only
+    # writing to several databases at once leaves such a name, and Optuna never does that.
+    if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
+        raise RunDirError(f"{journal} names another file: it is not one of Optuna's")
+    if database.exists() and _runs_statements(database):
+        raise RunDirError(f"{database} has views or triggers: it is not one of Optuna's")
+
+
+def _runs_statements(database: Path) -> bool:
+    """Return whether using the tables runs statements of the database's author."""
+    if not database.is_file():
+        raise RunDirError(f"{database} is no file")
+    schema = "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return connection.execute(schema).fetchone() is not None
+    except sqlite3.Error as error:
+        raise RunDirError(f"{database} cannot be used: {error}") from None
+
+
+def _last_bytes(path: Path, number: int) -> bytes:
+    """Return the end of a file. Raises RunDirError if it is no file."""
+    if not path.is_file():
+        raise RunDirError(f"{path} is no file")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - number))
+        return file.read()

@@ -26,7 +26,6 @@ from workflow_rl.runs.folder import RunDirError, read_config
 optuna = pytest.importorskip("optuna")
 
 from workflow_rl.runs import search  # noqa: E402 (it needs Optuna)
-
 from workflow_rl.runs.search import REPORTS, Search, described, score_of  # noqa: E402
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999), "epochs": (1, 5)}

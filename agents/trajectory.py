@@ -1,31 +1,30 @@
-"""One episode as arrays, and what learning needs of it: advantages and a flat batch."""
+"""One episode as arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
-from agents.vtrace import vtrace
 
 FloatArray = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
-    """`T` steps of one episode: all of it, or what an unroll holds of it.
+    """`T` steps of one episode: the complete episode, or the part that an unroll holds.
 
     `obs[t]` is what the agent saw when it chose `action[t]`.
 
-    variant: of the env, such as its red agent; "" where it has none.
-    obs: [T, D], the env's dtype; action: [T] or [T, K], as it was sampled; log_prob: float32 [T],
-    of the action under the policy that chose it; reward: float64 [T].
+    variant: of the env, such as its red agent; "" if the env has no variants. obs: [T, D], the
+    env's dtype. action: [T] or [T, K], as it was sampled. log_prob: float32 [T], of the action
+    under the policy that chose it. reward: float64 [T].
     last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
-    were to come; otherwise, whether it was `truncated` or goes on in the next unroll, the value of
-    last_obs stands for them.
-    steps_before, return_before: the episode's steps before these, and the sum of their rewards.
+    were to come. Otherwise it was `truncated` or goes on in the next unroll, and the value of
+    last_obs stands for the rewards to come.
+    steps_before, return_before: the number of the episode's earlier steps, and the sum of their
+    rewards.
     """
 
     episode: int
@@ -55,133 +54,3 @@ class Trajectory(NamedTuple):
     def episode_return(self) -> float:
         """Undiscounted sum of the episode's rewards so far."""
         return self.return_before + float(self.reward.sum())
-
-
-def generalized_advantages(
-    reward: FloatArray,
-    value: FloatArray,
-    bootstrap_value: float | FloatArray,
-    discount: float,
-    gae_lambda: float,
-) -> FloatArray:
-    """Advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11 and 16.
-
-    reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
-    the state after the last step, 0 if the episode terminated there; [N]. Returns [T], or [T, N].
-    Never looks beyond the episode's end.
-    """
-    assert reward.shape == value.shape
-    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
-    delta = reward + discount * next_value - value
-    advantage = np.empty_like(delta)
-    running = np.zeros(value.shape[1:])
-    for t in range(len(delta) - 1, -1, -1):
-        running = delta[t] + discount * gae_lambda * running
-        advantage[t] = running
-    return advantage
-
-
-class Batch(NamedTuple):
-    """Flattened steps of several trajectories, `B` in all, in the order of the episode numbers.
-
-    obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_:
-    float32 [B].
-    return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
-    """
-
-    obs: NDArray[Any]
-    action: Actions
-    log_prob: NDArray[np.float32]
-    value: NDArray[np.float32]
-    advantage: NDArray[np.float32]
-    return_: NDArray[np.float32]
-
-
-def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The observations acted on [B, D], and each episode's last one [N, D], in the env's dtype."""
-    obs = np.concatenate([trajectory.obs for trajectory in trajectories])
-    return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
-
-
-def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The rows [U, D] that occur in `rows` [B, D], bit for bit, and for each of the B which it is.
-
-    `distinct[index]` equals `rows`. The order of the distinct ones follows from their content.
-    """
-    rows = np.ascontiguousarray(rows)
-    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
-    # By hash: np.unique would compare every row with a dozen others.
-    where = {key: n for n, key in enumerate(keys)}
-    place = {key: n for n, key in enumerate(sorted(where))}
-    index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
-    return rows[[where[key] for key in place]], index
-
-
-def whole_observations(
-    obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Steps in n_parts of about the same size, at random, but all of one observation in one part.
-
-    obs_index: [B], which observation each step's is. Yields of every part its steps [M], their
-    distinct observations [U], and which of these each step's is [M].
-    """
-    by_obs = np.argsort(obs_index, kind="stable")
-    distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
-    order = shuffle.permutation(len(distinct))
-    middles = np.cumsum(count[order]) - count[order] / 2
-    targets = len(obs_index) * np.arange(1, n_parts) / n_parts
-    for part in np.split(order, np.searchsorted(middles, targets)):
-        row = np.repeat(np.arange(len(part)), count[part])
-        within = np.arange(len(row)) - np.repeat(np.cumsum(count[part]) - count[part], count[part])
-        if len(row):
-            yield by_obs[first[part][row] + within], distinct[part], row
-
-
-def make_batch(
-    trajectories: Sequence[Trajectory],
-    obs: NDArray[Any],
-    value: FloatArray,
-    last_value: FloatArray,
-    discount: float,
-    gae_lambda: float,
-    scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
-    ratio: FloatArray | None = None,
-) -> Batch:
-    """Advantages episode by episode, then one flat batch.
-
-    obs: [B, D] as `stack_obs` gives it; value: [B] and last_value: [N], the critic's estimates of
-    `obs` and of each episode's last observation, in units of scaled reward. scaled: what the critic
-    learns of rewards [T]. ratio: [B], where
-    V-trace is to correct for the policy that acted; None: generalised advantages.
-    """
-    lengths = np.array([trajectory.length for trajectory in trajectories])
-    ends = np.cumsum(lengths)
-    assert len(obs) == len(value) == ends[-1]
-    advantage, return_ = np.empty_like(value), np.empty_like(value)
-    rewards = [scaled(trajectory.reward) for trajectory in trajectories]
-    terminated = [trajectory.terminated for trajectory in trajectories]
-    bootstrap = np.where(terminated, 0.0, last_value)
-    if ratio is None:
-        for length in np.unique(lengths):
-            # Together: Python's loop over the steps would take as long as a gradient step.
-            alike = np.flatnonzero(lengths == length)
-            steps = ends[alike] - length + np.arange(length)[:, None]
-            reward = np.stack([rewards[n] for n in alike], axis=1)
-            advantage[steps] = generalized_advantages(
-                reward, value[steps], bootstrap[alike], discount, gae_lambda
-            )
-        return_ = advantage + value
-    else:
-        for n, end in enumerate(ends):
-            of = slice(end - lengths[n], end)
-            advantage[of], return_[of] = vtrace(
-                rewards[n], value[of], float(bootstrap[n]), ratio[of], discount, gae_lambda
-            )
-    return Batch(
-        obs=obs,
-        action=np.concatenate([trajectory.action for trajectory in trajectories]),
-        log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
-        value=value.astype(np.float32),
-        advantage=advantage.astype(np.float32),
-        return_=return_.astype(np.float32),
-    )

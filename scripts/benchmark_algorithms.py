@@ -2,7 +2,7 @@
 
 Trains each on a task with several seeds, in turns, and prints until when the mean return of the
 last episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every
-real step takes so long, as `--slow-worker-ms` does; seconds are what this machine took.
+real step takes so much longer, as with `--slow-worker-ms`; seconds are what this machine took.
 
     python scripts/benchmark_algorithms.py pendulum
     python scripts/benchmark_algorithms.py cage2 --algorithms ppo,sac --updates 80 \\
@@ -21,168 +21,111 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from prettytable import PrettyTable, TableStyle
+import numpy as np
+from matplotlib.figure import Figure
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-# Before NumPy, which reads what it pins: see `workflow_rl.portable`.
-from workflow_rl.reporting.compare_modes import Run, train_all  # noqa: E402
-from workflow_rl.runs.config import TrainConfig  # noqa: E402
-from workflow_rl.runs.learning_curve import running_mean  # noqa: E402
-from workflow_rl.runs.machine import machine  # noqa: E402
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.commands.run_plan import new_config
+from workflow_rl.reporting.compare_modes import Run, train_all
+from workflow_rl.reporting.harness import machine_name, spread, text_table
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.drawing import save_png
+from workflow_rl.runs.machine import machine
+from workflow_rl.runs.returns import first_reached
 
 
 class Task(NamedTuple):
-    """An environment, the returns to reach as means of the last `window` episodes, and by algorithm
-    the settings that were found to do well, of TrainConfig."""
+    """Options of `train-async` for all algorithms, and by algorithm those that do well.
 
-    settings: dict[str, Any]
+    targets: returns to reach, as means of the last `window` episodes.
+    """
+
+    options: str
     targets: tuple[float, ...]
     window: int
-    algorithms: dict[str, dict[str, Any]]
+    algorithms: dict[str, str]
 
 
-BELIEF = {"observation": "belief", "actions": "useful"}
-AGAINST_B_LINE = {"simulator": "compiled", "red_agent": "B_lineAgent"}
-BY_EPISODES = {"n_envs": 12, "n_workers": 12, "episodes_per_update": 12}
-BY_STEPS = {"n_envs": 1, "n_workers": 1, "num_steps_per_env": 50}
-OFF_POLICY = {**BY_STEPS, "steps_per_update": 200}
-SMALL = {"hidden_sizes": (64, 64), "learning_rate": 1e-3, "discount": 0.95}
+BELIEF = "--observation belief --actions useful"
+ONE_ENV = "--n-envs 1 --n-workers 1 --num-steps-per-env 50"
 TASKS = {
     "pendulum": Task(
-        {"env": "Pendulum-v1"},
+        "--env Pendulum-v1",
         (-200.0,),
         10,
         {
-            "ppo": {
-                "n_envs": 4,
-                "n_workers": 2,
-                "num_steps_per_env": 400,
-                "total_steps": 60_800,
-                "ppo": {
-                    **{"hidden_sizes": (64, 64), "log_std_init": 0.7, "learning_rate": 1e-3},
-                    **{"discount": 0.9, "gae_lambda": 0.95, "entropy_coef": 0.0},
-                    **{"epochs": 10, "minibatch_size": 64},
-                    **{"normalise_obs": True, "normalise_returns": True},
-                },
-            },
-            "sac": {
-                **OFF_POLICY,
-                "total_steps": 6000,
-                "ppo": SMALL,
-                "mbpo": {"gradient_steps": 1.0, "warm_up_steps": 400},
-            },
-            "mbpo": {
-                **OFF_POLICY,
-                "total_steps": 4000,
-                "ppo": SMALL,
-                "mbpo": {
-                    **{"gradient_steps": 4.0, "warm_up_steps": 400, "imagined_share": 0.8},
-                    **{"imagined_rollouts": 4.0, "rollout_length_final": 1},
-                    **{"model_hidden_sizes": (64, 64)},
-                },
-            },
+            "ppo": "--n-envs 4 --n-workers 2 --num-steps-per-env 400 --total-steps 60800 "
+            "--hidden-sizes 64,64 --log-std-init 0.7 --learning-rate 1e-3 --discount 0.9 "
+            "--gae-lambda 0.95 --entropy-coef 0 --epochs 10 --minibatch-size 64 "
+            "--normalise-obs --normalise-returns",
+            "sac": f"{ONE_ENV} --steps-per-update 200 --total-steps 6000 --hidden-sizes 64,64 "
+            "--learning-rate 1e-3 --discount 0.95 --gradient-steps 1 --warm-up-steps 400",
+            "mbpo": f"{ONE_ENV} --steps-per-update 200 --total-steps 4000 --hidden-sizes 64,64 "
+            "--learning-rate 1e-3 --discount 0.95 --gradient-steps 4 --warm-up-steps 400 "
+            "--imagined-share 0.8 --imagined-rollouts 4 --rollout-length-final 1 "
+            "--model-hidden-sizes 64,64",
         },
     ),
     "hopper": Task(
-        {"env": "Hopper-v5"},
+        "--env Hopper-v5",
         (1500.0,),
         10,
         {
-            "ppo": {
-                "n_envs": 4,
-                "n_workers": 1,
-                "num_steps_per_env": 512,
-                "total_steps": 600_064,
-                "ppo": {
-                    **{"hidden_sizes": (64, 64), "activation": "tanh", "learning_rate": 3e-4},
-                    **{"discount": 0.99, "gae_lambda": 0.95, "entropy_coef": 0.0},
-                    **{"epochs": 10, "minibatch_size": 64},
-                    **{"normalise_obs": True, "normalise_returns": True},
-                },
-            },
-            "sac": {
-                **{**BY_STEPS, "steps_per_update": 500},
-                "total_steps": 120_000,
-                "ppo": {"hidden_sizes": (128, 128), "learning_rate": 1e-3, "discount": 0.99},
-                "mbpo": {
-                    **{"gradient_steps": 3.0, "warm_up_steps": 2000},
-                    **{"batch_size": 128, "target_rate": 0.005},
-                },
-            },
-            "mbpo": {
-                **{**BY_STEPS, "steps_per_update": 500},
-                "total_steps": 40_000,
-                "ppo": {"hidden_sizes": (128, 128), "learning_rate": 5e-4, "discount": 0.99},
-                "mbpo": {
-                    **{"gradient_steps": 8.0, "warm_up_steps": 2000, "imagined_share": 0.8},
-                    **{"batch_size": 128, "target_rate": 0.005, "target_entropy": -0.33},
-                    **{"imagined_rollouts": 8.0, "imagined_updates": 10},
-                    **{"rollout_length_final": 2, "model_patience": 3, "model_epochs": 30},
-                },
-            },
+            "ppo": "--n-envs 4 --n-workers 1 --num-steps-per-env 512 --total-steps 600064 "
+            "--hidden-sizes 64,64 --activation tanh --learning-rate 3e-4 --discount 0.99 "
+            "--gae-lambda 0.95 --entropy-coef 0 --epochs 10 --minibatch-size 64 "
+            "--normalise-obs --normalise-returns",
+            "sac": f"{ONE_ENV} --steps-per-update 500 --total-steps 120000 --hidden-sizes 128,128 "
+            "--learning-rate 1e-3 --discount 0.99 --gradient-steps 3 --warm-up-steps 2000 "
+            "--batch-size 128 --target-rate 0.005",
+            "mbpo": f"{ONE_ENV} --steps-per-update 500 --total-steps 40000 --hidden-sizes 128,128 "
+            "--learning-rate 5e-4 --discount 0.99 --gradient-steps 8 --warm-up-steps 2000 "
+            "--imagined-share 0.8 --batch-size 128 --target-rate 0.005 --target-entropy -0.33 "
+            "--imagined-rollouts 8 --imagined-updates 10 --rollout-length-final 2 "
+            "--model-patience 3 --model-epochs 30",
         },
     ),
     "cage2": Task(
-        {},
+        "--simulator compiled --red-agent B_lineAgent --n-envs 12 --n-workers 12 "
+        "--episodes-per-update 12",
         (-60.0, -30.0),
         100,
         {
-            "ppo": {**BY_EPISODES, "env_args": AGAINST_B_LINE, "total_episodes": 2000},
-            "ppo with belief": {
-                **BY_EPISODES,
-                "env_args": {**AGAINST_B_LINE, **BELIEF},
-                "total_episodes": 900,
-            },
-            "sac": {
-                **BY_EPISODES,
-                "env_args": {**AGAINST_B_LINE, **BELIEF},
-                "total_episodes": 180,
-            },
-            "mbpo": {
-                **BY_EPISODES,
-                "env_args": {**AGAINST_B_LINE, **BELIEF},
-                "total_episodes": 180,
-                "mbpo": {
-                    **{"gradient_steps": 0.66, "warm_up_steps": 1200, "imagined_share": 0.75},
-                    **{"imagined_rollouts": 4.0, "rollout_length_final": 1},
-                    **{"model_members": 3, "model_elites": 2, "model_hidden_sizes": (64, 64)},
-                    **{"model_patience": 2},
-                },
-            },
+            "ppo": "--total-episodes 2000",
+            "ppo with belief": f"{BELIEF} --total-episodes 900",
+            "sac": f"{BELIEF} --total-episodes 180",
+            "mbpo": f"{BELIEF} --total-episodes 180 --gradient-steps 0.66 --warm-up-steps 1200 "
+            "--imagined-share 0.75 --imagined-rollouts 4 --rollout-length-final 1 "
+            "--model-members 3 --model-elites 2 --model-hidden-sizes 64,64 --model-patience 2",
         },
     ),
 }
 
 
 def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
-    """Of an algorithm on a task; "ppo with belief" is PPO."""
-    settings: dict[str, Any] = {**task.settings, **task.algorithms[name]}
+    """Return the config of an algorithm on a task; "ppo with belief" is PPO."""
+    options = f"--algorithm {name.split()[0]} {task.options} {task.algorithms[name]}"
     if slow_ms:
-        settings |= {"slow_worker_ms": slow_ms, "slow_worker_share": 1.0}
-    return TrainConfig("async", algorithm=name.split()[0], **settings)
+        options += f" --slow-worker-ms {slow_ms} --slow-worker-share 1"
+    with train_async.make_context("train-async", options.split()) as context:
+        return new_config("async", context.params)
 
 
 def reached(run: Run, target: float, window: int) -> tuple[float, float, float]:
-    """Episodes, real steps and seconds until then; infinite if never."""
-    for row, mean in zip(run.metrics, running_mean(run.metrics, window), strict=True):
-        if row["episodes"] >= window and mean >= target:
-            return row["episodes"], row["env_steps"], row["wall_seconds"]
-    return math.inf, math.inf, math.inf
-
-
-def spread(numbers: Sequence[float]) -> str:
-    """Median and range, "-" for never."""
-    shown = ["-" if math.isinf(one) else f"{one:,.0f}" for one in sorted(numbers)]
-    median = statistics.median_low(numbers)
-    middle = "-" if math.isinf(median) else f"{median:,.0f}"
-    return f"{middle} ({shown[0]} to {shown[-1]})"
+    """Return episodes, real steps and seconds until the target; infinity if it was not reached."""
+    row = first_reached(run.metrics, target, window)
+    if row is None:
+        return math.inf, math.inf, math.inf
+    return row["episodes"], row["env_steps"], row["wall_seconds"]
 
 
 class Measured(NamedTuple):
-    """Until the target, medians: milliseconds a real step took longer, real steps, seconds; and in
-    how many workers at once they were taken."""
+    """Medians until the first target.
+
+    slow_ms: milliseconds that a real step took longer. n_workers: how many took steps at once.
+    """
 
     slow_ms: float
     steps: float
@@ -190,17 +133,15 @@ class Measured(NamedTuple):
     n_workers: int
 
     def line(self) -> tuple[float, float]:
-        """Seconds if a step cost nothing more, and seconds for each millisecond it does."""
+        """Return seconds if steps took no longer, and further seconds for each millisecond."""
         slope = 1e-3 * self.steps / self.n_workers
         return self.seconds - slope * self.slow_ms, slope
 
 
-def draw(measured: dict[str, Measured], target: float, path: Path) -> None:
-    """Seconds to the target against what a real step costs: as measured, and lines through that."""
-    import matplotlib.pyplot as plt
-    import numpy as np
-
-    figure, axes = plt.subplots(figsize=(7, 4.5))
+def draw(measured: dict[str, Measured], target: float) -> Figure:
+    """Draw seconds to the target against the cost of a real step: points and lines through them."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
     costs = np.geomspace(1e-3, 100, 200)
     for name, one in measured.items():
         at_0, slope = one.line()
@@ -216,16 +157,14 @@ def draw(measured: dict[str, Measured], target: float, path: Path) -> None:
             axes.annotate(f" {crossing:.1f} ms", (crossing, axes.get_ylim()[0]), va="bottom")
     axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    return figure
 
 
-@click.command(help=__doc__)
+@click.command(help=__doc__, context_settings={"show_default": True})
 @click.argument("task", type=click.Choice(list(TASKS)))
 @click.option("--algorithms", help="Separated by commas; all of the task's unless given.")
-@click.option("--seeds", default=5, show_default=True, type=click.IntRange(1))
-@click.option(
-    "--slow-ms", "slow", multiple=True, default=[0.0], type=float, help="May be given again."
-)
+@click.option("--seeds", default=5, type=click.IntRange(1))
+@click.option("--slow-ms", "slow", multiple=True, default=[0.0], help="May be given again.")
 @click.option("--updates", type=int, help="After which a run ends, if it has not before.")
 @click.option("--json", "json_path", type=Path, help="Where to write the numbers.")
 @click.option("--plot", type=Path, help="Where to draw seconds to the first target.")
@@ -238,15 +177,12 @@ def main(
     json_path: Path | None,
     plot: Path | None,
 ) -> None:
-    """Measure them in turns."""
     chosen = TASKS[task]
     names = algorithms.split(",") if algorithms else list(chosen.algorithms)
     if unknown := set(names) - chosen.algorithms.keys():
         raise click.UsageError(f"--algorithms {min(unknown)}: there are {[*chosen.algorithms]}")
-    table = PrettyTable(["a step", "algorithm", "to", "episodes", "real steps", "seconds"])
-    table.set_style(TableStyle.MARKDOWN)
-    table.align = "r"
-    numbers = []
+    rows: list[list[str]] = []
+    numbers: list[dict[str, Any]] = []
     measured: dict[str, Measured] = {}
     for cost in sorted(set(slow)):
         configs = {name: config_of(chosen, name, cost) for name in names}
@@ -256,19 +192,20 @@ def main(
             for target in chosen.targets:
                 until = [reached(run, target, chosen.window) for run in runs[name]]
                 columns = list(zip(*until, strict=True))
-                table.add_row([f"+{cost:g} ms", name, f"{target:g}", *map(spread, columns)])
+                rows.append([name, f"+{cost:g} ms", f"{target:g}", *map(spread, columns)])
                 entry = {"algorithm": name, "target": target, "slow_ms": cost, "seeds": until}
                 numbers.append(entry)
                 if target == chosen.targets[0]:
                     _, steps, seconds = map(statistics.median_low, columns)
-                    n_workers = configs[name].n_workers or 1
-                    measured[name] = Measured(cost, steps, seconds, n_workers)
-    click.echo(table)
+                    measured[name] = Measured(cost, steps, seconds, configs[name].n_workers or 1)
+    headings = ["algorithm", "a step", "to", "episodes", "real steps", "seconds"]
+    click.echo(text_table(headings, rows, markdown=True))
+    click.echo(machine_name())
     if json_path is not None:
         content = {"task": task, "reached": numbers, "machine": machine()}
         json_path.write_text(json.dumps(content, indent=1) + "\n")
     if plot is not None and all(math.isfinite(one.steps) for one in measured.values()):
-        draw(measured, chosen.targets[0], plot)
+        save_png(draw(measured, chosen.targets[0]), plot)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How well the model of a finished mbpo run predicts episodes that it did not learn from.
 
-Plays episodes of seeds of their own with the run's last policy, lets the model go on from their
-steps with the real actions, and prints its errors beside those of predicting no change. Where
-observations are bits, it also draws whether their probabilities are right.
+Plays episodes of other seeds with the run's last policy, lets the model go on from their steps with
+the real actions, and prints its errors beside those of predicting no change. Where observations
+are bits, --plot draws whether their probabilities are right.
 
     python scripts/benchmark_model.py runs/from-a-model
 """
@@ -13,48 +13,37 @@ import itertools
 import sys
 from pathlib import Path
 
-import click
-import numpy as np
-from prettytable import PrettyTable, TableStyle
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import workflow_rl  # isort: skip  # noqa: F401  # Pins kernels before anything loads NumPy.
+
+import click
+import numpy as np
+from matplotlib.figure import Figure
+
 from agents.mbpo.agent import MBPOAgent
-from agents.mbpo.model_error import Reliability, errors_ahead, reliability
+from agents.mbpo.model_error import errors_ahead, reliability
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.sac.replay import transitions_of
-from agents.trajectory import Trajectory
-from workflow_rl.collection.play import play_episodes
+from agents.replay import transitions_of
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.drawing import save_png
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import load_agent, make_agent
 from workflow_rl.runs.trust import trusted_config
 
 
-def draw(bins: Reliability, path: Path) -> None:
-    """Observed frequency against predicted probability."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(5, 5))
-    axes.plot([0, 1], [0, 1], color="0.7", label="calibrated")
-    axes.plot(bins.predicted, bins.observed, "o-", label="the model's")
-    axes.set(xlabel="predicted probability of a bit", ylabel="how often it was 1")
-    axes.legend()
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-
-
-@click.command(help=__doc__)
+@click.command(help=__doc__, context_settings={"show_default": True})
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--episodes", default=20, show_default=True)
-@click.option("--steps", default=5, show_default=True, help="How far ahead.")
-@click.option("--seed", default=1000, show_default=True)
+@click.option("--episodes", default=20)
+@click.option("--steps", default=5, help="How far ahead.")
+@click.option("--seed", default=1000)
 @click.option("--plot", type=Path, help="Where to draw the reliability of bits.")
 def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> None:
-    """Play, predict, compare."""
     config = trusted_config(read_config(run))
-    agent = make_agent(config)
-    file = run / "checkpoint.pt"
+    agent, file = make_agent(config), run / "checkpoint.pt"
     try:
         load_agent(agent, load_checkpoint(file), file)
     except CheckpointError as error:
@@ -67,21 +56,22 @@ def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> 
     specs = [episode_spec(seed, n, variants, SeedStream.BENCHMARK) for n in range(episodes)]
     envs = config.environment.make_envs(min(episodes, 8))
     policy = NumpyPolicy(agent.policy_parameters())
-    played: list[Trajectory] = list(itertools.chain(*play_episodes(envs, policy, specs)))
-    random = np.random.default_rng(seed)
-    model, nothing = errors_ahead(agent.dynamics, played, steps, random)
-    table = PrettyTable(
-        ["steps ahead", "observation", "no change", "reward", "no change "], align="r"
-    )
-    table.set_style(TableStyle.MARKDOWN)
-    for ahead in range(steps):
-        errors = (model.obs, nothing.obs, model.reward, nothing.reward)
-        table.add_row([ahead + 1, *(f"{one[ahead]:.3g}" for one in errors)])
-    click.echo(table)
+    played = list(itertools.chain(*play_episodes(envs, policy, specs)))
+    model, nothing = errors_ahead(agent.dynamics, played, steps, np.random.default_rng(seed))
+    columns = (model.obs, nothing.obs, model.reward, nothing.reward)
+    rows = [[n + 1, *(f"{one[n]:.3g}" for one in columns)] for n in range(steps)]
+    headings = ["steps ahead", "observation", "no change", "reward", "no change "]
+    click.echo(text_table(headings, rows, left=0, markdown=True))
     if plot is not None:
         real = transitions_of(played)
-        probability = agent.dynamics.predict(real.obs, real.action)
-        draw(reliability(probability, real.next_obs), plot)
+        bins = reliability(agent.dynamics.predict(real.obs, real.action), real.next_obs)
+        figure = Figure(figsize=(5, 5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color="0.7", label="calibrated")
+        axes.plot(bins.predicted, bins.observed, "o-", label="the model's")
+        axes.set(xlabel="predicted probability of a bit", ylabel="how often it was 1")
+        axes.legend()
+        save_png(figure, plot)
 
 
 if __name__ == "__main__":

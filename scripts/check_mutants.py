@@ -1,9 +1,9 @@
 """Break the code in many small ways, one at a time, and see whether the tests notice.
 
-A mutant that survives is a line that no test holds, or one that does the same written otherwise:
-the report has each of them as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
+A mutant that survives is a line that no test holds, or another way to write the same: the report
+has each surviving mutant as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
 
-    python scripts/check_mutants.py --sample 20 agents/ppo/losses.py workflow_rl/collection/work.py
+    python scripts/check_mutants.py --sample 20 workflow_rl/collection/assignments.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,50 +24,59 @@ from cosmic_ray.commands import init
 from cosmic_ray.mutating import mutate_and_test, mutate_code
 from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkResult
+from cosmic_ray.work_item import MutationSpec, TestOutcome
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTICED_BY = {
-    "agents/policies/archive.py": "archive policy_file",
-    "agents/policies/distributions.py": "distributions numpy_policy ppo_continuous ppo",
-    "agents/mbpo/dynamics.py": "dynamics mbpo",
-    "agents/ppo/losses.py": "losses ppo",
-    "agents/mbpo/agent.py": "mbpo",
-    "agents/mbpo/config.py": "mbpo_config mbpo",
+    "agents/algorithm.py": "algorithm",
+    "agents/mbpo/agent.py": "agent",
+    "agents/mbpo/config.py": "config agent",
+    "agents/mbpo/dynamics.py": "dynamics agent",
     "agents/mbpo/model_error.py": "model_error",
-    "agents/policies/networks.py": "networks numpy_policy ppo",
+    "agents/policies/actor_critic.py": "actor_critic numpy_policy",
+    "agents/policies/archive.py": "archive policy_file",
+    "agents/policies/distributions.py": "distributions numpy_policy ../ppo/agent_continuous",
+    "agents/policies/networks.py": "networks actor_critic numpy_policy policy_file",
     "agents/policies/numpy_policy.py": "numpy_policy policy_file",
     "agents/policies/policy_file.py": "policy_file",
-    "agents/ppo/agent.py": "ppo ppo_policy_lag ppo_continuous",
-    "agents/ppo/config.py": "ppo_config ppo",
-    "agents/sac/replay.py": "replay mbpo",
-    "agents/policies/running_statistics.py": "running_statistics ppo",
-    "agents/sac/soft_actor_critic.py": "soft_actor_critic mbpo",
-    "agents/policies/stacked_mlp.py": "stacked_mlp",
-    "agents/policies/torch_distributions.py": "distributions networks ppo_continuous",
-    "agents/trajectory.py": "trajectory losses vtrace ppo",
-    "agents/vtrace.py": "vtrace ppo_policy_lag",
+    "agents/policies/torch_distributions.py": "distributions ../ppo/losses ../ppo/agent_continuous",
+    "agents/ppo/advantages.py": "advantages batch agent_policy_lag",
+    "agents/ppo/agent.py": "agent agent_policy_lag agent_continuous",
+    "agents/ppo/batch.py": "batch advantages agent",
+    "agents/ppo/config.py": "config agent",
+    "agents/ppo/losses.py": "losses agent",
+    "agents/ppo/minibatches.py": "agent",
+    "agents/ppo/running_statistics.py": "running_statistics agent",
+    "agents/replay.py": "replay mbpo/agent",
+    "agents/sac/agent.py": "../mbpo/agent",
+    "agents/sac/algorithm.py": "algorithm",
+    "agents/sac/soft_actor_critic.py": "soft_actor_critic ../mbpo/agent",
+    "agents/sac/stacked_mlp.py": "stacked_mlp",
+    "agents/saved.py": "algorithm ../workflow_rl/runs/saved_agent",
     "workflow_rl/cage2/agent/champion.py": "champion",
-    "workflow_rl/cage2/scoring/evaluation.py": "evaluation",
-    "workflow_rl/cage2/scoring/evaluation_env.py": "evaluation recording",
-    "workflow_rl/cage2/agent/rollouts.py": "rollouts ../../scripts/improve_by_search",
-    "workflow_rl/cage2/scoring/scores.py": "evaluation report",
+    "workflow_rl/cage2/scoring/protocol.py": "protocol",
+    "workflow_rl/cage2/scoring/evaluation_env.py": "protocol recording",
+    "workflow_rl/cage2/agent/rollouts.py": "rollouts improve",
+    "workflow_rl/cage2/scoring/scores.py": "protocol report",
     "workflow_rl/cage2/scoring/selection.py": "selection champion",
-    "workflow_rl/environments/env_batch.py": "play parallel_envs",
+    "workflow_rl/environments/env_batch.py": "player collectors",
     "workflow_rl/environments/episode.py": "episode ../training/evaluation",
     "workflow_rl/environments/flat_env.py": "gymnasium_env",
     "workflow_rl/environments/gymnasium_env.py": "gymnasium_env",
-    "workflow_rl/collection/parallel_env.py": "parallel_envs",
-    "workflow_rl/collection/parallel_env_async.py": "parallel_envs",
-    "workflow_rl/collection/play.py": "play slots parallel_envs",
-    "workflow_rl/collection/rollout.py": "parallel_envs schedule",
+    "workflow_rl/collection/sync_collector.py": "collectors",
+    "workflow_rl/collection/async_collector.py": "collectors",
+    "workflow_rl/collection/collector_thread.py": "schedule",
+    "workflow_rl/collection/player.py": "player env_positions collectors",
+    "workflow_rl/collection/pool.py": "local_pool collectors",
+    "workflow_rl/collection/pooled_envs.py": "collectors",
+    "workflow_rl/collection/recorder.py": "player env_positions collectors",
+    "workflow_rl/collection/rollout.py": "collectors schedule",
     "workflow_rl/collection/schedule.py": "schedule",
-    "workflow_rl/collection/slots.py": "slots parallel_envs",
-    "workflow_rl/collection/work.py": "work parallel_envs",
-    "workflow_rl/collection/worker.py": "worker_pool parallel_envs",
-    "workflow_rl/collection/worker_pool.py": "worker_pool parallel_envs",
-    "workflow_rl/collection/workers.py": "worker_pool parallel_envs",
+    "workflow_rl/collection/env_positions.py": "env_positions collectors",
+    "workflow_rl/collection/assignments.py": "assignments collectors",
+    "workflow_rl/collection/worker.py": "worker local_pool collectors",
+    "workflow_rl/collection/local_pool.py": "local_pool collectors",
     "workflow_rl/api.py": "training/evaluation training/any_env",
     "workflow_rl/reporting/report.py": "report",
     "workflow_rl/runs/batches.py": "presets overlap loop any_env",
@@ -95,18 +103,21 @@ NOTICED_BY = {
 LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
 
 
-def mutations_of(module: str) -> list[MutationSpec]:
-    """All of a module of the working directory."""
+def mutations_of(module: str, seed: int) -> list[MutationSpec]:
+    """Return all mutations of a module of the working directory, in the order of the seed."""
     with tempfile.TemporaryDirectory() as folder:
         database = str(Path(folder) / "session.sqlite")
         with use_db(database, WorkDB.Mode.create) as session:
             init([Path(module)], session, {})
             found = [mutation for item in session.work_items for mutation in item.mutations]
-    return [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
+    found = [one for one in found if not one.operator_name.startswith(LEFT_OUT)]
+    found.sort(key=lambda one: (one.operator_name, one.start_pos))
+    random.Random(f"{seed} {module}").shuffle(found)
+    return found
 
 
 def is_code(mutation: MutationSpec) -> bool:
-    """Whether Python reads what it leaves: else nobody has to notice."""
+    """Whether Python can read the mutated module: if not, no test has to notice."""
     operator = get_operator(mutation.operator_name)(**mutation.operator_args)
     source = mutation.module_path.read_text()
     mutated = mutate_code(source, operator, mutation.occurrence)
@@ -118,14 +129,13 @@ def is_code(mutation: MutationSpec) -> bool:
 
 
 def copy_checkout(folder: Path) -> None:
-    """The files that git knows or would add."""
+    """Copy the files that git knows or would add."""
     listed = subprocess.check_output(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
     )
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
 
 
 def command_of(module: str) -> str:
@@ -136,35 +146,11 @@ def command_of(module: str) -> str:
     return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(files)}"
 
 
-def outcomes(
-    modules: list[str], sample: int, seed: int, timeout: float
-) -> Iterator[tuple[str, WorkResult]]:
-    """Of so many mutants a module, chosen by the seed; of all, if there are fewer."""
-    chosen: list[tuple[str, MutationSpec]] = []
-    for module in modules:
-        mutations = sorted(mutations_of(module), key=lambda one: (one.operator_name, one.start_pos))
-        random.Random(f"{seed} {module}").shuffle(mutations)
-        chosen += [(module, one) for one in islice(filter(is_code, mutations), sample)]
-    for module, mutation in tqdm(chosen, unit="mutant", dynamic_ncols=True):
-        yield module, mutate_and_test([mutation], command_of(module), timeout)
-
-
-@click.command()
+@click.command(context_settings={"show_default": True})
 @click.argument("modules", nargs=-1, type=click.Choice(list(NOTICED_BY)), metavar="[MODULE]...")
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Mutants of each module.",
-)
-@click.option("--seed", default=0, show_default=True, help="Which they are.")
-@click.option(
-    "--timeout",
-    default=300.0,
-    show_default=True,
-    help="Seconds after which a mutant counts as noticed: it hangs.",
-)
+@click.option("--sample", type=click.IntRange(1), default=20, help="Mutants of each module.")
+@click.option("--seed", default=0, help="Which mutants.")
+@click.option("--timeout", default=300.0, help="Seconds after which a mutant counts as noticed.")
 def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> None:
     """Break MODULE..., or every module that learns, collects, selects, scores, saves or loads."""
     named = list(modules or NOTICED_BY)
@@ -173,7 +159,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
     with tempfile.TemporaryDirectory() as folder:
         copy_checkout(Path(folder))
         os.chdir(folder)
-        # The tests' workers would all do so at once, and be late.
+        # Compile the simulator once: the tests' workers would do so at the same time, and be late.
         compile_simulator = "from workflow_rl.cage2.env.environment import Cage2 as C"
         compile_simulator += "; C(simulator='compiled').check()"
         subprocess.run([sys.executable, "-c", compile_simulator], check=True)
@@ -181,11 +167,18 @@ def main(modules: tuple[str, ...], sample: int, seed: int, timeout: float) -> No
             unbroken = subprocess.run(command.split(), capture_output=True, text=True)
             if unbroken.returncode:
                 raise click.ClickException(f"unbroken, {command} fails:\n{unbroken.stdout[-3000:]}")
-        for module, result in outcomes(named, sample, seed, timeout):
+        chosen = [
+            (module, mutation)
+            for module in named
+            for mutation in islice(filter(is_code, mutations_of(module, seed)), sample)
+        ]
+        for module, mutation in tqdm(chosen, unit="mutant", dynamic_ncols=True):
+            result = mutate_and_test([mutation], command_of(module), timeout)
             total[module] += 1
-            noticed[module] += result.test_outcome is not TestOutcome.SURVIVED
             if result.test_outcome is TestOutcome.SURVIVED:
                 tqdm.write(f"{result.diff}\n", file=sys.stdout)
+            else:
+                noticed[module] += 1
         os.chdir(ROOT)
     for module in named:
         click.echo(f"{module:45} {noticed[module]:4} of {total[module]:4} noticed")

@@ -1,10 +1,11 @@
 """Are a run's weights the same on other processors?
 
 Trains the same run on this processor several times: as it is, with each library capped in a way of
-its own, on one core, and once with this processor's own kernels, which has to show that the check
-can fail (on one that has no more than AVX2, it cannot). Then on processors emulated by qemu-user
-(the Debian package of that name), learner and workers alike, some 20 times slower, for fewer
-episodes. A processor below AVX2 has to be refused. Exits with 1 if weights differ that should not.
+its own, on one core, and once with this processor's own kernels, which shows that the check can
+fail (on a processor that has no more than AVX2, it cannot). Then on processors emulated by
+qemu-user (the Debian package of that name), learner and workers alike, some 20 times slower, for
+fewer episodes. A processor below AVX2 has to be refused. Exits with 1 if weights differ that should
+not.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from pathlib import Path
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-from workflow_rl.portable import NATIVE, PINS
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.portable import NATIVE, PINS  # noqa: E402
+from workflow_rl.runs.checkpoint import load_checkpoint  # noqa: E402
+from workflow_rl.runs.run_record import weights_digest  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
 QEMU = "qemu-x86_64"
 EMULATED = ("Haswell", "Skylake-Server", "EPYC", "EPYC-Rome")
 TOO_OLD = "IvyBridge"
 AVX512 = ("F", "CD", "BW", "DQ", "VL", "ER", "PF", "IFMA", "VBMI", "VNNI")
+PYTHON = (sys.executable, "-m", "workflow_rl")
 CAPPED: dict[str, dict[str, str]] = {
     "numba for Haswell": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma"},
     "C library without AVX-512": {
@@ -52,28 +54,21 @@ main()
 
 
 class Failed(click.ClickException):
-    """A run that ended otherwise than it should."""
+    """A run ended otherwise than it should."""
 
 
-def train(run_dir: Path, options: Sequence[str], variables: Mapping[str, str], *start: str) -> str:
-    """The digest of the weights after a whole run. start: what starts Python's `workflow_rl`.
+def train(
+    run_dir: Path, options: str, variables: Mapping[str, str], start: Sequence[str] = PYTHON
+) -> str:
+    """Return the digest of the weights after a whole run. Raises Failed.
 
-    Raises Failed.
+    start: what starts Python's `workflow_rl`.
     """
-    # Importing `portable` has pinned this process, and what it starts would inherit that.
+    # Importing `portable` has pinned this process, and children would inherit the pins.
     inherited = {name: value for name, value in os.environ.items() if name not in PINS}
-    command = [
-        *(start or (sys.executable, "-m", "workflow_rl")),
-        "train-async",
-        "--quiet",
-    ]
+    command = [*start, "train-async", "--quiet", "--run-dir", str(run_dir), *options.split()]
     done = subprocess.run(
-        [*command, "--run-dir", str(run_dir), *options],
-        cwd=ROOT,
-        env={**inherited, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=ROOT, env={**inherited, **variables}, capture_output=True, text=True
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if not line.startswith(QEMU)]
@@ -82,7 +77,7 @@ def train(run_dir: Path, options: Sequence[str], variables: Mapping[str, str], *
 
 
 def emulator(folder: Path, cpu: str) -> tuple[str, ...]:
-    """What starts `workflow_rl` on an emulated processor, and all of its processes."""
+    """Return what starts `workflow_rl`, and all its processes, on an emulated processor."""
     python = folder / cpu
     python.write_text(
         f'#!/bin/sh\nexec {QEMU} -cpu {cpu} {shlex.quote(sys.executable)} "$@" 2>>"{python}.log"\n'
@@ -91,76 +86,69 @@ def emulator(folder: Path, cpu: str) -> tuple[str, ...]:
     return QEMU, "-cpu", cpu, sys.executable, "-c", INSIDE, str(python)
 
 
-@click.command(help=__doc__)
-@click.option("--native-episodes", default=2400, show_default=True, help="24 an update.")
-@click.option("--episodes", default=72, show_default=True, help="On emulated processors.")
-@click.option("--max-steps", default=100, show_default=True, help="Of an episode.")
-@click.option(
-    "--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg", show_default=True
-)
-@click.option("--cpu", multiple=True, default=EMULATED, show_default=True, metavar="NAME",
+def natively(folder: Path, options: str) -> list[str]:
+    """Return what gives other weights than this processor as it is."""
+    expected = train(folder / "as it is", options, {})
+    tell("as it is", expected)
+    found = []
+    one_core = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *PYTHON)
+    for name, variables in {**CAPPED, "one core": {}}.items():
+        start = one_core if name == "one core" else PYTHON
+        digest = train(folder / name, options, variables, start)
+        found += tell(name, digest, expected)
+    own = train(folder / "own", options, {NATIVE: "1"})
+    can_fail = "identical: it has no others" if own == expected else "others: the check can fail"
+    tell("its own kernels", own, note=can_fail)
+    return found
+
+
+def emulated(folder: Path, options: str, cpus: Sequence[str]) -> list[str]:
+    """Return the processors that give other weights than this one."""
+    expected = train(folder / "short", options, {})
+    tell("as it is", expected)
+    found = []
+    for cpu in cpus:
+        start = time.monotonic()
+        digest = train(folder / f"run on {cpu}", options, {}, emulator(folder, cpu))
+        found += tell(f"{cpu}, emulated", digest, expected, f"{time.monotonic() - start:.0f} s")
+    try:
+        train(folder / "too old", options, {}, emulator(folder, TOO_OLD))
+        return [*found, f"{TOO_OLD} was not refused"]
+    except Failed as error:
+        is_refused = "exit code 2" in str(error) and "lacks AVX2" in str(error)
+        click.echo(f"{TOO_OLD + ', emulated':<28}{'refused' if is_refused else error}")
+        return found if is_refused else [*found, TOO_OLD]
+
+
+def tell(name: str, digest: str, expected: str | None = None, note: str = "") -> list[str]:
+    """Print a line, and return the name if the weights are not those expected."""
+    is_other = expected is not None and digest != expected
+    verdict = "" if expected is None else "OTHERS " if is_other else "identical "
+    click.echo(f"{name:<28}{digest[:16]}  {verdict}{note}")
+    return [name] if is_other else []
+
+
+@click.command(help=__doc__, context_settings={"show_default": True})
+@click.option("--native-episodes", default=2400, help="24 an update.")
+@click.option("--episodes", default=72, help="On emulated processors.")
+@click.option("--max-steps", default=100, help="Of an episode.")
+@click.option("--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg")
+@click.option("--cpu", multiple=True, default=EMULATED, metavar="NAME",
               help=f"One of `{QEMU} -cpu help` to emulate; may be given again.")  # fmt: skip
 def main(
     native_episodes: int, episodes: int, max_steps: int, simulator: str, cpu: tuple[str, ...]
 ) -> None:
-    common = ["--simulator", simulator, "--max-steps", str(max_steps), "--n-workers", "2"]
-    common += ["--red-agent", "mixed", "--worker-timeout", "7200"]
-    native, short = (
-        [*common, "--total-episodes", str(count)] for count in (native_episodes, episodes)
-    )
+    common = f"--simulator {simulator} --max-steps {max_steps} --n-workers 2 --red-agent mixed"
+    common += " --worker-timeout 7200"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        differing = natively(folder, native, f"{native_episodes} episodes")
+        differing = natively(folder, f"{common} --total-episodes {native_episodes}")
         if shutil.which(QEMU) is None:
             click.echo(f"No processor is emulated: there is no {QEMU} (apt-get install qemu-user)")
         else:
-            differing += emulated(folder, short, cpu, f"{episodes} episodes")
+            differing += emulated(folder, f"{common} --total-episodes {episodes}", cpu)
     if differing:
         raise Failed(f"other weights: {', '.join(differing)}")
-
-
-def natively(folder: Path, options: list[str], size: str) -> list[str]:
-    """What gives other weights than this processor as it is."""
-    expected = train(folder / "as it is", options, {})
-    click.echo(f"{'as it is':<28}{expected[:16]}  {size}")
-    one_core = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
-    starts = {"one core": (*one_core, sys.executable, "-m", "workflow_rl")}
-    found = []
-    for name in (*CAPPED, *starts):
-        digest = train(folder / name, options, CAPPED.get(name, {}), *starts.get(name, ()))
-        found += _compared(name, digest, expected)
-    own = train(folder / "own", options, {NATIVE: "1"})
-    click.echo(
-        f"{'its own kernels':<28}{own[:16]}  "
-        + ("others: the check can fail" if own != expected else "identical: it has no others")
-    )
-    return found
-
-
-def emulated(folder: Path, options: list[str], cpus: Sequence[str], size: str) -> list[str]:
-    """The processors that give other weights than this one."""
-    expected = train(folder / "short", options, {})
-    click.echo(f"{'as it is':<28}{expected[:16]}  {size}")
-    found = []
-    for cpu in cpus:
-        start = time.monotonic()
-        digest = train(folder / f"run on {cpu}", options, {}, *emulator(folder, cpu))
-        found += _compared(f"{cpu}, emulated", digest, expected, time.monotonic() - start)
-    try:
-        train(folder / "too old", options, {}, *emulator(folder, TOO_OLD))
-        found.append(f"{TOO_OLD} was not refused")
-    except Failed as error:
-        refused = "exit code 2" in str(error) and "lacks AVX2" in str(error)
-        click.echo(f"{TOO_OLD + ', emulated':<28}{'refused' if refused else error}")
-        found += [] if refused else [TOO_OLD]
-    return found
-
-
-def _compared(name: str, digest: str, expected: str, seconds: float | None = None) -> list[str]:
-    verdict = "identical" if digest == expected else "OTHERS"
-    time_taken = "" if seconds is None else f" ({seconds:.0f} s)"
-    click.echo(f"{name:<28}{digest[:16]}  {verdict}{time_taken}")
-    return [] if digest == expected else [name]
 
 
 if __name__ == "__main__":

@@ -178,6 +178,14 @@ class AlwaysSpoiltEnv(TargetEnv):
         return obs, math.nan if self._steps == 3 else reward, ends[0], ends[1], info
 
 
+class ShowsNoNumberEnv(TargetEnv):
+    """The second observation of every episode is infinite."""
+
+    def step(self, action: Any) -> Result:
+        obs, *others = super().step(action)
+        return (obs + np.float32(np.inf) if self._steps == 2 else obs, *others)  # type: ignore[return-value]
+
+
 class NoisyStepEnv(TargetEnv):
     """Rewards have noise of NumPy's global generator."""
 

@@ -130,6 +130,7 @@ NEEDED = {
     "train-population": [*TINY, "--dry-run"],
     "tune": [*TINY, "--trials", "1", "--dry-run"],
     "train-champion": ["--run-dir", "run"],
+    "improve": ["run", "new.npz"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
     "replay": ["sleep", "--max-steps", "2"],
     "export": ["run", "--format", "npz", "--output", "other.npz"],

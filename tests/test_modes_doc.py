@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.runs.presets import PRESETS
 
-MODES = (Path(__file__).parents[1] / "docs" / "explanations" / "modes.md").read_text()
+PAGE = Path(__file__).parents[1] / "docs" / "explanations" / "modes.md"
+MODES = " ".join(PAGE.read_text().split())
 
 
 def as_options(settings: dict[str, Any]) -> str:
@@ -26,11 +27,11 @@ def as_options(settings: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_documented_with_its_settings(name):
-    assert f"| `{name}` | `{as_options(PRESETS[name])}` |" in MODES
+    assert f"- `{name}`: `{as_options(PRESETS[name])}`." in MODES
 
 
 def test_no_other_preset_is_documented():
-    documented = re.findall(r"^\| `([\w-]+)` \| `--", MODES, flags=re.MULTILINE)
+    documented = re.findall(r"- `([\w-]+)`: `--", MODES)
     assert sorted(documented) == sorted(PRESETS)
 
 
@@ -43,6 +44,6 @@ def test_the_documented_options_give_the_preset(name, monkeypatch):
         assert result.exit_code == 0, result.output
         return [line for line in result.output.splitlines() if not line.startswith("preset:")]
 
-    documented = re.search(rf"^\| `{name}` \| `(--[^`]*)` \|", MODES, flags=re.MULTILINE)
+    documented = re.search(rf"- `{name}`: `(--[^`]*)`", MODES)
     assert documented is not None
     assert config(*documented[1].split()) == config("--preset", name)

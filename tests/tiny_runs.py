@@ -15,11 +15,12 @@ import torch
 from agents.mbpo.agent import MBPOAgent
 from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
+from agents.sac.agent import SACAgent
 from agents.trajectory import Trajectory
 from tests.tiny_envs import make_counting_envs
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -27,7 +28,7 @@ from workflow_rl.runs.trust import trusted_config
 
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
-Before: Any = Callable[[WorkerPool, Any, int], None]
+Before: Any = Callable[[LocalPool, Any, int], None]
 """Is called with the pool, the policy and how many collections were before this one."""
 
 
@@ -48,10 +49,10 @@ def config_of(
 class Interfered:
     """A collector before whose collections something happens, in the thread that collects."""
 
-    def __init__(self, collector: Any, pool: WorkerPool, before: Before) -> None:
+    def __init__(self, collector: Any, pool: LocalPool, before: Before) -> None:
         self._collector, self._pool, self._before = collector, pool, before
         self._count = 0
-        self.start_slots = collector.start_slots
+        self.start_unrolls = collector.start_unrolls
 
     def _interfere(self, policy: Any) -> None:
         self._before(self._pool, policy, self._count)
@@ -85,7 +86,7 @@ def run(
 ) -> dict[str, Any]:
     """Start the run in `path`, or go on with it."""
 
-    def collector_of(pool: WorkerPool, config: TrainConfig) -> Any:
+    def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
         collector = loop.make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
@@ -123,13 +124,17 @@ def plain(state: Any) -> Any:
     return state
 
 
-def all_of(agent: MBPOAgent) -> Any:
+def all_of(agent: SACAgent) -> Any:
     """What it has learned, and the steps that it remembers, so that two can be compared."""
     steps = agent.replay.steps if len(agent.replay) else None
-    return plain([agent.state_dict(), agent.replay.n_added, steps, agent.imagined])
+    return plain([agent.state_dict(), agent.replay.n_added, steps, imagined_by(agent)])
 
 
-def in_an_earlier_version(agent: MBPOAgent) -> dict[str, Any]:
+def imagined_by(agent: SACAgent) -> list[Transitions]:
+    return agent.imagined if isinstance(agent, MBPOAgent) else []
+
+
+def in_an_earlier_version(agent: SACAgent) -> dict[str, Any]:
     """Its state with the steps in it, as they lie in the replay buffer."""
 
     def tensors(steps: Transitions) -> dict[str, torch.Tensor]:
@@ -137,15 +142,20 @@ def in_an_earlier_version(agent: MBPOAgent) -> dict[str, Any]:
 
     replay = {"n_added": agent.replay.n_added}
     columns = tensors(agent.replay.steps) if len(agent.replay) else {}
-    imagined = [tensors(steps) for steps in agent.imagined]
-    return {**agent.state_dict(), "replay": {**replay, **columns}, "imagined": imagined}
+    imagined = [tensors(steps) for steps in imagined_by(agent)]
+    return {
+        "imagined_steps": 0,
+        **agent.state_dict(),
+        "replay": {**replay, **columns},
+        "imagined": imagined,
+    }
 
 
-def remembering_agent(path: Path) -> MBPOAgent:
+def remembering_agent(path: Path) -> Any:
     """The last agent of a run of sac or mbpo, with the steps that it remembers."""
     checkpoint = load_checkpoint(path / "checkpoint.pt")
     agent = learner.make_agent(trusted_config(TrainConfig.from_dict(checkpoint.config)))
-    assert isinstance(agent, MBPOAgent)
+    assert isinstance(agent, SACAgent)
     learner.load_agent(agent, checkpoint, path)
     learner.load_memory(agent, checkpoint, path)
     return agent
@@ -165,7 +175,7 @@ def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterat
         return recorded
 
     with pytest.MonkeyPatch.context() as patch:
-        for kind in (PPOAgent, MBPOAgent):
+        for kind in (PPOAgent, SACAgent):
             patch.setattr(kind, "update", recording(kind.update))
         yield updates
 

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import click
-
 NOT_OURS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError),
     *(ArithmeticError, RecursionError),
@@ -83,6 +81,8 @@ def sha256_of(path: Path, most: int) -> str | None:
 
 def require_writable(path: Path, option: str) -> None:
     """Raises click.BadParameter, naming the option, if `path` could not be written."""
+    import click  # Workers import this module, and need no command line.
+
     if path.is_dir():
         raise click.BadParameter(f"{path} is a folder: give a file", param_hint=option)
     temporary = _temporary(path)
@@ -97,6 +97,8 @@ def require_writable(path: Path, option: str) -> None:
 
 def require_writable_folder(path: Path, option: str) -> None:
     """Make the folder if need be. Raises click.BadParameter if nothing can be written in it."""
+    import click
+
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

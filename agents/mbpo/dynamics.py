@@ -1,4 +1,4 @@
-"""A model of an environment, learned: an ensemble of networks that say what a step would bring.
+"""A learned model of an environment: an ensemble of networks that predict a step's outcome.
 
 Chua et al. 2018, "Deep Reinforcement Learning in a Handful of Trials using Probabilistic Dynamics
 Models" (PETS), as used by Janner et al. 2019, "When to Trust Your Model" (MBPO).
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.algorithm import DivergedError
 from agents.mbpo.config import MBPOConfig
 from agents.policies.distributions import (
     Actions,
@@ -22,10 +23,9 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
-from agents.ppo.agent import DivergedError
-from agents.sac.replay import Transitions
+from agents.policies.networks import MLP
+from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 LOG_VARIANCE_LIMITS = (-10.0, 0.5)
 SMALLEST_SCALE = 1e-6
@@ -34,8 +34,10 @@ UNKNOWN = np.finfo(np.float64).max
 
 
 def encoded(distribution: Distribution, action: Actions) -> FloatArray:
-    """Actions [B] or [B, K] as a network reads them, float32: choices as ones among zeros, numbers
-    within bounds as from -1 to 1."""
+    """Return actions [B] or [B, K] as inputs of a network, float32 [B, A].
+
+    Choices are one-hot encoded. Numbers within bounds are scaled to -1 to 1.
+    """
     if isinstance(distribution, Categorical):
         return np.eye(distribution.n_outputs, dtype=np.float32)[action]
     if isinstance(distribution, MultiCategorical):
@@ -47,15 +49,17 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
 
 
 def encoded_size(distribution: Distribution) -> int:
-    """How many numbers an action is encoded as."""
+    """Return the number of values that `encoded` gives for an action."""
     if isinstance(distribution, SquashedGaussian):
         return len(distribution.low)
     return distribution.n_outputs
 
 
 class Loss(NamedTuple):
-    """Negative log-likelihood of `B` outcomes, in nats, [..., B], and its derivatives by a
-    network's outputs [..., B, n_outputs]."""
+    """Negative log-likelihood of `B` outcomes in nats, and its derivatives.
+
+    of_each: [..., B]. derivatives: by the network's outputs, [..., B, n_outputs].
+    """
 
     of_each: FloatArray
     derivatives: FloatArray
@@ -73,14 +77,16 @@ def softplus(x: FloatArray) -> FloatArray:
 
 
 def bernoulli_loss(logits: FloatArray, bits: FloatArray) -> Loss:
-    """Of bits [..., B, D] under independent Bernoulli variables."""
+    """Return the loss of bits [..., B, D] under independent Bernoulli variables."""
     return Loss((softplus(logits) - bits * logits).sum(axis=-1), sigmoid(logits) - bits)
 
 
 def gaussian_loss(outputs: FloatArray, value: FloatArray) -> Loss:
-    """Of values [..., B, D] under independent normal variables, less its constant: Chua et al.
-    2018, section 4, equation for loss_Gauss, halved. Outputs are means and, unbounded, log
-    variances."""
+    """Return the loss of values [..., B, D] under independent normal variables, less its constant.
+
+    outputs: means, and then log variances before they are bounded. Half of the loss_Gauss of Chua
+    et al. 2018, section 4.
+    """
     mean, unbounded = np.split(outputs, 2, axis=-1)
     log_variance, slope = bounded(unbounded)
     precision = np.exp(-log_variance)
@@ -92,7 +98,10 @@ def gaussian_loss(outputs: FloatArray, value: FloatArray) -> Loss:
 
 
 def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Softly within LOG_VARIANCE_LIMITS, and its derivative: Chua et al. 2018, appendix A.1."""
+    """Return log variances, softly held to LOG_VARIANCE_LIMITS, and the derivative.
+
+    Chua et al. 2018, appendix A.1.
+    """
     low, high = map(np.float32, LOG_VARIANCE_LIMITS)
     capped = high - softplus(high - log_variance)
     slope = sigmoid(high - log_variance) * sigmoid(capped - low)
@@ -100,11 +109,12 @@ def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class Fit(NamedTuple):
-    """How well the ensemble predicts held-out steps, after it was fitted.
+    """How well the ensemble predicts held-out steps after a fit.
 
-    obs_loss: negative log-likelihood of the next observation, in nats (real numbers: scaled ones,
-    less a constant); reward_error: root mean squared error of the reward; of the elites, mean.
-    spread: standard deviation of the elites' obs_loss. epochs: passes over the steps.
+    obs_loss: negative log-likelihood of the next observation in nats, mean over the elites; of real
+    numbers, scaled and less a constant. reward_error: root mean squared error of the reward, mean
+    over the elites. spread: standard deviation of the elites' obs_loss. epochs: passes over the
+    steps.
     """
 
     obs_loss: float
@@ -114,8 +124,11 @@ class Fit(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Steps as the networks see them, float32: seen [B, D + A], observation and action, scaled;
-    change [B, D], bits or how much numbers changed, scaled; reward and end [B, 1]."""
+    """Steps as the networks see them, float32.
+
+    seen: [B, D + A], the scaled observation and the encoded action. change: [B, D], the next
+    observation's bits, or the scaled change of real numbers. reward, end: [B, 1].
+    """
 
     seen: FloatArray
     change: FloatArray
@@ -123,13 +136,15 @@ class Rows(NamedTuple):
     end: FloatArray
 
     def at(self, rows: NDArray[np.int64]) -> Rows:
-        """Of these steps; rows [N, B] are of each member."""
+        """Return the steps of these rows; rows [N, B] give each member steps of its own."""
         return Rows._make(column[rows] for column in self)
 
 
 class Scales(NamedTuple):
-    """What observations are shifted by, and what they, their changes and rewards are divided by:
-    float32 [D], [D], [D] and [1]."""
+    """The shift of observations, and the divisors of observations, their changes and rewards.
+
+    All float32: [D], [D], [D] and [1].
+    """
 
     obs_mean: FloatArray
     obs: FloatArray
@@ -140,11 +155,12 @@ class Scales(NamedTuple):
 class Dynamics:
     """An ensemble of models of an environment with observations [D], bits or real numbers.
 
-    Each is two networks: of what is seen next, and, given that too, of the reward and the end. The
-    reward's is the mean: an agent that learns values of it needs no more, for they are linear in
-    it. Of CAGE-2's rewards, sums of a few costs, a hundred distinct ones occur.
+    Each model has two networks. One predicts the next observation. The other predicts the reward
+    and the end of the episode, given the next observation too. It predicts the mean reward, which
+    is enough for learning values: they are linear in the reward.
 
-    `seed` determines the initial weights; `fit` and `imagine` are given their random numbers.
+    `seed` determines the initial weights. `fit` and `imagine` take their random numbers as
+    arguments.
     """
 
     def __init__(
@@ -155,13 +171,12 @@ class Dynamics:
         self.distribution = distribution
         self.bits = bits
         n_seen = obs_dim + encoded_size(distribution)
-        hidden = config.model_hidden_sizes
         n_next = obs_dim if bits else 2 * obs_dim
         generators = [torch.Generator().manual_seed(seed + k) for k in range(config.model_members)]
 
         def ensemble(n_in: int, n_out: int) -> StackedMLP:
-            sizes = [n_in, *hidden, n_out]
-            return StackedMLP([mlp(sizes, "relu", 0.1, one) for one in generators], "relu")
+            network = MLP(n_in, config.model_hidden_sizes, n_out, "relu")
+            return StackedMLP(network, [network.module(0.1, one) for one in generators])
 
         self.next_obs = ensemble(n_seen, n_next)
         self.outcome = ensemble(n_seen + obs_dim, 2)
@@ -181,9 +196,9 @@ class Dynamics:
     def fit(self, steps: Transitions, random: np.random.Generator) -> Fit:
         """Go on learning from these steps. Raises DivergedError.
 
-        Each member has its own bootstrap of the steps that are not held out. They stop once none
-        predicts those any better, and each goes back to when it did so best: Janner et al. 2019's
-        way. The best members become the elites.
+        Each member learns from its own bootstrap sample of the steps that are not held out. The fit
+        stops once no member predicts the held-out steps better. Each member then takes its best
+        weights, as in Janner et al. 2019, and the best members become the elites.
         """
         config = self.config
         self.scales = self._scales_of(steps)
@@ -228,14 +243,14 @@ class Dynamics:
     def _batches(
         self, bootstraps: NDArray[np.int64], random: np.random.Generator
     ) -> Iterator[NDArray[np.int64]]:
-        """All of each member's steps once, in random order: rows [N, B]."""
+        """Yield each member's steps once, in random order: rows [N, B]."""
         shuffled = random.permuted(bootstraps, axis=1)
         size = self.config.model_batch_size
         for start in range(0, shuffled.shape[1], size):
             yield shuffled[:, start : start + size]
 
     def _step(self, rows: Rows) -> None:
-        """One gradient step of every member, from rows [N, B, ...]."""
+        """Make a gradient step of every member, from rows [N, B, ...]."""
         n_steps = np.float32(rows.reward.shape[-2])
         layers = self.next_obs.forward(rows.seen)
         derivatives = self._obs_loss(layers[-1], rows.change).derivatives / n_steps
@@ -249,8 +264,7 @@ class Dynamics:
         return bernoulli_loss(outputs, change) if self.bits else gaussian_loss(outputs, change)
 
     def _losses(self, rows: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of each member [N], means over these steps: of the next observation, the reward and the
-        end."""
+        """Return each member's mean losses [N] of the next observation, the reward and the end."""
         obs_loss = self._obs_loss(self.next_obs(rows.seen), rows.change).of_each
         outcome = self.outcome(np.concatenate([rows.seen, rows.change], axis=-1))
         reward_loss = 0.5 * np.square(outcome[..., :1] - rows.reward)
@@ -260,7 +274,7 @@ class Dynamics:
     def imagine(
         self, obs: NDArray[Any], action: Actions, random: np.random.Generator
     ) -> Transitions:
-        """A step from observations [B, D]: each by an elite drawn for it."""
+        """Return imagined steps from observations [B, D], each by an elite drawn at random."""
         rows = self._seen(obs, action)
         chosen = np.array(self.elites)[random.integers(0, len(self.elites), len(obs))]
         noise = random.random if self.bits else random.standard_normal
@@ -273,7 +287,7 @@ class Dynamics:
             change[mine] = self._drawn(self.next_obs.one(k, rows[mine]), draws[mine])
             outcome[mine] = self.outcome.one(k, np.concatenate([rows[mine], change[mine]], axis=1))
         reward = outcome[:, 0].astype(np.float64) * self.scales.reward.item()
-        # Where no episode has ended yet, a network that has not learned that would end many.
+        # Before any episode has terminated, an untrained network would terminate many.
         terminated = (sigmoid(outcome[:, 1]) > uniforms) & self.ends_seen
         next_obs = change if self.bits else obs + change * self.scales.change
         return Transitions(obs, action, reward, nearest(next_obs, obs.dtype), terminated)
@@ -285,8 +299,8 @@ class Dynamics:
         return mean + np.exp(0.5 * bounded(unbounded)[0]) * draws
 
     def predict(self, obs: NDArray[Any], action: Actions) -> NDArray[np.float64]:
-        """Of the next observation [B, D], the mean over the elites of each number's expectation:
-        of bits, their probabilities."""
+        """Return the elites' mean expectation of the next observation, float64 [B, D]: of bits, the
+        probabilities."""
         outputs = self.next_obs(self._seen(obs, action))[self.elites]
         if self.bits:
             return sigmoid(outputs).mean(axis=0, dtype=np.float64)
@@ -297,7 +311,7 @@ class Dynamics:
         if self.bits:
             change = steps.next_obs.astype(np.float32)
         else:
-            # In the observations' own type, small integers would wrap.
+            # Differences of small integers would overflow in the observations' own type.
             exact = np.result_type(steps.obs, np.float32)
             difference = np.subtract(steps.next_obs, steps.obs, dtype=exact)
             change = difference.astype(np.float32) / self.scales.change
@@ -313,7 +327,7 @@ class Dynamics:
         return np.concatenate([scaled, encoded(self.distribution, action)], axis=1)
 
     def _scales_of(self, steps: Transitions) -> Scales:
-        """Deviations of the steps; bits are left as they are."""
+        """Return the scales of these steps. Bits are not scaled."""
         reward = _deviation(steps.reward[:, None])
         if self.bits:
             return self.scales._replace(reward=reward)
@@ -322,7 +336,7 @@ class Dynamics:
         return Scales(mean, _deviation(steps.obs), _deviation(changes), reward)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that fitting goes on from, as tensors and plain values."""
+        """Return all that the next fit depends on, as tensors and plain values."""
         return {
             "bits": self.bits,
             "next_obs": torch.from_numpy(self.next_obs.flat.copy()),
@@ -334,7 +348,10 @@ class Dynamics:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse. Raises KeyError, TypeError, OverflowError or ValueError for what is none."""
+        """Continue from a `state_dict()`.
+
+        Raises KeyError, TypeError, OverflowError or ValueError if it does not fit.
+        """
         load(self.next_obs.flat, state["next_obs"])
         load(self.outcome.flat, state["outcome"])
         for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):
@@ -348,18 +365,18 @@ class Dynamics:
 
 
 def nearest(numbers: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The closest numbers of a type: integers are rounded, and stay within its range."""
+    """Return the nearest numbers of a type: integers are rounded and clipped to its range."""
     if dtype.kind not in "iu":
         return numbers.astype(dtype)
     range_ = np.iinfo(dtype)
     rounded = np.rint(numbers)
     within = rounded.clip(range_.min, range_.max).astype(dtype)
-    # The largest integer of 64 bits is none of the numbers that floats can be.
+    # No float is equal to the largest integer of 64 bits.
     return np.where(rounded >= range_.max, dtype.type(range_.max), within)
 
 
 def _deviation(values: NDArray[Any]) -> FloatArray:
-    """Standard deviation of each column; 1 where it hardly varies."""
+    """Return the standard deviation of each column, or 1 where the column hardly varies."""
     deviation = values.astype(np.float64).std(axis=0)
     deviation[deviation < SMALLEST_SCALE] = 1
     return deviation.astype(np.float32)

@@ -1,4 +1,4 @@
-"""How far a learned model is from its environment, in episodes that it did not learn from."""
+"""The error of a learned model, measured on episodes that it did not learn from."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agents.trajectory import Trajectory
 
 
 class Errors(NamedTuple):
-    """After 1 to K steps from a real one, with the real actions, float64 [K].
+    """Errors of predictions 1 to K steps ahead, with the real actions, float64 [K].
 
-    obs: absolute differences of the observation's numbers, added up and averaged over the starts:
-    of bits, how many are wrong; of real numbers, each in its standard deviation. reward: root mean
-    squared error of the step's.
+    obs: the absolute differences of an observation's numbers, summed, and averaged over the starts.
+    For bits this is the number of wrong bits; real numbers are in units of their standard
+    deviation. reward: root mean squared error of the step's reward.
     """
 
     obs: NDArray[np.float64]
@@ -27,10 +27,10 @@ class Errors(NamedTuple):
 def errors_ahead(
     dynamics: Dynamics, episodes: Sequence[Trajectory], n_steps: int, random: np.random.Generator
 ) -> tuple[Errors, Errors]:
-    """Of what the model draws from step to step, and of the prediction that nothing changes.
+    """Return the errors of the model's draws, and those of predicting that nothing changes.
 
-    From every step but an episode's first that has `n_steps` after it. Raises ValueError if there
-    is none.
+    Predictions start at every step, except an episode's first, that has `n_steps` after it. Raises
+    ValueError if there is none.
     """
     starts = [(one, t) for one in episodes for t in range(1, one.length - n_steps + 1)]
     if not starts:
@@ -65,10 +65,10 @@ def errors_ahead(
 
 
 class Reliability(NamedTuple):
-    """Of predicted probabilities, bin by bin from 0 to 1: a calibrated model's two are alike.
+    """The calibration of predicted probabilities, in bins from 0 to 1.
 
-    predicted: mean probability in the bin; observed: share of the outcomes that were 1; n_outcomes:
-    how many there were. NaN, NaN and 0 where there were none.
+    predicted: mean probability in each bin. observed: share of the outcomes that were 1. The two
+    are equal for a calibrated model. n_outcomes: in each bin; the others are NaN where this is 0.
     """
 
     predicted: NDArray[np.float64]
@@ -77,7 +77,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(probability: NDArray[Any], outcome: NDArray[Any], n_bins: int = 10) -> Reliability:
-    """Of probabilities and the outcomes 0 and 1 they were given for, any equal shapes."""
+    """Return the calibration of probabilities, given the outcomes 0 or 1, of the same shape."""
     bins = np.minimum((probability.ravel() * n_bins).astype(int), n_bins - 1)
     count = np.bincount(bins, minlength=n_bins)
     with np.errstate(invalid="ignore"):

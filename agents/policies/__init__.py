@@ -1,1 +1,1 @@
-"""What a worker imports: networks as arrays, distributions, policy files."""
+"""Policies as workers import them: networks as arrays, distributions, policy files."""

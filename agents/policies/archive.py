@@ -1,5 +1,8 @@
-"""Zip archives that somebody else may have made: read without unpacking more than there is, and
-sealed with a digest of themselves, so that whatever changes in one shows."""
+"""Zip archives that somebody else may have made.
+
+They are read without unpacking more than their size, and sealed with their own digest, so that
+every change shows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pathlib import Path
 
 MOST_BYTES = 4 * 2**30
 
-# An archive ends with its comment, and the two bytes before that say how long it is.
+# An archive ends with its comment. The two bytes before the comment are its length.
 _N_DIGITS = 64
 _LENGTH = _N_DIGITS.to_bytes(2, "little")
 _END, _END_SIZE = b"PK\5\6", 22
@@ -30,21 +33,21 @@ _NO_ARCHIVE = (
 
 
 def sealed(archive: bytes) -> bytes:
-    """The archive, which has no comment, with its SHA-256 as one: still an archive."""
+    """Return an archive without a comment with its SHA-256 as its comment."""
     assert archive[-_END_SIZE:].startswith(_END)
     content = archive[:-2] + _LENGTH
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
 def read_archive(path: Path) -> bytes:
-    """An archive, intact, whose members are stored as they are, one beside the other.
+    """Return an intact archive whose members are stored uncompressed, without overlaps.
 
-    That is how torch and NumPy write theirs. A few kilobytes that are compressed, or that many
-    members share, can unpack to more than any memory holds.
+    torch and NumPy write such archives. A few kilobytes that are compressed, or that many members
+    share, could unpack to more than any memory holds.
 
-    Raises OSError, and ValueError if it is no such archive.
+    Raises OSError, and ValueError for any other file.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # A pipe could keep its reader waiting for ever.
+    if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe may never end.
         raise ValueError("it is no file")
     with path.open("rb") as file:
         start = file.read(4)
@@ -66,10 +69,10 @@ def read_archive(path: Path) -> bytes:
 
 
 def is_intact(archive: bytes) -> bool:
-    """Whether it is as it was sealed; or, if it never was sealed, its members are as written.
+    """Whether an archive is as it was sealed. Without a seal: whether its members are as written.
 
-    torch and NumPy's readers would take most of what has changed: without this, a bit that flips
-    on disk is another weight.
+    The readers of torch and NumPy accept most changes: without this check, a bit that flips on the
+    disk changes a weight.
     """
     content, digest = archive[:-_N_DIGITS], archive[-_N_DIGITS:]
     if hashlib.sha256(content).hexdigest().encode() == digest:
@@ -79,7 +82,7 @@ def is_intact(archive: bytes) -> bool:
         return False
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as file:
-            # A directory entry whose comment has grown would hide those behind it.
+            # A directory entry whose comment has grown would hide the entries behind it.
             n_members = int.from_bytes(end[10:12], "little")
             return len(file.namelist()) == n_members and file.testzip() is None
     except _NO_ARCHIVE:

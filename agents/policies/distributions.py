@@ -1,6 +1,6 @@
-"""Distributions over actions, one for each kind of action space: what workers sample from.
+"""Distributions over actions, one for each kind of action space, which workers sample from.
 
-`torch_distributions` has the learner's side of each. Imports no torch.
+`torch_distributions` has log-probabilities with gradients, for the learner. Imports no torch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Actions: TypeAlias = NDArray[Any]
-"""Of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]."""
+"""Actions of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]."""
 
 Choice: TypeAlias = tuple[Actions, FloatArray]
 """Actions of M steps, and their log-probabilities [M]."""
 
 Prepared: TypeAlias = tuple[NDArray[Any], ...]
-"""What a distribution makes of a network's outputs before it samples: arrays of as many rows."""
+"""Arrays that a distribution computes from a network's outputs before it samples, row by row."""
 
 Rows: TypeAlias = NDArray[np.int64]
 Uniforms: TypeAlias = NDArray[np.float64]
@@ -33,11 +33,11 @@ BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
 
 class Distribution(Protocol):
-    """Of actions, given what the actor's network puts out for an observation.
+    """A distribution of actions, given the outputs of the actor's network for an observation.
 
-    n_outputs: numbers the network puts out. n_draws: uniform numbers that one action takes, always
-    as many, so that those of any step of an episode can be found.
-    has_log_std: whether the network has a log standard deviation [n_outputs] besides.
+    n_outputs: numbers that the network puts out. n_draws: uniform numbers that one action takes.
+    This count never varies, so that the numbers of any step of an episode can be found.
+    has_log_std: whether the network also has a log standard deviation [n_outputs].
     """
 
     @property
@@ -50,13 +50,13 @@ class Distribution(Protocol):
     def has_log_std(self) -> bool: ...
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Of outputs [M, n_outputs]."""
+        """Return what `sample` and `mode` need of outputs [M, n_outputs]."""
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """An action for each of these rows, from uniforms [M, n_draws]."""
+        """Return an action for each of these rows, drawn with uniforms [M, n_draws]."""
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """The likeliest action for each of these rows."""
+        """Return the likeliest action for each of these rows."""
 
 
 @dataclass(frozen=True)
@@ -68,33 +68,33 @@ class Categorical:
     has_log_std = False
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Likeliest choice int64 [M]; sums of the probabilities up to each choice, unnormalised,
-        float32 [M, A]; log-probabilities float32 [M, A]."""
+        """Return the likeliest choices int64 [M], the cumulative unnormalised probabilities float32
+        [M, A], and the log-probabilities float32 [M, A]."""
         likeliest = outputs.argmax(axis=1)
         logits = outputs - outputs.max(axis=1, keepdims=True)
         cumulative = np.exp(logits).cumsum(axis=1)
         return likeliest, cumulative, logits - np.log(cumulative[:, -1:])
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """By inverse transform sampling."""
+        """Draw by inverse transform sampling."""
         _, cumulative, log_prob = prepared
         cumulative = cumulative[rows]
-        # float32 rounds a number close below 1 up to it: past the last choice there is.
+        # float32 rounds a number close below 1 up to 1, which is past the last choice.
         threshold = np.minimum(uniforms.astype(np.float32), BELOW_ONE) * cumulative[:, -1:]
         action = (cumulative <= threshold).sum(axis=1)
         return action, log_prob[rows, action]
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """The choice of the greatest logit, the first of equal ones."""
+        """Return the choice of the greatest logit, or the first of several equal ones."""
         likeliest, _, log_prob = prepared
         action = likeliest[rows]
         return action, log_prob[rows, action]
 
 
 class MultiCategorical:
-    """Several independent choices, of `sizes[k]` each; outputs are the logits of one after another.
+    """Several independent choices. Outputs are the logits of one choice after another.
 
-    Equal sizes make equal distributions.
+    sizes: the number of options of each choice. Equal sizes make equal distributions.
     """
 
     has_log_std = False
@@ -112,17 +112,17 @@ class MultiCategorical:
 
     @property
     def slices(self) -> list[slice]:
-        """Each choice's part of the outputs."""
+        """The part of the outputs of each choice."""
         ends = [0, *itertools.accumulate(component.n_outputs for component in self.components)]
         return list(itertools.starmap(slice, itertools.pairwise(ends)))
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Three arrays a choice, one choice after another: see Categorical."""
+        """Return Categorical's three arrays for one choice after another."""
         parts = zip(self.components, self.slices, strict=True)
         return tuple(itertools.chain(*(one.prepare(outputs[:, part]) for one, part in parts)))
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Each choice with a uniform number of its own."""
+        """Draw each choice with a uniform number of its own."""
         return self._joined(
             [
                 one.sample(prepared[3 * k : 3 * k + 3], rows, uniforms[:, k : k + 1])
@@ -131,7 +131,7 @@ class MultiCategorical:
         )
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """The likeliest of each choice."""
+        """Return the likeliest option of each choice."""
         return self._joined(
             [one.mode(prepared[3 * k : 3 * k + 3], rows) for k, one in enumerate(self.components)]
         )
@@ -139,7 +139,7 @@ class MultiCategorical:
     @staticmethod
     def _joined(choices: Sequence[Choice]) -> Choice:
         actions, log_probs = zip(*choices, strict=True)
-        # Not by np.sum, which adds one row of many choices in another order than several rows.
+        # np.sum would add one row of many choices in another order than several rows.
         return np.stack(actions, axis=1), functools.reduce(np.add, log_probs)
 
 
@@ -153,7 +153,7 @@ class DiagonalGaussian:
 
     @property
     def n_draws(self) -> int:
-        """A pair of uniform numbers for each pair of normal ones."""
+        """Each pair of normal numbers takes a pair of uniform numbers."""
         return 2 * self._n_pairs
 
     @property
@@ -161,12 +161,12 @@ class DiagonalGaussian:
         return math.ceil(self.n_outputs / 2)
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Means and log standard deviations, float32 [M, K] both."""
+        """Return means and log standard deviations, float32 [M, K] both."""
         assert log_std is not None
         return outputs, np.broadcast_to(log_std, outputs.shape)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """By the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
+        """Draw by the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
         mean, log_std = (column[rows] for column in prepared)
         radius = np.sqrt(-2 * np.log1p(-uniforms[:, : self._n_pairs]))
         angle = 2 * np.pi * uniforms[:, self._n_pairs :]
@@ -175,7 +175,7 @@ class DiagonalGaussian:
         return mean + np.exp(log_std) * noise, self._log_prob(noise, log_std)
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """The means."""
+        """Return the means."""
         mean, log_std = (column[rows] for column in prepared)
         return mean, self._log_prob(np.zeros_like(mean), log_std)
 
@@ -187,8 +187,10 @@ class DiagonalGaussian:
 
 @dataclass(frozen=True)
 class SquashedGaussian:
-    """Independent normal numbers, each squashed by tanh into its bounds; outputs are the means of
-    all, and then their log standard deviations, held to LOG_STD_LIMITS.
+    """Independent normal numbers, each squashed by tanh into its bounds.
+
+    Outputs are the means of all numbers, and then their log standard deviations, which are clipped
+    to LOG_STD_LIMITS.
 
     Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C. Raises
     ValueError for bounds that are not finite (as float32) or in the wrong order.
@@ -209,12 +211,12 @@ class SquashedGaussian:
 
     @property
     def n_outputs(self) -> int:
-        """Two for each number."""
+        """Each number has two outputs."""
         return 2 * len(self.low)
 
     @property
     def n_draws(self) -> int:
-        """As many as of a normal number."""
+        """Squashed numbers take as many draws as normal numbers."""
         return self._gaussian.n_draws
 
     @property
@@ -223,29 +225,29 @@ class SquashedGaussian:
 
     @functools.cached_property
     def middle(self) -> FloatArray:
-        """Of the bounds, float32 [K]."""
+        """The middle of each number's bounds, float32 [K]."""
         return ((np.array(self.high) + np.array(self.low)) / 2).astype(np.float32)
 
     @functools.cached_property
     def half_width(self) -> FloatArray:
-        """Of the bounds, float32 [K]."""
+        """Half the distance between each number's bounds, float32 [K]."""
         return ((np.array(self.high) - np.array(self.low)) / 2).astype(np.float32)
 
     def normalised(self, action: Actions) -> FloatArray:
-        """As numbers from -1 to 1."""
+        """Return actions [M, K] as numbers from -1 to 1."""
         return ((action - self.middle) / self.half_width).astype(np.float32)
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Means and log standard deviations before they are squashed, float32 [M, K] both."""
+        """Return means and log standard deviations before squashing, float32 [M, K] both."""
         mean, log_std = np.split(outputs, 2, axis=1)
         return mean, np.clip(log_std, *LOG_STD_LIMITS)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """As a normal number, then squashed."""
+        """Draw normal numbers and squash them."""
         return self._squashed(*self._gaussian.sample(prepared, rows, uniforms))
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """The squashed means."""
+        """Return the squashed means."""
         return self._squashed(*self._gaussian.mode(prepared, rows))
 
     def _squashed(self, number: FloatArray, log_prob: FloatArray) -> Choice:
@@ -259,24 +261,11 @@ LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
-"""The least and the greatest of each number of an action, infinite where there is none."""
-
-
-def for_soft_actor_critic(distribution: Distribution, bounds: Bounds | None) -> Distribution:
-    """What stands for an action space's distribution where values of actions are learned: of one
-    choice of several, itself; of normal numbers, those squashed into their bounds.
-
-    Raises ValueError, saying why, if there is none.
-    """
-    if isinstance(distribution, Categorical):
-        return distribution
-    if bounds is None:
-        raise ValueError("learns one choice of several (Discrete) or bounded numbers (Box)")
-    return SquashedGaussian(*bounds)
+"""The least and the greatest of each number of an action, infinite where there is no bound."""
 
 
 def to_plain(distribution: Distribution) -> list[Any]:
-    """Its kind and its sizes."""
+    """Return a distribution's kind and sizes."""
     if isinstance(distribution, MultiCategorical):
         return ["MultiCategorical", [one.n_outputs for one in distribution.components]]
     if isinstance(distribution, SquashedGaussian):
@@ -285,7 +274,7 @@ def to_plain(distribution: Distribution) -> list[Any]:
 
 
 def from_plain(values: Sequence[Any]) -> Distribution:
-    """The inverse of `to_plain`. Raises KeyError for an unknown kind."""
+    """Return the distribution that `to_plain` described. Raises KeyError for an unknown kind."""
     kinds: dict[str, Any] = {
         "Categorical": Categorical,
         "MultiCategorical": MultiCategorical,

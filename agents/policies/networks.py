@@ -1,127 +1,166 @@
-"""Actor and critic: two separate multilayer perceptrons."""
+"""Kinds of networks: one description each, which workers, the learner and files share. No torch."""
 
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.distributions import FloatArray
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+if TYPE_CHECKING:
+    import torch
 
-
-class NumpyProduct(torch.autograd.Function):
-    """`nn.functional.linear` of x [B, in], weight [out, in] and bias [out], by NumPy's BLAS."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        product = x.detach().numpy() @ weight.detach().numpy().T
-        return torch.from_numpy(product).add_(bias.detach())
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-        (x, weight), grad = ctx.saved_tensors, grads[0].numpy()
-        of_x = torch.from_numpy(grad @ weight.detach().numpy()) if ctx.needs_input_grad[0] else None
-        return of_x, torch.from_numpy(grad.T @ x.detach().numpy()), grads[0].sum(0)
+Shape: TypeAlias = tuple[int, ...]
 
 
-class Linear(nn.Linear):
-    """A linear layer that does not wait for an MKL that was told to be slow.
+def relu(x: FloatArray) -> FloatArray:
+    """max(x, 0), elementwise."""
+    return np.maximum(x, np.float32(0))
 
-    MKL multiplies equally on Intel's and AMD's processors only with MKL_CBWR=COMPATIBLE, several
-    times slower than OpenBLAS, NumPy's, does once it is told which kernels to take.
+
+ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
+
+
+class Layers(NamedTuple):
+    """The arrays of a network, float32: a weight and a bias of each layer, first to last."""
+
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Network(ABC):
+    """A network from observations to outputs: its sizes and its activation. A kind derives from it.
+
+    kind: the name in files and of `--network`.
     """
 
-    def reset_parameters(self) -> None:
-        """Leaves them uninitialised: nn.Linear would draw from torch's global generator."""
+    n_inputs: int
+    hidden_sizes: tuple[int, ...]
+    n_outputs: int
+    activation: str
+    kind: ClassVar[str]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[B, in] to [B, out]."""
-        if os.environ.get("MKL_CBWR") != "COMPATIBLE" or not x.is_cpu or x.ndim != 2:
-            return super().forward(x)
-        product: Tensor = NumpyProduct.apply(x, self.weight, self.bias)
-        return product
+    @classmethod
+    @abstractmethod
+    def of_layers(cls, layers: Layers, activation: str) -> Self:
+        """Return the description of a network with these arrays, which may not fit together."""
 
+    @abstractmethod
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        """Return the shapes of each layer's weight and bias, as in Layers."""
 
-def mlp(
-    sizes: Sequence[int], activation: str, output_gain: float, generator: torch.Generator | None
-) -> nn.Sequential:
-    """Linear layers of the given sizes with the activation between them.
+    @abstractmethod
+    def names(self) -> list[tuple[str, str]]:
+        """Return the torch module's names of each layer's weight, transposed there, and bias."""
 
-    Orthogonal weights (gain sqrt(2), `output_gain` for the last layer) and zero biases, the
-    initialisation found best for PPO by Andrychowicz et al. 2021, section 3.2. Without a generator,
-    uninitialised: to load weights into.
-    """
-    layers: list[nn.Module] = []
-    for n_in, n_out in itertools.pairwise(sizes):
-        is_last = len(layers) // 2 == len(sizes) - 2
-        linear = Linear(n_in, n_out)
-        if generator is not None:
-            gain = output_gain if is_last else 2**0.5
-            nn.init.orthogonal_(linear.weight, gain, generator=generator)
-            nn.init.zeros_(linear.bias)
-        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)
+    @abstractmethod
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        """Return the outputs [N, n_outputs] for observations [N, n_inputs].
 
+        The outputs of an observation must be the same bits whatever N is.
+        """
 
-class ActorCritic(nn.Module):
-    """What the distribution over actions takes from one MLP, the state's value from another.
+    @abstractmethod
+    def module(self, output_gain: float, generator: torch.Generator | None) -> torch.nn.Module:
+        """Return a torch module [B, n_inputs] -> [B, n_outputs]. Imports torch.
 
-    seed: of the initial weights; None: they are loaded next.
-    """
+        output_gain: scale of the last layer's initial weights. generator: draws the initial
+        weights; None leaves them uninitialised, for weights that are loaded next.
+        """
 
-    def __init__(
-        self,
-        obs_dim: int,
-        distribution: Distribution,
-        hidden_sizes: Sequence[int],
-        activation: str,
-        seed: int | None,
-        log_std_init: float = 0.0,
-    ) -> None:
-        super().__init__()
-        generator = None if seed is None else torch.Generator().manual_seed(seed)
-        self.activation = activation
-        self.obs_dim = obs_dim
-        self.distribution = distribution
-        n_outputs = distribution.n_outputs
-        self.actor = mlp([obs_dim, *hidden_sizes, n_outputs], activation, 0.01, generator)
-        self.critic = mlp([obs_dim, *hidden_sizes, 1], activation, 1.0, generator)
-        self.log_std = (
-            nn.Parameter(torch.full((n_outputs,), log_std_init))
-            if distribution.has_log_std
-            else None
-        )
+    def fits(self, layers: Layers) -> bool:
+        """Whether arrays have this network's shapes."""
+        shapes = [(w.shape, b.shape) for w, b in zip(*layers, strict=True)]
+        return shapes == self.shapes()
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's outputs [B, n_outputs] and values [B] of observations [B, D]."""
-        return self.actor(obs), self.critic(obs).squeeze(-1)
+    def layers(self, state: Mapping[str, torch.Tensor]) -> Layers:
+        """Return a copy of a torch module's `state_dict()`. Raises KeyError."""
 
-    def parts(self) -> list[list[nn.Parameter]]:
-        """The parameters of the actor, and those of the critic."""
-        log_std = [] if self.log_std is None else [self.log_std]
-        return [[*self.actor.parameters(), *log_std], list(self.critic.parameters())]
+        def copied(name: str) -> FloatArray:
+            return state[name].detach().cpu().numpy().T.copy(order="C")
 
-    def policy_parameters(self) -> PolicyParameters:
-        """A NumPy copy of the actor, for the workers."""
-        linears = [layer for layer in self.actor if isinstance(layer, nn.Linear)]
-        return PolicyParameters(
-            weights=tuple(
-                linear.weight.detach().cpu().numpy().T.copy(order="C") for linear in linears
-            ),
-            biases=tuple(linear.bias.detach().cpu().numpy().copy() for linear in linears),
-            activation=self.activation,
-            log_std=None if self.log_std is None else self.log_std.detach().cpu().numpy().copy(),
-            distribution=self.distribution,
-        )
+        weights, biases = zip(*self.names(), strict=True)
+        return Layers(tuple(map(copied, weights)), tuple(map(copied, biases)))
+
+    def state(self, layers: Layers) -> dict[str, FloatArray]:
+        """Return the inverse of `layers`, as arrays."""
+        names = itertools.chain.from_iterable(self.names())
+        arrays = itertools.chain.from_iterable(zip(*layers, strict=True))
+        return {name: array.T.copy() for name, array in zip(names, arrays, strict=True)}
 
 
-NETWORKS: dict[str, type[ActorCritic]] = {"mlp": ActorCritic}
-"""By the name that `--network` takes. `numpy_policy.FORWARD` has the actor of each."""
+class MLP(Network):
+    """A multilayer perceptron: weights [in, out] and biases [out]."""
+
+    kind = "mlp"
+
+    @classmethod
+    def of_layers(cls, layers: Layers, activation: str) -> Self:
+        """See Network."""
+        *hidden, n_outputs = (len(bias) for bias in layers.biases)
+        return cls(len(layers.weights[0]), tuple(hidden), n_outputs, activation)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers between the layers, from the inputs to the outputs."""
+        return [self.n_inputs, *self.hidden_sizes, self.n_outputs]
+
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        """See Network."""
+        return [((n_in, n_out), (n_out,)) for n_in, n_out in itertools.pairwise(self.sizes)]
+
+    def names(self) -> list[tuple[str, str]]:
+        """See Network."""
+        places = (2 * n for n in range(len(self.hidden_sizes) + 1))  # Activations are between.
+        return [(f"{place}.weight", f"{place}.bias") for place in places]
+
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        """See Network.
+
+        Each row is a vector-matrix product of its own. For a plain [N, in] @ [in, out], the BLAS
+        would sum in another order for another N, and a run would depend on how many envs share a
+        pass.
+        """
+        weights, biases = layers
+        activation = ACTIVATIONS[self.activation]
+        hidden = obs[:, None, :]
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+            hidden = activation(hidden @ weight + bias)
+        outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
+        return outputs
+
+    def module(self, output_gain: float, generator: torch.Generator | None) -> torch.nn.Sequential:
+        """See Network.
+
+        Orthogonal weights (gain sqrt(2), `output_gain` for the last layer) and zero biases, the
+        initialisation that Andrychowicz et al. 2021, section 3.2, found best for PPO.
+        """
+        from torch import nn
+
+        from agents.policies.torch_layers import ACTIVATIONS, Linear
+
+        modules: list[nn.Module] = []
+        for n_in, n_out in itertools.pairwise(self.sizes):
+            is_last = len(modules) // 2 == len(self.hidden_sizes)
+            linear = Linear(n_in, n_out)
+            if generator is not None:
+                gain = output_gain if is_last else 2**0.5
+                nn.init.orthogonal_(linear.weight, gain, generator=generator)
+                nn.init.zeros_(linear.bias)
+            modules += [linear] if is_last else [linear, ACTIVATIONS[self.activation]()]
+        return nn.Sequential(*modules)
+
+
+NETWORKS: dict[str, type[Network]] = {MLP.kind: MLP}
+"""By their kinds."""
+
+
+def register(network: type[Network]) -> None:
+    """Make a kind of network known by its name."""
+    NETWORKS[network.kind] = network

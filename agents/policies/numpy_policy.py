@@ -1,4 +1,4 @@
-"""The actor without torch: what a worker needs to choose actions, and nothing more."""
+"""The actor without torch, with which workers choose actions."""
 
 from __future__ import annotations
 
@@ -17,46 +17,39 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
+from agents.policies.networks import NETWORKS, Layers, Network
 
 REMEMBERED_OBSERVATIONS = 16_384
 REMEMBERED_BYTES = 1024
 
 
-def relu(x: FloatArray) -> FloatArray:
-    """max(x, 0), elementwise."""
-    return np.maximum(x, np.float32(0))
-
-
-ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
-
-
 class Actor(Protocol):
-    """Whatever plays, in any number of envs at once.
+    """A player in any number of envs at once.
 
-    What it does in one of them depends on the seed and the observations there, and on nothing else.
-    Threads may share an actor that says so, if each plays in envs of its own numbers.
+    Its actions in an env depend on the seed and the observations there, and on nothing else.
+    Threads may share an actor that allows it, if each thread plays in envs of other numbers.
     """
 
     policy_version: int
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode in env number `env`, whose random choices follow from `seed`.
+        """Begin an episode in env number `env`, with random choices that follow from `seed`.
 
-        Or go on with one in which another actor has acted `n_acted` times.
+        n_acted: how often another actor has acted in the episode before.
         """
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Actions and their log-probabilities float32 [M] in `envs`, one for each of the
-        observations [M, D]."""
+        """Return actions in `envs`, one for each of the observations [M, D], and their
+        log-probabilities, float32 [M]."""
 
 
 class PolicyParameters(NamedTuple):
     """All that an actor's actions follow from: plain arrays, float32.
 
-    weights [in, out] and biases [out] of an MLP's layers, first to last. log_std: [K], if the
-    distribution has one. obs_mean, obs_scale: [D], taken from and multiplied with an observation
-    before the network sees it, which is then clipped to OBS_LIMIT on either side; None: it sees
-    it as it is. distribution: None is Categorical over the outputs. network: a key of FORWARD.
+    weights, biases: see `networks.Layers`. log_std: [K], if the distribution has one. obs_mean,
+    obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
+    either side, or the observation itself where they are None. distribution: None is Categorical
+    over the outputs. network: a key of `networks.NETWORKS`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -68,47 +61,38 @@ class PolicyParameters(NamedTuple):
     distribution: Distribution | None = None
     network: str = "mlp"
 
+    @property
+    def layers(self) -> Layers:
+        """The network's arrays."""
+        return Layers(self.weights, self.biases)
 
-def mlp_forward(parameters: PolicyParameters, obs: FloatArray) -> FloatArray:
-    """Outputs [N, A] of an MLP for observations [N, D].
+    def described(self) -> Network:
+        """Return the network's description."""
+        return NETWORKS[self.network].of_layers(self.layers, self.activation)
 
-    Every row is its own vector-matrix product. A plain [N, in] @ [in, out] would let the BLAS sum
-    in another order for another N, and then a run would depend on how many envs share a pass.
-    """
-    weights, biases = parameters.weights, parameters.biases
-    activation = ACTIVATIONS[parameters.activation]
-    hidden = obs[:, None, :]
-    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        hidden = activation(hidden @ weight + bias)
-    outputs: FloatArray = (hidden @ weights[-1] + biases[-1])[:, 0, :]
-    return outputs
-
-
-FORWARD: dict[str, Callable[[PolicyParameters, FloatArray], FloatArray]] = {"mlp": mlp_forward}
-"""What each of `networks.NETWORKS` computes for its actor, without torch."""
 
 OBS_LIMIT = np.float32(10)
 
 
 def normalised_obs(obs: NDArray[Any], mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """Observations [N, D] shifted and scaled, and clipped to OBS_LIMIT on either side; float32."""
+    """Return observations [N, D] shifted, scaled, and clipped to OBS_LIMIT on either side."""
     shifted = (obs.astype(np.float32) - mean) * scale
-    # As np.clip does, in a third of its time.
+    # np.clip would do the same in three times the time.
     return np.minimum(np.maximum(shifted, -OBS_LIMIT), OBS_LIMIT)
 
 
 def likely_repeats(obs: NDArray[Any]) -> bool:
-    """Whether observations [N, D] are of a kind that repeats bit for bit: a few integers, not
-    measurements nor pictures. It depends on their type alone, so that runs do not differ in it."""
+    """Whether observations [N, D] are likely to repeat bit for bit: a few integers, unlike
+    measurements or pictures. The answer depends on their type alone, so that runs do not differ."""
     return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= REMEMBERED_BYTES
 
 
 class NumpyPolicy:
     """A policy: a network without torch, and a distribution over actions.
 
-    The same observation gives the same outputs bit for bit, alone or in any batch. That also lets
-    it remember what it made of an observation: CAGE-2's repeat, so that most need no forward pass.
-    Threads may share it: see Actor.
+    An observation gives the same outputs bit for bit, alone or in any batch. So the policy can
+    remember what it computed for an observation: CAGE-2's observations repeat, and most need no
+    forward pass. Threads may share a policy: see Actor.
     """
 
     def __init__(
@@ -117,7 +101,9 @@ class NumpyPolicy:
         self.parameters = parameters
         self.policy_version = policy_version
         self.greedy = greedy
-        self.distribution = parameters.distribution or Categorical(len(parameters.biases[-1]))
+        # Pickled with its class, so that a worker imports a kind of the user's own.
+        self.network = parameters.described()
+        self.distribution = parameters.distribution or Categorical(self.network.n_outputs)
         self._randoms = {0: np.random.default_rng(0)}
         self._memory = _Memory()
 
@@ -126,21 +112,21 @@ class NumpyPolicy:
         return {**vars(self), "_randoms": self._randoms.copy()}
 
     def outputs(self, obs: NDArray[Any]) -> FloatArray:
-        """What the network puts out [N, n_outputs] for observations [N, D]."""
+        """Return the network's outputs [N, n_outputs] for observations [N, D]."""
         parameters = self.parameters
         if parameters.obs_mean is not None and parameters.obs_scale is not None:
             obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
-        # In C order, whatever the order of `obs`: strided rows would be summed in another order.
+        # Rows of another layout in memory would be summed in another order.
         obs = np.ascontiguousarray(obs, np.float32)
-        return FORWARD[parameters.network](parameters, obs)
+        return self.network.forward(parameters.layers, obs)
 
     def _prepare(self, obs: NDArray[Any]) -> Prepared:
         return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
 
     def act_batch(self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]) -> Choice:
-        """Actions and log-probabilities float32 [N] for observations [N, D].
+        """Return actions and log-probabilities float32 [N] for observations [N, D].
 
-        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`, so each episode has a random
+        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`: each episode has a random
         stream of its own.
         """
         if likely_repeats(obs):
@@ -157,25 +143,27 @@ class NumpyPolicy:
         return self.distribution.sample(prepared, rows, uniforms)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode, or go on with one: see Actor."""
-        # PCG64 counts: the numbers of step `t` follow from the episode's seed and `t` alone.
+        """Begin an episode, or go on with an episode: see Actor."""
+        # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
         bits = np.random.PCG64(seed)
         bits.advance(n_acted * self.distribution.n_draws)
         self._randoms[env] = np.random.Generator(bits)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Actions and log-probabilities in these envs: see Actor. An observation [D] is one of
-        one. Raises ValueError for others."""
+        """Return actions and log-probabilities in these envs: see Actor. For one env, the
+        observation may be [D]. Raises ValueError for other shapes."""
         obs = np.atleast_2d(obs)
-        if obs.shape != (len(envs), len(self.parameters.weights[0])):
-            n_inputs = len(self.parameters.weights[0])
+        n_inputs = self.network.n_inputs
+        if obs.shape != (len(envs), n_inputs):
             raise ValueError(f"observations of shape {obs.shape}, not ({len(envs)}, {n_inputs})")
         return self.act_batch(obs, [self._randoms[env] for env in envs])
 
 
 class _Memory:
-    """What a policy has made of the observations it has met, a row each. Threads may share it; a
-    copy or a pickle of it is empty."""
+    """What a policy has computed for the observations that it has seen, a row each.
+
+    Threads may share a memory. A copy or a pickle of a memory is empty.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -185,7 +173,7 @@ class _Memory:
         # The same bytes are other numbers in another type.
         self._dtype = dtype
         self._row_of: dict[bytes, int] = {}
-        # New ones: other threads may still read those before, whose rows never change.
+        # New columns: other threads may still read the old ones, whose rows never change.
         self._columns: Prepared = ()
 
     def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
@@ -194,8 +182,10 @@ class _Memory:
     def recall(
         self, obs: NDArray[Any], prepare: Callable[[NDArray[Any]], Prepared]
     ) -> tuple[Prepared, Rows]:
-        """All that is remembered, and the row of each observation [N, D]; what `prepare` makes of
-        those not met before is added."""
+        """Return all that is remembered, and the row of each observation [N, D].
+
+        New observations are added with what `prepare` computes for them.
+        """
         obs = np.ascontiguousarray(obs)
         keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()
         with self._lock:

@@ -1,9 +1,8 @@
-"""A policy as a file of plain arrays: all that acts, readable without torch and without pickle."""
+"""Policy files: plain arrays, which are read without torch and without pickle."""
 
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ import numpy as np
 
 from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Categorical, from_plain, to_plain
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD, PolicyParameters
+from agents.policies.networks import ACTIVATIONS
+from agents.policies.numpy_policy import PolicyParameters
 
 VERSION = 1
 
@@ -22,8 +22,10 @@ _OPTIONAL = ("log_std", "obs_mean", "obs_scale")
 
 
 def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping[str, Any]) -> None:
-    """Write it as .npz, sealed. about: plain values that are kept with it, such as its
-    environment."""
+    """Write a policy as a sealed .npz file.
+
+    about: plain values that are kept with the policy, such as its environment.
+    """
     n_layers = len(policy.weights)
     arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
     arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
@@ -35,7 +37,7 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
         "network": policy.network,
         "layers": n_layers,
         "activation": policy.activation,
-        "distribution": to_plain(policy.distribution or Categorical(len(policy.biases[-1]))),
+        "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
         "about": about,
     }
     archive = io.BytesIO()
@@ -48,16 +50,16 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
 
 
 def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
-    """The policy and what was kept with it. Runs nothing of the file.
+    """Return the policy and what was kept with it. Nothing in the file is run.
 
-    Raises OSError, and ValueError, saying what is wrong, if it is no such file.
+    Raises OSError, and ValueError, which says what is wrong, for other files.
     """
     try:
         with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
-            # No more than there are members: what the file says may be any number.
+            # At most as many as there are members: the file may say any number.
             layers = range(settings["layers"])[: len(file.files)]
             arrays = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
             given = [name for name in _OPTIONAL if name in file]
@@ -75,7 +77,7 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
         fits = _fits_together(policy)
     except OSError:
         raise
-    except Exception as error:  # Whatever a damaged file makes of its reader.
+    except Exception as error:  # A damaged file can raise anything.
         reason = f" ({error})" if "version" in str(error) else ""
         raise ValueError(f"{path} is no policy file{reason}") from None
     if not fits:
@@ -84,23 +86,19 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
 
 
 def _fits_together(policy: PolicyParameters) -> bool:
-    distribution = policy.distribution
+    distribution, network = policy.distribution, policy.described()
     assert distribution is not None
-    n_inputs, n_outputs = len(policy.weights[0]), distribution.n_outputs
-    if type(n_outputs) is not int or n_outputs < 1:
-        return False
-    sizes = [n_inputs, *(len(bias) for bias in policy.biases)]
-    arrays = [*policy.weights, *policy.biases]
+    n_inputs, n_outputs = network.n_inputs, network.n_outputs
     normalising = [one for one in (policy.obs_mean, policy.obs_scale) if one is not None]
     log_std = [] if policy.log_std is None else [policy.log_std]
+    arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
-        [weight.shape for weight in policy.weights] == list(itertools.pairwise(sizes))
-        and all(bias.ndim == 1 for bias in policy.biases)
-        and sizes[-1] == n_outputs
+        network.fits(policy.layers)
+        and type(distribution.n_outputs) is int
+        and distribution.n_outputs == n_outputs >= 1
         and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)
         and [one.shape for one in log_std] == [(n_outputs,)] * distribution.has_log_std
-        and all(array.dtype == np.float32 for array in [*arrays, *normalising, *log_std])
-        and not any(np.isnan(array).any() for array in [*arrays, *normalising, *log_std])
+        and all(array.dtype == np.float32 for array in arrays)
+        and not any(np.isnan(array).any() for array in arrays)
         and policy.activation in ACTIVATIONS
-        and policy.network in FORWARD
     )

@@ -1,29 +1,26 @@
-"""A policy's actor as a torch module: for formats that torch writes."""
+"""A policy's actor as a torch module, for the file formats that torch writes."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from agents.policies.networks import ACTIVATIONS
 from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 
 class TorchActor(nn.Module):
-    """Observations float32 [B, D], as the environment shows them, to what the distribution takes:
-    logits, or the means of continuous actions (of a SquashedGaussian, means and log standard
-    deviations before they are squashed), float32 [B, n_outputs]."""
+    """Maps observations to what the distribution takes, float32 [B, D] -> [B, n_outputs].
+
+    The observations are as the environment shows them. The outputs are logits, or the means of
+    continuous actions (of a SquashedGaussian: means and log standard deviations, before squashing).
+    """
 
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()
-        assert parameters.network == "mlp"
-        layers: list[nn.Module] = []
-        for weight, bias in zip(parameters.weights, parameters.biases, strict=True):
-            linear = nn.Linear(*weight.shape)
-            linear.weight.data = torch.from_numpy(weight.T.copy())
-            linear.bias.data = torch.from_numpy(bias.copy())
-            layers += [linear, ACTIVATIONS[parameters.activation]()]
-        self.network = nn.Sequential(*layers[:-1])
+        network = parameters.described()
+        self.network = network.module(1.0, None).eval()
+        state = network.state(parameters.layers)
+        self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
         mean, scale = parameters.obs_mean, parameters.obs_scale
         self.is_normalised = mean is not None and scale is not None
         self.obs_mean = nn.Buffer(torch.zeros(0) if mean is None else torch.from_numpy(mean.copy()))
@@ -32,7 +29,7 @@ class TorchActor(nn.Module):
         )
 
     def forward(self, obs: Tensor) -> Tensor:
-        """See the class."""
+        """Return the outputs for observations."""
         if self.is_normalised:
             limit = float(OBS_LIMIT)
             obs = ((obs - self.obs_mean) * self.obs_scale).clamp(-limit, limit)

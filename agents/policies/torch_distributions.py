@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,7 +14,20 @@ from agents.policies.distributions import (
     Distribution,
     MultiCategorical,
 )
-from agents.ppo.losses import categorical_entropy, gaussian_entropy
+
+
+def categorical_entropy(log_probs: Tensor) -> Tensor:
+    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
+
+    An action that is ruled out, of log-probability -inf, adds nothing.
+    """
+    probs = log_probs.exp()
+    return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
+
+
+def gaussian_entropy(log_std: Tensor) -> Tensor:
+    """Entropy in nats of independent normal numbers: log standard deviations [K] -> scalar."""
+    return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
 
 
 def log_prob_and_entropy(
@@ -22,11 +37,11 @@ def log_prob_and_entropy(
     row: Tensor | None,
     action: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Of B steps: log-probability [B] of the action taken, and entropy [B] in nats.
+    """Return the log-probabilities [B] of the actions of B steps, and the entropies [B] in nats.
 
-    outputs: [U, n_outputs], of distinct observations; row: int64 [B], which of them a step's is;
-    None: each is one step's, in order. action: [B] or [B, K]. log_std: [K], where the distribution
-    has one.
+    outputs: [U, n_outputs], of distinct observations. row: int64 [B], the row of `outputs` for each
+    step; None if every step has a row of its own, in order. action: [B] or [B, K]. log_std: [K], if
+    the distribution has one.
     """
     if isinstance(distribution, Categorical):
         log_probs = torch.log_softmax(outputs, dim=-1)

@@ -6,20 +6,21 @@ import contextlib
 import copy
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
-from agents.policies.networks import NETWORKS
+from agents.algorithm import Agent, DivergedError
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.distributions import Distribution, to_plain
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
-from agents.policies.running_statistics import ReturnScale, RunningMoments
 from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.ppo.batch import distinct_rows, make_batch, stack_obs
 from agents.ppo.config import Annealed, PPOConfig
 from agents.ppo.losses import (
     approximate_kl,
@@ -29,114 +30,24 @@ from agents.ppo.losses import (
     normalised,
     value_loss,
 )
-from agents.trajectory import (
-    Trajectory,
-    distinct_rows,
-    make_batch,
-    stack_obs,
-    whole_observations,
-)
+from agents.ppo.metrics import PPOMetrics
+from agents.ppo.minibatches import Minibatch, RolloutObs, TensorBatch, minibatches
+from agents.ppo.running_statistics import ReturnScale, RunningMoments
+from agents.saved import require_distribution, saved_number
+from agents.trajectory import Trajectory
 
 
-def saved_distribution(state: Mapping[str, Any]) -> Distribution:
-    """That of a `PPOAgent.state_dict()`; the first ones had logits and did not say so."""
-    if "distribution" in state:
-        return from_plain(state["distribution"])
-    last_bias = next(
-        tensor for name, tensor in reversed(state["network"].items()) if name.startswith("actor.")
-    )
-    return Categorical(len(last_bias))
-
-
-def saved_number(state: Mapping[str, Any], name: str) -> int:
-    """A count or a seed of a `state_dict()`. Raises ValueError for what is none."""
-    number = state.get(name)
-    if type(number) is not int or not 0 <= number < 2**63:
-        raise ValueError(f"its {name} is {number!r:.50}")
-    return number
-
-
-class DivergedError(ArithmeticError):
-    """Learning came to a loss or a gradient that is NaN or infinite."""
-
-
-class UpdateMetrics(NamedTuple):
-    """What one update did. Losses and fractions are means over its minibatches.
-
-    The first six are NaN if every step was stale: there were no minibatches then.
-    learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
-    stale_fraction: share of the steps left out for their lag.
-    """
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    approx_kl: float
-    clip_fraction: float
-    explained_variance: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
-
-
-class TensorBatch(NamedTuple):
-    """A Batch, or a minibatch of it, on the learner's device.
-
-    obs_index: int64 [B], which row of RolloutObs each step's is. action: [B] or [B, K]; log_prob,
-    value, advantage, return_: float32 [B]. weight: float32 [B], on the advantage in the policy's
-    loss; log_prob is of the policy that the clip range is around (see PPOConfig).
-    """
-
-    obs_index: Tensor
-    action: Tensor
-    log_prob: Tensor
-    value: Tensor
-    advantage: Tensor
-    return_: Tensor
-    weight: Tensor
-
-
-class RolloutObs(NamedTuple):
-    """A rollout's observations as the networks see them: float32 [U, D], on the learner's device.
-
-    repeat: whether they are its distinct ones, which many steps share. CAGE-2's 52 bits repeat: of
-    2400 steps against B_line, some 250 differ. The networks see each of them once a minibatch,
-    which gives the same gradients for a third of the work.
-    """
-
-    rows: Tensor
-    repeat: bool
-
-    def of(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Observations to compute for steps of these indices [B], and which of them each step's
-        is; None: one each, in order."""
-        if not self.repeat:
-            return self.rows[obs_index], None
-        distinct, row = torch.unique(obs_index, return_inverse=True)
-        return self.rows[distinct], row
-
-
-class Minibatch(NamedTuple):
-    """Steps to learn from at once. obs: float32 [U, D]; row: int64 [B], which of them each step
-    saw; None: one each, in order."""
-
-    steps: TensorBatch
-    obs: Tensor
-    row: Tensor | None
-
-
-class PPOAgent:
+class PPOAgent(Agent):
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
 
     obs_moments, return_scale: the running statistics that observations and rewards are normalised
     with, of all rollouts before; None where they are not.
 
-    two_threads: learn actor and critic at the same time, which changes no bit: they share nothing.
+    two_threads: learn the actor and the critic at the same time. They share nothing, so that this
+    changes no bit.
 
     `seed` determines the initial weights and, with the update's number, the order of the
-    minibatches: two agents given the same trajectories end with the same weights.
+    minibatches: two agents that are given the same trajectories end with the same weights.
     """
 
     def __init__(
@@ -154,13 +65,14 @@ class PPOAgent:
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
-        self.network = NETWORKS[config.network](
+        self.network = ActorCritic(
             obs_dim,
             distribution,
             config.hidden_sizes,
             config.activation,
             seed,
             config.log_std_init,
+            config.network,
         ).to(self.device)
         self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
@@ -169,14 +81,14 @@ class PPOAgent:
         )
 
     def policy_parameters(self) -> PolicyParameters:
-        """A NumPy copy of the actor at the present `policy_version`."""
+        """Return a NumPy copy of the actor at the present `policy_version`."""
         parameters = self.network.policy_parameters()
         if self.obs_moments is None:
             return parameters
         mean, scale = self.obs_moments.mean_and_scale()
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> UpdateMetrics:
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
         """Learn from a rollout; afterwards `policy_version` is one higher.
 
         progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1;
@@ -184,9 +96,9 @@ class PPOAgent:
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
-        2020). If none do, the weights and the optimizer stay as they are.
+        2020). If none remain, the weights and the optimizer stay as they are.
 
-        Raises DivergedError, in the middle of it: go on from a state before.
+        Raises DivergedError; the agent must then be given an earlier state.
         """
         config = self.config
         lag = np.array([self.policy_version - t.policy_version for t in trajectories])
@@ -202,15 +114,15 @@ class PPOAgent:
             self.return_scale.update(trajectories)
         losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
-            # Only now: the policy that acted saw them with the statistics of the rollouts before.
+            # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(stack_obs(trajectories)[0].astype(np.float32))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        return UpdateMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
+        return PPOMetrics._make([*losses, learning_rate, *lags, 1 - valid_fraction])
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """All epochs over the trajectories. Returns the metrics down to explained_variance."""
+        """Learn in epochs. Returns the first six metrics, from policy_loss on."""
         config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = annealed.learning_rate
@@ -218,7 +130,11 @@ class PPOAgent:
         obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
-        epochs = (self._minibatches(obs, batch, shuffle) for _ in range(config.epochs))
+        whole = config.minibatches_of == "observations"
+        epochs = (
+            minibatches(obs, batch, config.minibatch_size, whole, shuffle)
+            for _ in range(config.epochs)
+        )
         with self._helper() as helper:
             for minibatch in itertools.chain.from_iterable(epochs):
                 metrics, went_on = self._learn_minibatch(minibatch, annealed, helper)
@@ -258,6 +174,8 @@ class PPOAgent:
         )
         weight = np.ones_like(log_prob_then)
         if config.decoupled_clip:
+            # Around the policy that acted, most of the gradient would be clipped away: the update
+            # before has moved the policy to the edge of the clip range already.
             batch = batch._replace(log_prob=log_prob_now)
             weight = np.minimum(ratio, 1).astype(np.float32)
         columns = (obs_index[: len(obs)], *batch[1:], weight)
@@ -265,7 +183,7 @@ class PPOAgent:
         return seen, TensorBatch(*tensors)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Rewards [T] as the critic learns them."""
+        """Return rewards [T] in the units that the critic learns."""
         if self.return_scale is not None:
             reward = self.return_scale.scaled(reward)
         return self.config.reward_scale * reward
@@ -273,9 +191,9 @@ class PPOAgent:
     def _log_prob_now(
         self, rows: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
     ) -> np.ndarray:
-        """Log-probabilities of the actions under the present policy, float32 [B].
+        """Return log-probabilities of the actions under the present policy, float32 [B].
 
-        Where it is the one that acted, those recorded then: the networks round otherwise.
+        Steps of the present policy keep the recorded ones: torch and NumPy round differently.
         """
         log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
@@ -292,27 +210,6 @@ class PPOAgent:
             log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
         return log_prob
 
-    def _minibatches(
-        self, obs: RolloutObs, batch: TensorBatch, shuffle: np.random.Generator
-    ) -> Iterator[Minibatch]:
-        """One pass over the batch, in an order of its own."""
-        # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
-        n_minibatches = math.ceil(len(batch.action) / self.config.minibatch_size)
-        if obs.repeat and self.config.minibatches_of == "observations":
-            for chosen, distinct, row in whole_observations(
-                batch.obs_index.cpu().numpy(), n_minibatches, shuffle
-            ):
-                steps = TensorBatch._make(column[self._tensor(chosen)] for column in batch)
-                yield Minibatch(steps, obs.rows[self._tensor(distinct)], self._tensor(row))
-            return
-        order = self._tensor(shuffle.permutation(len(batch.action)))
-        columns = (column[order].tensor_split(n_minibatches) for column in batch)
-        for steps in map(TensorBatch._make, zip(*columns, strict=True)):
-            yield Minibatch(steps, *obs.of(steps.obs_index))
-
-    def _tensor(self, numbers: np.ndarray) -> Tensor:
-        return torch.from_numpy(numbers).to(self.device)
-
     def _helper(self) -> AbstractContextManager[Executor | None]:
         if not self.two_threads:
             return contextlib.nullcontext()
@@ -323,9 +220,10 @@ class PPOAgent:
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
     ) -> tuple[tuple[Tensor, ...], bool]:
-        """One gradient step. Its metrics, and False if the KL went past its target: no step then.
+        """Make a gradient step. Returns its metrics, and whether to go on.
 
-        helper: a thread that learns the values meanwhile.
+        If the KL divergence exceeds its limit, no step is made. helper: a thread that learns the
+        values meanwhile.
         """
         config = self.config
         self.optimizer.zero_grad(set_to_none=True)
@@ -347,7 +245,7 @@ class PPOAgent:
         return metrics, True
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> tuple[Tensor, ...]:
-        """Add the actor's gradients. Returns policy loss, entropy, KL and clip fraction."""
+        """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction."""
         steps = minibatch.steps
         advantage = steps.advantage
         if self.config.normalise_advantage:
@@ -379,7 +277,7 @@ class PPOAgent:
         return loss.detach()
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of everything the next update depends on, as tensors and plain values."""
+        """See Agent."""
         state = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -392,39 +290,32 @@ class PPOAgent:
         return copy.deepcopy(state)
 
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
-        """Those in use, by name."""
+        """Return the running statistics that are in use, by name."""
         both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
         return {name: one for name, one in both.items() if one is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`.
-
-        Raises RuntimeError, KeyError or ValueError if it does not fit.
-        """
+        """See Agent."""
         self._load_policy(state)
-        # A copy: the optimizer would keep the given tensors and change them. Its settings are ours.
+        # The optimizer would change the given tensors. Its settings are this agent's.
         moments = copy.deepcopy(state["optimizer"]["state"])
         settings = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": settings})
         for parameter, kept in self.optimizer.state.items():
             if not parameter.shape == kept["exp_avg"].shape == kept["exp_avg_sq"].shape:
                 raise ValueError("its optimizer is of another network")
-            kept["step"].item()  # Raises if it is more than a number.
+            kept["step"].item()  # Raises RuntimeError for more than one number.
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from `state_dict()`: a warm start.
-
-        Raises RuntimeError, KeyError or ValueError if they do not fit.
-        """
+        """Take weights and running statistics alone from a `state_dict()`: see Agent."""
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        if saved_distribution(state) != self.distribution:
-            raise ValueError(f"its actions are {saved_distribution(state)}")
+        require_distribution(state, self.distribution)
         for name in ("obs_moments", "return_scale"):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")
@@ -434,7 +325,7 @@ class PPOAgent:
 
 
 def _require_finite(numbers: Mapping[str, Tensor]) -> None:
-    """Before the step that would make every weight NaN. Raises DivergedError."""
+    """Raises DivergedError for NaN or infinity, before a step makes every weight NaN."""
     for name, number in numbers.items():
         if not math.isfinite(number.item()):
             raise DivergedError(f"the {name} is {number.item()}")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import numbers
-import sys
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
+from pydantic import Field, model_validator
 
-CORRECTIONS = ("none", "vtrace")
-MINIBATCHES_OF = ("steps", "observations")
-LARGEST_LAYER, MOST_LAYERS = 16_384, 32
+from agents.network_settings import NetworkSettings
+from agents.settings import ConfigError, Count, CountOrNone, NotNegative, Positive, Share
 
 
 class Annealed(NamedTuple):
@@ -23,76 +18,85 @@ class Annealed(NamedTuple):
     entropy_coef: float
 
 
-@dataclass(frozen=True)
-class PPOConfig:
-    """PPO's hyperparameters. Raises ValueError, naming the field, where one makes no sense.
+class PPOConfig(NetworkSettings):
+    """PPO's hyperparameters. Making one raises ConfigError."""
 
-    Args:
-        hidden_sizes: layers of the actor and, separately, of the critic.
-        activation: of these layers.
-        learning_rate: Adam's, at the start.
-        learning_rate_final: at the run's end; it goes there linearly.
-        discount: gamma.
-        gae_lambda: lambda of generalised advantage estimation.
-        clip_range: how far from 1 the probability ratio is rewarded, at the start.
-        epochs: passes over each rollout.
-        minibatch_size: steps in a gradient step.
-        minibatches_of: "steps", drawn singly, or whole "observations": all steps of a rollout that
-            saw the same are in the same minibatch, where observations are of a kind that repeats
-            (see `numpy_policy.likely_repeats`), so that the networks see each of them once an
-            epoch.
-        entropy_coef: weight of the entropy bonus, at the start.
-        value_coef: weight of the critic's loss.
-        max_grad_norm: gradient norm above which it is clipped, for actor and critic each.
-        normalise_advantage: within each minibatch.
-        reward_scale: factor on the rewards the critic learns from.
-        target_kl: an update's epochs stop once the KL divergence exceeds 1.5 times this; None:
-            never.
-        decoupled_clip: where there is a policy lag, clip around the policy at the start of the
-            update, not the one that acted, and weigh each step by how much less likely its action
-            has become: Hilton et al. 2021, "Batch size-invariance for policy optimization",
-            equation 2, with the weight at most 1. Otherwise most of the gradient is clipped away,
-            for the update before has moved the policy to the edge of the clip range already.
-        correction: how advantages and targets account for a policy lag: "none" (generalised
-            advantage estimation, as if there were none) or "vtrace".
-        max_policy_lag: in updates, the largest lag that steps may have to be learned from; None is
-            any. (Sample Factory's counts minibatches, and the lag it names is masked already.)
-        network: of `networks.NETWORKS`.
-        log_std_init: log standard deviation of continuous actions at the start.
-        clip_range_final: where clip_range goes by the run's end; None: it stays.
-        entropy_coef_final: where entropy_coef goes by the run's end; None: it stays.
-        normalise_obs: shift and scale observations by the running moments of all rollouts before.
-        normalise_returns: divide rewards by the running deviation of the discounted return.
-    """
+    log_std_init: Annotated[float, Field(ge=-10, le=10)] = Field(
+        default=0.0, description="Log standard deviation of continuous actions at the start."
+    )
+    normalise_obs: bool = Field(
+        default=False,
+        description="Shift and scale observations by the running mean and deviation of all "
+        "earlier rollouts.",
+    )
+    normalise_returns: bool = Field(
+        default=False,
+        description="Divide rewards by the running deviation of the discounted return.",
+    )
+    learning_rate_final: NotNegative = Field(
+        default=0.0,
+        description="Learning rate at the end of the run. It falls linearly with progress.",
+    )
+    gae_lambda: Share = Field(
+        default=0.9, description="Lambda of generalised advantage estimation."
+    )
+    clip_range: Positive = Field(
+        default=0.2, description="Clip the probability ratio at this distance from 1."
+    )
+    clip_range_final: NotNegative | None = Field(
+        default=None, description="Clip range at the end of the run. By default it does not change."
+    )
+    epochs: Count = Field(default=6, description="Passes over each rollout.")
+    minibatch_size: Count = Field(default=2500, description="Steps in a gradient step.")
+    minibatches_of: Literal["steps", "observations"] = Field(
+        default="steps",
+        description="Fill a minibatch with single steps, or with whole observations and all "
+        "their steps. The second is faster where observations repeat bit for bit, as in CAGE-2.",
+    )
+    entropy_coef: NotNegative = Field(
+        default=0.01, description="Weight of the entropy bonus at the start."
+    )
+    entropy_coef_final: NotNegative | None = Field(
+        default=None,
+        description="Weight of the entropy bonus at the end of the run. By default it does not "
+        "change.",
+    )
+    value_coef: NotNegative = Field(default=0.5, description="Weight of the critic's loss.")
+    max_grad_norm: Positive = Field(
+        default=0.5, description="Clip gradients to this norm, for the actor and the critic each."
+    )
+    normalise_advantage: bool = Field(
+        default=True, description="Normalise the advantages within each minibatch."
+    )
+    target_kl: Positive | None = Field(
+        default=None,
+        description="Stop the epochs of an update when the KL divergence exceeds 1.5 times this.",
+    )
+    decoupled_clip: bool = Field(
+        default=True,
+        description="Clip around the policy at the start of the update, instead of around the "
+        "policy that acted. Without a policy lag, both are the same.",
+    )
+    correction: Literal["none", "vtrace"] = Field(
+        default="none",
+        description="Correct advantages and targets for steps that an older policy played.",
+    )
+    max_policy_lag: CountOrNone | None = Field(
+        default=None, description="Leave out steps whose policy is more updates behind than this."
+    )
 
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    activation: str = "tanh"
-    learning_rate: float = 3e-3
-    learning_rate_final: float = 0.0
-    discount: float = 0.99
-    gae_lambda: float = 0.9
-    clip_range: float = 0.2
-    epochs: int = 6
-    minibatch_size: int = 2500
-    minibatches_of: str = "steps"
-    entropy_coef: float = 0.01
-    value_coef: float = 0.5
-    max_grad_norm: float = 0.5
-    normalise_advantage: bool = True
-    reward_scale: float = 0.1
-    target_kl: float | None = None
-    decoupled_clip: bool = True
-    correction: str = "none"
-    max_policy_lag: int | None = None
-    network: str = "mlp"
-    log_std_init: float = 0.0
-    clip_range_final: float | None = None
-    entropy_coef_final: float | None = None
-    normalise_obs: bool = False
-    normalise_returns: bool = False
+    @model_validator(mode="after")
+    def _normalises_more_than_one_step(self) -> Self:
+        if self.normalise_advantage and self.minibatch_size == 1:
+            raise ConfigError(
+                "minibatch_size",
+                "1 is too small: it must be 2 or greater with normalised advantages, because the "
+                "normalised advantage of a single step is always 0",
+            )
+        return self
 
     def at(self, progress: float) -> Annealed:
-        """What changes in the course of a run, at this share of it, from 0 to 1."""
+        """Hyperparameters at this share of the run, from 0 to 1."""
 
         def between(start: float, end: float | None) -> float:
             return start if end is None else start + progress * (end - start)
@@ -102,105 +106,3 @@ class PPOConfig:
             between(self.clip_range, self.clip_range_final),
             between(self.entropy_coef, self.entropy_coef_final),
         )
-
-    def __post_init__(self) -> None:
-        for name, expected in mistyped(self).items():
-            require(False, name, repr(getattr(self, name)), expected)
-        for name in ("learning_rate", "clip_range", "max_grad_norm", "reward_scale"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "greater than 0")
-        for name in ("learning_rate_final", "entropy_coef", "value_coef"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or greater")
-        for name in ("discount", "gae_lambda"):
-            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "from 0 to 1")
-        for name in ("epochs", "minibatch_size"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or greater")
-        require(
-            all(1 <= size <= LARGEST_LAYER for size in self.hidden_sizes)
-            and len(self.hidden_sizes) <= MOST_LAYERS,
-            "hidden_sizes",
-            self.hidden_sizes,
-            f"at most {MOST_LAYERS} sizes from 1 to {LARGEST_LAYER}",
-        )
-        require(
-            self.activation in ACTIVATIONS,
-            "activation",
-            self.activation,
-            f"one of {', '.join(ACTIVATIONS)}",
-        )
-        require(
-            self.target_kl is None or self.target_kl > 0,
-            "target_kl",
-            self.target_kl,
-            "greater than 0",
-        )
-        require(
-            self.correction in CORRECTIONS,
-            "correction",
-            self.correction,
-            f"one of {', '.join(CORRECTIONS)}",
-        )
-        require(
-            self.minibatches_of in MINIBATCHES_OF,
-            "minibatches_of",
-            self.minibatches_of,
-            f"one of {', '.join(MINIBATCHES_OF)}",
-        )
-        require(self.network in FORWARD, "network", self.network, f"one of {', '.join(FORWARD)}")
-        for name in ("clip_range_final", "entropy_coef_final"):
-            value = getattr(self, name)
-            require(value is None or value >= 0, name, value, "0 or greater")
-        require(
-            not self.normalise_advantage or self.minibatch_size > 1,
-            "minibatch_size",
-            self.minibatch_size,
-            "2 or greater with normalised advantages: that of a single step is always 0",
-        )
-        require(
-            self.max_policy_lag is None or self.max_policy_lag >= 0,
-            "max_policy_lag",
-            self.max_policy_lag,
-            "0 or greater",
-        )
-
-
-def mistyped(config: Any) -> dict[str, str]:
-    """The fields of a config whose values are of another type than declared, and what is expected.
-
-    Configs are read from files too. A number must be finite, and an integer have 64 bits; None is
-    right where it is the default.
-    """
-    wrong = {}
-    for one in dataclasses.fields(config):
-        check, expected = _TYPES.get(str(one.type).removesuffix(" | None"), (None, ""))
-        value = getattr(config, one.name)
-        if check is not None and not check(value) and not (value is None and one.default is None):
-            wrong[one.name] = expected
-    return wrong
-
-
-def _is_whole(value: Any) -> bool:
-    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return is_number and -(2**63) <= value < 2**63
-
-
-def _is_finite(value: Any) -> bool:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and bool(abs(value) <= sys.float_info.max)  # Neither is NaN.
-
-
-_TYPES = {
-    "bool": (lambda value: isinstance(value, bool), "true or false"),
-    "int": (_is_whole, "a whole number below 2**63"),
-    "float": (_is_finite, "a finite number"),
-    "str": (lambda value: isinstance(value, str), "text"),
-    "tuple[int, ...]": (
-        lambda value: isinstance(value, tuple | list) and all(map(_is_whole, value)),
-        "whole numbers",
-    ),
-}
-
-
-def require(valid: bool, name: str, value: object, expected: str) -> None:
-    """Raises ValueError, naming the field, unless its value is valid."""
-    if not valid:
-        raise ValueError(f"{name} is {value}, but must be {expected}")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 
 def normalised(advantage: Tensor) -> Tensor:
-    """Advantages [B] shifted and scaled to mean 0 and (biased) standard deviation 1."""
+    """Return advantages [B] shifted and scaled to mean 0 and (biased) standard deviation 1."""
     return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
 
 
 def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> Tensor:
-    """Negated clipped surrogate objective, Schulman et al. 2017, equation 7. [B], [B] -> scalar.
+    """Return minus the clipped surrogate objective. [B], [B] -> scalar.
 
+    Schulman et al. 2017, equation 7.
     ratio: pi(a|s) / pi_old(a|s), where pi_old is the policy that the clip range is around.
     """
     clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
@@ -23,41 +22,27 @@ def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> 
 
 
 def value_loss(value: Tensor, return_: Tensor) -> Tensor:
-    """Half the mean squared error of the critic. [B], [B] -> scalar."""
+    """Return half the mean squared error of the critic. [B], [B] -> scalar."""
     return 0.5 * (value - return_).square().mean()
 
 
-def categorical_entropy(log_probs: Tensor) -> Tensor:
-    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
-
-    An action that is ruled out, of log-probability -inf, adds nothing.
-    """
-    probs = log_probs.exp()
-    return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Entropy in nats of independent normal numbers: log standard deviations [K] -> scalar."""
-    return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
-
-
 def approximate_kl(log_ratio: Tensor) -> Tensor:
-    """KL(pi_old || pi), estimated from actions of pi_old. log_ratio: log pi - log pi_old [B].
+    """Estimate KL(pi_old || pi) from actions of pi_old. log_ratio: log pi - log pi_old [B].
 
-    The low-variance estimator (r - 1) - log r of Schulman 2020, "Approximating KL divergence", k3.
-    Unbiased, unless an earlier policy than pi_old chose the actions.
+    The low-variance estimator k3, (r - 1) - log r, of Schulman 2020, "Approximating KL divergence".
+    The estimate is unbiased, unless an earlier policy than pi_old chose the actions.
     """
     return (log_ratio.expm1() - log_ratio).mean()
 
 
 def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:
-    """Share of the ratios [B] outside the clip range."""
+    """Return the share of the ratios [B] outside the clip range."""
     return ((ratio - 1).abs() > clip_range).float().mean()
 
 
 def explained_variance(value: Tensor, return_: Tensor) -> float:
-    """1 - Var[return - value] / Var[return] over a batch [B]; NaN if the returns are all equal."""
-    # Not by their variance: that of equal float32 numbers can round to more than 0.
+    """Return 1 - Var[return - value] / Var[return] over a batch [B], or NaN for equal returns."""
+    # The variance of equal float32 numbers can round to more than 0.
     if return_.min() == return_.max():
         return float("nan")
     return float(1 - (return_ - value).var(correction=0) / return_.var(correction=0))

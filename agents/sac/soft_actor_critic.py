@@ -1,16 +1,20 @@
-"""Soft actor-critic: Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications"; for one
-choice of several Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings"."""
+"""Soft actor-critic: its losses and gradient steps.
+
+Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications"; for one choice of several,
+Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings".
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
@@ -20,19 +24,22 @@ from agents.policies.distributions import (
     FloatArray,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic, mlp
-from agents.policies.stacked_mlp import Adam, StackedMLP, load
-from agents.sac.replay import Transitions
+from agents.policies.networks import MLP
+from agents.replay import Transitions
+from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
 ADAM_EPS = 1e-5
-LARGEST_LOG_TEMPERATURE = 80.0  # Its exponential is a float32.
+LARGEST_LOG_TEMPERATURE = 80.0  # The temperature is a finite float32.
 
 
 class Steps(NamedTuple):
-    """Transitions as networks see them: obs, next_obs float32 [B, D]; action [B] or [B, K]; reward,
-    scaled, and going_on, 0 where the episode terminated and else 1, float32 [B]."""
+    """Transitions as the networks see them.
+
+    obs, next_obs: float32 [B, D]. action: [B] or [B, K]. reward: scaled, float32 [B]. going_on:
+    float32 [B], 0 where the episode terminated and 1 elsewhere.
+    """
 
     obs: FloatArray
     action: Actions
@@ -42,7 +49,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(transitions: Transitions, reward_scale: float) -> Steps:
-    """With rewards multiplied by `reward_scale`."""
+    """Return transitions as networks see them, with rewards multiplied by `reward_scale`."""
     return Steps(
         transitions.obs.astype(np.float32),
         transitions.action,
@@ -53,26 +60,29 @@ def steps_of(transitions: Transitions, reward_scale: float) -> Steps:
 
 
 class Judged(NamedTuple):
-    """What critics say of a policy with some outputs, [B] all: the lesser of their values, and its
-    entropy in nats; expected over the actions, or from one of them."""
+    """The critics' judgement of a policy's outputs for B observations.
+
+    q: [B], the lesser of the two critics' values. entropy: [B], of the policy, in nats. Both are
+    expectations over the actions, or estimates from one drawn action.
+    """
 
     q: FloatArray
     entropy: FloatArray
 
 
 class ActionKind(Protocol):
-    """What differs by the kind of actions."""
+    """The parts of soft actor-critic that differ by the kind of actions."""
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
-        """Of a critic's layers."""
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
+        """Return the description of a critic's network."""
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        """How far both critics are from `target` [B] for the actions that were taken."""
+        """Return the critics' loss for the taken actions, whose values should be `target` [B]."""
 
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
     ) -> Judged:
-        """A policy with these outputs [B, n_outputs]."""
+        """Judge a policy with these outputs [B, n_outputs]."""
 
     def improve(
         self,
@@ -82,26 +92,28 @@ class ActionKind(Protocol):
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """The same, and the derivatives [B, n_outputs] by the outputs of the policy's loss, which
-        is minus the mean of q + temperature * entropy."""
+        """Judge a policy, and return the derivatives [B, n_outputs] of its loss by its outputs.
+
+        The loss is minus the mean of q + temperature * entropy.
+        """
 
 
 class LossOfTaken(NamedTuple):
-    """The sum of the two critics' mean squared errors, and the gradient of it by their weights."""
+    """The sum of the two critics' mean squared errors, and its gradient by their weights."""
 
     loss: float
     gradient: FloatArray
 
 
 class OfChoices:
-    """One choice of several: a critic has a value for each."""
+    """One choice of several: a critic has one output for each choice."""
 
     def __init__(self, distribution: Categorical) -> None:
         self.n_choices = distribution.n_outputs
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         """See ActionKind."""
-        return [obs_dim, *hidden_sizes, self.n_choices]
+        return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         """See ActionKind."""
@@ -126,7 +138,7 @@ class OfChoices:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """Expected over all choices: Christodoulou 2019, equations 10 and 12."""
+        """See ActionKind. Expectations over all choices: Christodoulou 2019, equations 10, 12."""
         of_each = critics(obs).min(axis=0)
         log_prob = outputs - outputs.max(axis=1, keepdims=True)
         log_prob -= np.log(np.exp(log_prob).sum(axis=1, keepdims=True))
@@ -138,15 +150,15 @@ class OfChoices:
 
 
 class OfNumbers:
-    """Numbers within bounds: a critic reads them, as numbers from -1 to 1."""
+    """Numbers within bounds: a critic takes them as inputs, as numbers from -1 to 1."""
 
     def __init__(self, distribution: SquashedGaussian) -> None:
         self.distribution = distribution
         self.n_numbers = len(distribution.low)
 
-    def critic_sizes(self, obs_dim: int, hidden_sizes: Sequence[int]) -> list[int]:
+    def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
         """See ActionKind."""
-        return [obs_dim + self.n_numbers, *hidden_sizes, 1]
+        return MLP(obs_dim + self.n_numbers, hidden_sizes, 1, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         """See ActionKind."""
@@ -172,8 +184,8 @@ class OfNumbers:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """From one action each, by the reparameterisation trick: Haarnoja et al. 2018, equations 9
-        and 10."""
+        """See ActionKind. Estimates from one drawn action for each observation, by the
+        reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
         drawn = _Drawn.of(outputs, random)
         layers = critics.forward(np.concatenate([obs, drawn.action], axis=1))
         values = layers[-1][..., 0]
@@ -185,7 +197,7 @@ class OfNumbers:
 
 
 class _Drawn(NamedTuple):
-    """Actions from -1 to 1 of a squashed normal distribution, and what made them, [B, K] all."""
+    """Actions from -1 to 1 of a squashed normal distribution, and how they were drawn: [B, K]."""
 
     action: FloatArray
     number: FloatArray
@@ -205,7 +217,7 @@ class _Drawn(NamedTuple):
         return cls(np.tanh(number), number, noise, log_std, is_within)
 
     def entropy(self) -> FloatArray:
-        """Minus the log of the density: Haarnoja et al. 2018, equation 26."""
+        """Return minus the log density [B]: Haarnoja et al. 2018, equation 26."""
         normal = 0.5 * self.noise**2 + self.log_std + np.float32(HALF_LOG_2_PI)
         softplus = np.logaddexp(np.float32(0), -2 * self.number)
         log_slope = 2 * (np.float32(math.log(2)) - self.number - softplus)
@@ -213,7 +225,11 @@ class _Drawn(NamedTuple):
         return entropy
 
     def derivatives(self, by_action: FloatArray, temperature: float) -> FloatArray:
-        """Of minus (q + temperature * entropy), by mean and log_std, given q's by the action."""
+        """Return the derivatives [B, 2 K] of minus (q + temperature * entropy).
+
+        They are by the means and then the log standard deviations. by_action: [B, K], the
+        derivatives of q by the action.
+        """
         slope = 1 - self.action * self.action
         # The log of tanh's slope has the derivative -2 tanh.
         by_number = 2 * temperature * self.action - by_action * slope
@@ -226,7 +242,7 @@ def _sum_of_means(error: FloatArray) -> float:
 
 
 def kind_of(distribution: Distribution) -> ActionKind:
-    """Raises ValueError for a distribution of another kind."""
+    """Return the kind of a distribution's actions. Raises ValueError for other distributions."""
     if isinstance(distribution, Categorical):
         return OfChoices(distribution)
     if isinstance(distribution, SquashedGaussian):
@@ -235,7 +251,7 @@ def kind_of(distribution: Distribution) -> ActionKind:
 
 
 class LearnedMetrics(NamedTuple):
-    """Of one gradient step: the losses, the policy's entropy in nats, and the temperature."""
+    """The losses of one gradient step, the policy's entropy in nats, and the temperature."""
 
     policy_loss: float
     value_loss: float
@@ -244,17 +260,16 @@ class LearnedMetrics(NamedTuple):
 
 
 class SoftActorCritic:
-    """Learns an actor, with a pair of critics of actions, and the temperature that holds the
-    policy's entropy at its target.
+    """Learns an actor, two critics of actions, and the temperature that holds the policy's entropy
+    at its target.
 
-    network: begins with its weights; `write` gives it what was learned. target_entropy: nats. The
-    critics' initial weights follow from `seed`. Raises ValueError: see kind_of.
+    network: learning begins with its weights; `write` gives it the learned weights. target_entropy:
+    in nats. The critics' initial weights follow from `seed`. Raises ValueError: see kind_of.
     """
 
     def __init__(
         self,
         network: ActorCritic,
-        hidden_sizes: tuple[int, ...],
         discount: float,
         learning_rate: float,
         target_rate: float,
@@ -266,13 +281,16 @@ class SoftActorCritic:
         self.target_rate = target_rate
         self.target_entropy = target_entropy
         self.kind = kind_of(network.distribution)
-        sizes = self.kind.critic_sizes(network.obs_dim, hidden_sizes)
+        actor, value = network.actor_network, network.critic_network
+        assert isinstance(actor, MLP)
+        assert isinstance(value, MLP)
+        critic = self.kind.critic(actor.n_inputs, actor.hidden_sizes)
         generator = torch.Generator().manual_seed(seed)
-        pair = [mlp(sizes, "relu", 0.1, generator) for _ in range(2)]
-        self.actor = StackedMLP([network.actor], network.activation)
-        self.value = StackedMLP([network.critic], network.activation)
-        self.critics = StackedMLP(pair, "relu")
-        self.targets = StackedMLP(pair, "relu")
+        pair = [critic.module(0.1, generator) for _ in range(2)]
+        self.actor = StackedMLP(actor, [network.actor])
+        self.value = StackedMLP(value, [network.critic])
+        self.critics = StackedMLP(critic, pair)
+        self.targets = StackedMLP(critic, pair)
         self.log_temperature = np.array([math.log(FIRST_TEMPERATURE)], np.float32)
         self.optimizers = {
             "actor": Adam(self.actor.flat, learning_rate, ADAM_EPS),
@@ -293,11 +311,11 @@ class SoftActorCritic:
 
     @property
     def temperature(self) -> float:
-        """What a nat of entropy is worth."""
+        """The value of a nat of entropy, in scaled reward."""
         return math.exp(self.log_temperature[0])
 
     def learn(self, steps: Steps, random: np.random.Generator) -> LearnedMetrics:
-        """One gradient step of actor, critics and temperature."""
+        """Make a gradient step of the actor, the critics and the temperature."""
         temperature = self.temperature
         target = self.target_of(steps, temperature, random)
         value_loss, gradient = self.kind.of_taken(self.critics, steps, target)
@@ -309,7 +327,7 @@ class SoftActorCritic:
         self.optimizers["actor"].step(self.actor.gradient(layers, of_outputs[None]))
         policy_loss = -float((judged.q + temperature * judged.entropy).mean())
         entropy = float(judged.entropy.mean())
-        # Of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
+        # The gradient of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
         surplus = np.array([temperature * (entropy - self.target_entropy)], np.float32)
         self.optimizers["temperature"].step(surplus)
         self.targets.flat += self.target_rate * (self.critics.flat - self.targets.flat)
@@ -318,8 +336,8 @@ class SoftActorCritic:
     def target_of(
         self, steps: Steps, temperature: float, random: np.random.Generator
     ) -> FloatArray:
-        """What the critics learn of steps, [B]: Haarnoja et al. 2018, equation 3, with the lesser
-        of the two targets' values."""
+        """Return the critics' targets [B] of steps: Haarnoja et al. 2018, equation 3, with the
+        lesser value of the two target critics."""
         outputs = self.actor(steps.next_obs)[0]
         q, entropy = self.kind.judge(self.targets, steps.next_obs, outputs, random)
         target: FloatArray = (
@@ -328,8 +346,11 @@ class SoftActorCritic:
         return target
 
     def learn_value(self, steps: Steps, random: np.random.Generator) -> float:
-        """One gradient step of the network's own critic: of a state's value, unsoftened, for those
-        who look at the agent. Nothing is learned from it. Returns the loss."""
+        """Make a gradient step of the network's own critic, and return its loss.
+
+        This critic learns the value of a state without entropy. It serves replays and reports:
+        nothing is learned from it.
+        """
         q = self.kind.judge(self.critics, steps.obs, self.actor(steps.obs)[0], random).q
         layers = self.value.forward(steps.obs)
         error = layers[-1] - q[:, None]
@@ -337,7 +358,7 @@ class SoftActorCritic:
         return _sum_of_means(error[..., 0])
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all but the network, as tensors and plain values."""
+        """Return a copy of all but the network's weights, as tensors and plain values."""
         return {
             "critics": torch.from_numpy(self.critics.flat.copy()),
             "targets": torch.from_numpy(self.targets.flat.copy()),
@@ -348,8 +369,8 @@ class SoftActorCritic:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse; the network's weights are taken as they are. Raises KeyError, TypeError or
-        ValueError if it does not fit."""
+        """Continue from a `state_dict()`, with the network's present weights. Raises KeyError,
+        TypeError or ValueError if it does not fit."""
         self.read()
         load(self.critics.flat, state["critics"])
         load(self.targets.flat, state["targets"])

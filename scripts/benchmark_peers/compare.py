@@ -22,6 +22,7 @@ Peers are installed in `.peers`, several GB. Rows are printed as runs end, and a
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import os
 import signal
@@ -30,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,62 +39,55 @@ from typing import Any
 
 import click
 import psutil
-from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 
 import task  # noqa: E402
-from environments import IN_PROCESS, PACKAGES, install, versions  # noqa: E402
+from client_environments import build_wheel, install, versions  # noqa: E402
 from tables import chart, fill, page_tables  # noqa: E402
 
 from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
+from workflow_rl.reporting.harness import in_turns  # noqa: E402
 from workflow_rl.runs.machine import environment  # noqa: E402
 
 Event = tuple[float, float]
 """When an episode ended, and with what return."""
 
-TARGETS = (-60.0, -30.0)
-WINDOW = 100
-POLL_SECONDS = 0.25
-MEMORY_SECONDS = 10.0
-PAGE = ROOT / "docs" / "explanations" / "peers.md"
-FIGURES = ROOT / "docs" / "figures"
+PACKAGES = {
+    "cleanrl": "torch",
+    "rllib": "ray",
+    "sample_factory": "sample-factory",
+    "sb3": "stable-baselines3",
+    "tianshou": "tianshou",
+    "torchrl": "torchrl",
+}
+"""By peer, the distribution whose version is told."""
+IN_PROCESS = [f"{peer}-{task.IN_PROCESS}" for peer in ("cleanrl", "sb3", "tianshou", "torchrl")]
+"""Peers with a process for each env that can do without: better where a step takes little time."""
 OURS = {"sync": (), "async": (), "async-rl": ("--async-rl",)}
-"""This package's trainers, and what they are called with besides."""
+"""This package's trainers, and their further options."""
+ENTRIES = {
+    "cyborg-stock": ["ceiling", *PACKAGES, "async"],
+    "cyborg": ["ceiling", *PACKAGES, *IN_PROCESS, *OURS],
+    "compiled": ["ceiling", *OURS],
+}
+"""By simulator, who trains on it."""
 SECONDS = {"cyborg-stock": 60.0, "cyborg": 60.0, "compiled": 20.0}
 """Of a run, unless told; of one without a learner CEILING_SECONDS."""
 CEILING_SECONDS = 15.0
-
-
+TARGETS = (-60.0, -30.0)
+WINDOW = 100
+POLL_SECONDS, MEMORY_SECONDS = 0.25, 10.0
 UNEQUAL = ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS", portable.NATIVE)
-"""Environment variables of the caller's that some of them would heed."""
-
-
-def in_process(peer: str) -> str:
-    return f"{peer}-{task.IN_PROCESS}"
-
-
-def entries(only: Sequence[str]) -> list[tuple[str, str]]:
-    """A round: who trains on which simulator."""
-    names = {
-        "cyborg-stock": ["ceiling", *PACKAGES, "async"],
-        "cyborg": ["ceiling", *PACKAGES, *map(in_process, IN_PROCESS), *OURS],
-        "compiled": ["ceiling", *OURS],
-    }
-    return [
-        (name, simulator)
-        for simulator, all_names in names.items()
-        for name in all_names
-        if not only or name in only
-    ]
+"""Environment variables of the caller that only some of the libraries would heed."""
+PAGE = ROOT / "docs" / "explanations" / "peers.md"
+FIGURES = ROOT / "docs" / "figures"
 
 
 def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
-    script = "parallel_train" if trainer == "sync" else "async_train"
-    first, second = task.HIDDEN
     stock = ["--stock-simulator"] if simulator == "cyborg-stock" else ["--simulator", simulator]
     settings = {
         "red-agent": task.RED_AGENT,
@@ -101,7 +95,7 @@ def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
         "n-workers": task.N_CORES,
         "episodes-per-update": task.N_ENVS * task.N_STEPS // 100,
         "total-episodes": task.FOREVER // 1000,
-        "hidden-sizes": f"{first},{second}",
+        "hidden-sizes": ",".join(map(str, task.HIDDEN)),
         "epochs": task.EPOCHS,
         "minibatch-size": task.MINIBATCH,
         "learning-rate": task.LEARNING_RATE,
@@ -117,12 +111,13 @@ def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
         "run-dir": folder / "run",
     }
     options = [f"--{name}={value}" for name, value in settings.items()]
+    script = "parallel_train" if trainer == "sync" else "async_train"
     program = str(ROOT / "workflow_rl" / f"{script}_workflow_rl.py")
     return [sys.executable, program, *options, *stock, *OURS[trainer], "--quiet"]
 
 
 def processes_of(folder: Path) -> Iterator[psutil.Process]:
-    """Those that were started for a run, wherever in the tree of processes they are by now."""
+    """Yield the processes of a run, wherever they are in the tree of processes by now."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.environ().get(task.LOG_FOLDER) == str(folder):
@@ -130,7 +125,7 @@ def processes_of(folder: Path) -> Iterator[psutil.Process]:
 
 
 def memory(folder: Path) -> float:
-    """MB, shared pages counted once."""
+    """Return the MB that a run's processes take; shared pages count once."""
     total = 0.0
     for process in processes_of(folder):
         with suppress(psutil.Error):
@@ -139,7 +134,7 @@ def memory(folder: Path) -> float:
 
 
 def end_all(folder: Path) -> None:
-    """Asked first, and killed 5 s later. Who is killed leaves shared memory behind: it goes too."""
+    """Ask a run's processes to end, and kill them 5 s later, with the shared memory they leave."""
     ended: list[int] = []
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         left = list(processes_of(folder))
@@ -154,7 +149,7 @@ def end_all(folder: Path) -> None:
 
 
 def new_events(metrics: Path, n_known: int) -> tuple[list[Event], int]:
-    """The episodes of updates that this package has written since, as of now, with their mean."""
+    """Return the episodes of updates that this package has written since, as of now."""
     if not metrics.exists():
         return [], n_known
     with metrics.open() as file:
@@ -167,27 +162,26 @@ def new_events(metrics: Path, n_known: int) -> tuple[list[Event], int]:
 
 def noted_events(folder: Path) -> list[Event]:
     lines = [line for path in folder.glob("*.txt") for line in path.read_text().splitlines(True)]
-    # The last line of a process that was killed may be half of one.
+    # The last line of a process that was killed may be half of a line.
     pairs = [line.split() for line in lines if line.endswith("\n")]
     return sorted((float(when), float(total)) for when, total in pairs)
 
 
 def run_one(name: str, simulator: str, python: str, seconds: float) -> dict[str, Any]:
-    """Train for so long. Its row; raises ClickException if it ends by itself."""
+    """Train for so many seconds. Raises ClickException if the training ends by itself."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        metrics, n_rows, events = folder / "run" / "metrics.csv", 0, []
-        if name in OURS:
-            command = own_command(name, simulator, folder)
-        else:
-            peer, *how = name.split("-", 1)
-            script = "ceiling" if name == "ceiling" else f"{peer}_ppo"
-            command = [python, str(HERE / f"{script}.py"), simulator, *how]
+        metrics, n_rows, events = folder / "run" / "metrics.csv", 0, list[Event]()
         variables = {key: text for key, text in os.environ.items() if key not in UNEQUAL}
         variables[task.LOG_FOLDER] = str(folder)
-        if name == "ceiling":
+        if name in OURS:
+            command = own_command(name, simulator, folder)
+        elif name == "ceiling":
+            command = [python, str(HERE / "task.py"), simulator]
             variables["PYTHONPATH"] = str(ROOT)
-        elif name not in OURS:
+        else:
+            peer, *how = name.split("-", 1)
+            command = [python, str(HERE / f"{peer}_ppo.py"), simulator, *how]
             # Ray leaves what it writes there.
             variables |= {"HOME": str(folder), "RAY_TMPDIR": str(folder)}
         start, peak, looked = time.time(), 0.0, 0.0
@@ -206,103 +200,92 @@ def run_one(name: str, simulator: str, python: str, seconds: float) -> dict[str,
             finally:
                 end_all(folder)
                 process.wait()
-        events = events or noted_events(folder)
         if ended_itself:
             told = (folder / "output").read_text(errors="replace")[-3000:]
             raise click.ClickException(f"{name} on {simulator} did not train:\n{told}")
-    return row_of(events, start) | {"megabytes": round(peak)}
-
-
-def mean_of_last(events: Sequence[Event]) -> float:
-    return statistics.fmean(total for _, total in events[-WINDOW:])
+        return row_of(events or noted_events(folder), start) | {"megabytes": round(peak)}
 
 
 def row_of(events: Sequence[Event], start: float) -> dict[str, Any]:
-    """Seconds are from the launch; null for what was not reached."""
-    if not events:
-        never = {f"{target:g}": None for target in TARGETS}
-        return {
-            "start": None,
-            "episodes": 0,
-            "rate": 0.0,
-            "last_return": None,
-            "reached": never,
-        }
+    """Return what a run came to. Seconds are from the launch; None for what was not reached."""
     times = [when for when, _ in events]
-    means = [mean_of_last(events[: index + 1]) for index in range(len(events))]
-    reached = {
-        f"{target:g}": next(
-            (
-                round(when - start, 2)
-                for index, (when, mean) in enumerate(zip(times, means, strict=True))
-                if index + 1 >= WINDOW and mean >= target
-            ),
-            None,
-        )
-        for target in TARGETS
-    }
-    n_later = len(events) - times.count(times[0])
+    totals = [total for _, total in events]
+    means = [statistics.fmean(totals[max(0, n - WINDOW) : n]) for n in range(1, len(events) + 1)]
+    reached: dict[str, float | None] = {f"{target:g}": None for target in TARGETS}
+    for target in TARGETS:
+        for when, mean in list(zip(times, means, strict=True))[WINDOW - 1 :]:
+            if mean >= target:
+                reached[f"{target:g}"] = round(when - start, 2)
+                break
+    n_later = len(events) - times.count(times[0]) if events else 0
     return {
-        "start": round(times[0] - start, 2),
+        "start": round(times[0] - start, 2) if events else None,
         "episodes": len(events),
         "rate": round(n_later / (times[-1] - times[0]), 3) if n_later else 0.0,
-        "last_return": round(means[-1], 1),
+        "last_return": round(means[-1], 1) if events else None,
         "reached": reached,
     }
+
+
+def installed(names: Sequence[str]) -> dict[str, Path]:
+    """Install the peers among the names, and return the Python of each."""
+    pythons = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for peer in PACKAGES:
+            if not {peer, f"{peer}-{task.IN_PROCESS}"}.isdisjoint(names):
+                wheel = next(Path(folder).glob("*.whl"), None) or build_wheel(Path(folder))
+                # Sample Factory asks for Gymnasium below 1.0 and NumPy below 2, and works with
+                # those that the environment needs: its file names all packages.
+                own = HERE / f"{peer}_ppo.txt"
+                shared = ROOT / "examples" / "requirements" / f"{peer}_ppo.txt"
+                requirements = own if own.exists() else shared
+                pythons[peer] = install(ROOT / ".peers" / peer, wheel, requirements, own.exists())
+    return pythons
+
+
+def turn(
+    name: str, simulator: str, pythons: Mapping[str, Path], seconds: float | None, index: int
+) -> dict[str, Any]:
+    lasts = seconds or (CEILING_SECONDS if name == "ceiling" else SECONDS[simulator])
+    about = {"name": name, "simulator": simulator, "round": index, "seconds": lasts}
+    python = str(pythons.get(name.partition("-")[0], sys.executable))
+    row = about | run_one(name, simulator, python, lasts)
+    click.echo(json.dumps(row))
+    return row
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})
 @click.option("--only", default="", metavar="NAME,...", help="Not all; nothing is written.")
 @click.option("--rounds", type=click.IntRange(1), default=2)
 @click.option("--seconds", type=click.FloatRange(1), help="Of every run, instead of 15 to 60.")
-@click.option("--try", "is_trial", is_flag=True, help="Write nothing.")
-@click.option(
-    "--json",
-    "rows_file",
-    type=click.Path(path_type=Path),
-    default=FIGURES / "peers.json",
-    metavar="FILE",
-)
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    default=FIGURES / "peers.png",
-    metavar="FILE",
-)
-def main(
-    only: str, rounds: int, seconds: float | None, is_trial: bool, rows_file: Path, plot: Path
-) -> None:
-    names = [name for name in only.split(",") if name]
-    known = {"ceiling", *PACKAGES, *map(in_process, IN_PROCESS), *OURS}
-    unknown = sorted(set(names) - known)
-    if unknown:
+@click.option("--json", "rows_file", type=Path, default=FIGURES / "peers.json", metavar="FILE")
+@click.option("--plot", type=Path, default=FIGURES / "peers.png", metavar="FILE")
+def main(only: str, rounds: int, seconds: float | None, rows_file: Path, plot: Path) -> None:
+    everyone = {name for names in ENTRIES.values() for name in names}
+    names = only.split(",") if only else list(everyone)
+    if unknown := sorted(set(names) - everyone):
         raise click.BadParameter(f"there is no {unknown[0]}", param_hint="--only")
-    round_ = entries(names)
-    pythons = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for peer in PACKAGES:
-            if any(name in (peer, in_process(peer)) for name, _ in round_):
-                pythons[peer] = str(install(peer, Path(folder)))
+    pythons = installed(names)
+    turns = {
+        f"{name} on {simulator}": functools.partial(turn, name, simulator, pythons, seconds)
+        for simulator, own in ENTRIES.items()
+        for name in own
+        if name in names
+    }
     told = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": environment(),
-        "versions": {peer: versions(Path(python), peer) for peer, python in pythons.items()},
+        "versions": {
+            peer: versions(python, [PACKAGES[peer], "gymnasium", "numpy", "torch"])
+            for peer, python in pythons.items()
+        },
+        "rows": [row for own in in_turns(turns, rounds, quiet=False).values() for row in own],
     }
-    rows: list[dict[str, Any]] = []
-    for index in range(rounds):
-        # Every round begins with another, that no one always follows the same.
-        shift = index * len(round_) // rounds
-        for name, simulator in tqdm(round_[shift:] + round_[:shift], desc=f"round {index + 1}"):
-            lasts = seconds or (CEILING_SECONDS if name == "ceiling" else SECONDS[simulator])
-            about = {"name": name, "simulator": simulator, "round": index, "seconds": lasts}
-            python = pythons.get(name.partition("-")[0], sys.executable)
-            rows.append(about | run_one(name, simulator, python, lasts))
-            click.echo(json.dumps(rows[-1]))
-    click.echo(page_tables(told | {"rows": rows}))
-    if not (is_trial or names):
-        write_text(rows_file, json.dumps(told | {"rows": rows}, indent=1) + "\n")
-        chart(told | {"rows": rows}).savefig(plot, dpi=120)
-        write_text(PAGE, fill(PAGE, told | {"rows": rows}))
+    click.echo(page_tables(told))
+    if not only:
+        write_text(rows_file, json.dumps(told, indent=1) + "\n")
+        chart(told).savefig(plot, dpi=120)
+        write_text(PAGE, fill(PAGE, told))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """What every peer trains on and with: an environment that notes its episodes; PPO's settings.
 
 A peer's script is called as `python NAME_ppo.py SIMULATOR [in-process]` and trains until it is
-stopped; with the second, which some have, all envs are stepped in its own process.
+stopped; "in-process", which some scripts have, steps all envs in the script's own process. This
+file itself is called as `python task.py SIMULATOR` and plays without a learner: a process for each
+core acts at random.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import time
@@ -22,12 +25,12 @@ EPOCHS, MINIBATCH, LEARNING_RATE = 4, 600, 1e-3
 GAMMA, LAMBDA, CLIP = 0.99, 0.95, 0.2
 VALUE_COEF, ENTROPY_COEF, MAX_GRAD_NORM = 0.5, 0.0, 0.5
 HIDDEN = (64, 64)
-"""Tanh between them; actor and critic share nothing."""
+"""With tanh; actor and critic share nothing."""
 REWARD_SCALE = 0.01
-"""For the critic's sake: with returns in the hundreds its gradient is all that clipping leaves."""
+"""For the critic's sake: of returns in the hundreds, clipping leaves nothing but its gradient."""
 FOREVER = 10**9
 N_CORES = max(n for n in (1, 2, 4, 8) if n <= len(os.sched_getaffinity(0)))
-"""Of those there are, as many as share the envs evenly."""
+"""As many of the usable cores as share the envs evenly."""
 IN_PROCESS = "in-process"
 LOG_FOLDER = "PEERS_EPISODES"
 """Environment variable: the folder for what `Noted` notes."""
@@ -68,5 +71,24 @@ def is_in_process() -> bool:
 
 
 def chosen_env() -> partial[gymnasium.Env[Any, Any]]:
-    """Makes an env of the simulator that this script was called with."""
+    """Return a function that makes an env of the simulator that this script was called with."""
     return partial(make_env, sys.argv[1])
+
+
+def play_at_random(index: int, parent: int) -> None:
+    env = chosen_env()()
+    env.action_space.seed(index)
+    env.reset(seed=index)
+    while os.getppid() == parent:  # Nobody else would end this process if the parent were killed.
+        if env.step(env.action_space.sample())[3]:
+            env.reset()
+
+
+if __name__ == "__main__":
+    caller = os.getppid()
+    for number in range(N_CORES):
+        multiprocessing.get_context("fork").Process(
+            target=play_at_random, args=(number, os.getpid()), daemon=True
+        ).start()
+    while os.getppid() == caller:
+        time.sleep(1)

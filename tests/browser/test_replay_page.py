@@ -24,7 +24,8 @@ from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.commands.main import main
 
 MINUS = "\u2212"
@@ -114,7 +115,7 @@ def test_the_page_equals_the_environment_step_for_step(
     save_run(tmp_path / "agent.pt")
     given = ["--red-agent", red_agent, "--seed", "3", "--episode", str(episode)]
     page = write(tmp_path / "replay.html", blue, *given)
-    actor = load_policy(blue) if isinstance(blue, Path) else None
+    actor = load_actor(blue) if isinstance(blue, Path) else None
     tab = open_page(page).tab
     spec = cell_spec(3, 100, red_agent, episode)
     env = Cage2Env(red_agent, 100, obs_dtype="uint8")

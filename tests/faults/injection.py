@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.policies.distributions import Actions
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -129,7 +129,7 @@ class Injector:
         self.struck: Counter[str] = Counter()
 
     @contextmanager
-    def into(self, pool: WorkerPool) -> Iterator[None]:
+    def into(self, pool: LocalPool) -> Iterator[None]:
         """Inject until the run is over."""
         thread = threading.Thread(target=self._inject, args=[pool], name="fault injector")
         thread.start()
@@ -144,7 +144,7 @@ class Injector:
         self._lives.clear()
         self._lives.wait(60)
 
-    def _inject(self, pool: WorkerPool) -> None:
+    def _inject(self, pool: LocalPool) -> None:
         for fault in self._plan.faults:
             if not self._wait_for(lambda: self._updates_begun() > fault.update):  # noqa: B023
                 break
@@ -161,7 +161,7 @@ class Injector:
                 return False
         return True
 
-    def _strike(self, pool: WorkerPool, fault: Fault) -> None:
+    def _strike(self, pool: LocalPool, fault: Fault) -> None:
         """Waits for a process in the worker's place that has not been struck, or for the method
         to have raised."""
         if fault.kind in RAISES:
@@ -174,7 +174,7 @@ class Injector:
         elif self._signal(pool, fault.worker, SIGNALS[fault.kind]):
             self.struck[fault.kind] += 1
 
-    def _signal(self, pool: WorkerPool, worker: int, number: signal.Signals) -> bool:
+    def _signal(self, pool: LocalPool, worker: int, number: signal.Signals) -> bool:
         def strikes() -> bool:
             workers = pool._workers
             if len(workers) <= worker or (pid := workers[worker].process.pid) is None:

@@ -27,7 +27,7 @@ from tests.faults.main_process import (
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learned, options_of
 from tests.tiny_runs import Learned, all_of, recorded_updates, remembering_agent, same_weights
 from tests.tiny_runs import run as train
-from workflow_rl.collection.workers import StopRequested
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.folder import is_finished
 
 UPDATES = 30

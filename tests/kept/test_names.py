@@ -19,10 +19,10 @@ from typing import Any
 
 import click
 import gymnasium
+from workflow_rl.cli import MODULES, main
 
 import workflow_rl
 from tests.pages import ROOT, table
-from workflow_rl.cli import MODULES, main
 
 NAMES = json.loads((Path(__file__).parent / "names.json").read_text())
 TRAINING = ("train-sync", "train-async", "train-population", "train-champion", "tune")

@@ -50,17 +50,7 @@ def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--json", "/no/such/folder/rows.json"),
-        ("--png", "/no/such/folder/chart.png"),
-        ("--compiled-envs", "0"),
-        ("--cores", "3"),
-        ("--policy", "greedy"),
-        ("--red-agent", "Nobody"),
-        ("--seconds", "0"),
-        ("--rounds", "0"),
-    ],
+    ("option", "value"), [("--json", "/no/such/folder/rows.json"), ("--compiled-envs", "0")]
 )
 def test_a_bad_option_is_refused_by_name_before_measuring(option, value):
     refused = run(option, value)

@@ -9,23 +9,25 @@ import pytest
 from click.testing import CliRunner
 
 from scripts import champion_ablation
+from workflow_rl.cage2.agent import champion
 
-SMALL = {"n-envs": 20, "episodes-per-update": 20, "hidden-sizes": "8"}
+RUN = {"n_envs": 20, "episodes_per_update": 20}
 
 
 def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(champion_ablation, "RECIPE", {**champion_ablation.RECIPE, **SMALL})
+    monkeypatch.setattr(champion, "RUN", RUN)
+    monkeypatch.setattr(champion, "PPO", {**champion.PPO, "hidden_sizes": (8,)})
     monkeypatch.setattr(champion_ablation, "SCORING_EPISODES", 10)
     path = tmp_path / "rows.json"
     arguments = ["--seeds", "1", "--episodes", "400", "--json", str(path)]
-    arguments += ["--variant", "two specialists"]
+    arguments += ["--variant", "no opening"]
     for plot in (tmp_path / "first.png", tmp_path / "again.png"):
         result = CliRunner().invoke(champion_ablation.main, [*arguments, "--plot", str(plot)])
         assert result.exit_code == 0, result.output
         assert plot.stat().st_size > 10_000
         (row,) = json.loads(path.read_text())
-        assert row["variant"] == "two specialists"
+        assert row["variant"] == "no opening"
         assert row["total"] == pytest.approx(sum(map(sum, row["cells"].values())))
         assert row["total"] < -50
-        assert [point[0] for curve in row["curves"] for point in curve][-1] == 400
-    assert "two specialists" in result.output
+        assert row["curve"][-1][0] == 400
+    assert "no opening" in result.output

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
-from scripts import search_over_belief
-from scripts.search_over_belief import cells_of, look, main, states
+from scripts.search_over_belief import look, main, states
+from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.rollouts import that_matter
 from workflow_rl.cage2.compiled.blue_belief import N_SHOWN
 from workflow_rl.cage2.env.environment import Cage2
@@ -29,7 +29,7 @@ SLEEPS = PolicyParameters(
 
 def test_against_an_agent_that_sleeps_something_gains() -> None:
     at = np.full(5, 20)
-    looked_at = states(SLEEPS, ENVIRONMENT, "B_lineAgent", 5, at)
+    looked_at = states(SLEEPS, ENVIRONMENT, "B_lineAgent", at)
     random = np.random.default_rng(0)
     found = [look(SLEEPS, "by-host", state, 40, 40, random) for state in looked_at]
     assert len(found) == 5
@@ -44,8 +44,8 @@ def test_chance_is_no_gain(monkeypatch: pytest.MonkeyPatch) -> None:
         _, _, _, first, n_steps, n_rollouts, random = arguments
         return np.asarray(random.normal(size=(len(first), n_rollouts, n_steps)))
 
-    monkeypatch.setattr(search_over_belief, "imagined_rewards", noise)
-    (state,) = states(SLEEPS, ENVIRONMENT, "RedMeanderAgent", 1, np.zeros(1, int))
+    monkeypatch.setattr(rollouts, "imagined_rewards", noise)
+    (state,) = states(SLEEPS, ENVIRONMENT, "RedMeanderAgent", np.zeros(1, int))
     random = np.random.default_rng(0)
     found = [look(SLEEPS, "by-host", state, 10, 1, random) for _ in range(60)]
     gains = [one.gain for one in found if one is not None]
@@ -53,15 +53,9 @@ def test_chance_is_no_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert abs(np.mean(gains)) < 4 * np.std(gains) / np.sqrt(len(gains))
 
 
-def test_steps_count_in_the_cells_that_they_are_in() -> None:
-    assert cells_of(28, 4).tolist() == [3, 3, 2, 2]
-    assert cells_of(49, 2).tolist() == [2, 1]
-    assert cells_of(98, 35).tolist() == [1, 1]
-
-
 def test_what_changes_anything() -> None:
     """As an episode begins nobody is anywhere: Blue sleeps, or sets up a decoy."""
-    ((where, _),) = states(SLEEPS, ENVIRONMENT, "B_lineAgent", 1, np.zeros(1, int))
+    ((where, _),) = states(SLEEPS, ENVIRONMENT, "B_lineAgent", np.zeros(1, int))
     names = [ACTION_NAMES[action] for action in that_matter("by-host", where).values()]
     assert names[0] == "Sleep"
     assert len(names) == 12

@@ -8,7 +8,7 @@ import pytest
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import worker_pool
+from workflow_rl.collection import local_pool
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 
 
@@ -40,7 +40,7 @@ def assert_same_trajectories(left: list[Trajectory], right: list[Trajectory]) ->
 @pytest.fixture
 def exit_codes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes until the end of a worker's process is noticed."""
-    process = worker_pool._context.Process
+    process = local_pool._context.Process
     join = process.join
     monkeypatch.setattr(
         process, "join", lambda self, timeout=None: join(self, timeout and max(timeout, 60.0))
@@ -49,8 +49,8 @@ def exit_codes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def last_marks_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it takes until workers send them: see WorkerPool.close."""
-    monkeypatch.setattr(worker_pool, "CLOSE_SECONDS", 240.0)
+    """However long it takes until workers send them: see LocalPool.close."""
+    monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 240.0)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ ENTRY_POINTS = {
 }
 WORKER = """
 import multiprocessing
-from workflow_rl.collection.worker_pool import ensure_fork_server
+from workflow_rl.collection.local_pool import ensure_fork_server
 
 ensure_fork_server("workflow_rl.collection.worker_preload")
 worker = multiprocessing.get_context("forkserver").Process(target=exec, args=({report!r},))

@@ -1,9 +1,8 @@
 """Steps per second of csle-cyborg, as published and sped up, and of the compiled simulator.
 
-Every variant has a turn in every round and is compared with stock csle-cyborg in the same round, so
-that a machine that is slower for a minute, or shared, does not decide the outcome. Envs play on in
-worker processes, one a core: threads in one process are as fast with 10,000 envs and more, and with
-fewer they wait for each other between steps.
+Every variant has a turn in every round and is compared with stock csle-cyborg in the same round.
+Envs play on in worker processes, one a core: threads in one process are as fast with 10,000 envs
+and more, and with fewer envs they wait for each other between steps.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from agents.policies.numpy_policy import FloatArray, NumpyPolicy, PolicyParameters
 from agents.ppo.config import PPOConfig
@@ -29,6 +27,7 @@ from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.reporting.harness import in_turns, median_ratio
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.machine import environment, package_version
 
@@ -40,7 +39,7 @@ N_GROUPS = 10
 
 
 class Variant(NamedTuple):
-    """What a row is about. simulator: a key of CYBORGS, or COMPILED; policy: one of POLICIES."""
+    """What a row measures. simulator: a key of CYBORGS, or COMPILED. policy: one of POLICIES."""
 
     simulator: str
     red_agent: str
@@ -50,20 +49,20 @@ class Variant(NamedTuple):
 
     @property
     def shares(self) -> list[int]:
-        """Envs of each worker."""
+        """The number of envs of each worker."""
         return [(self.n_envs + i) // self.n_workers for i in range(self.n_workers)]
 
 
 Play: TypeAlias = Callable[[float], float]
-"""Plays on until some seconds have passed: steps per second."""
+"""Plays on for the given seconds, and returns steps per second."""
 
 
 def make_variants(
     red_agent: str, n_envs: Sequence[int], policies: Sequence[str], n_workers: Sequence[int]
 ) -> list[Variant]:
-    """CybORG's two, stock first, and every combination for the compiled simulator.
+    """Return CybORG's two variants, stock first, and every combination for the compiled simulator.
 
-    No worker is without an env, and no combination is there twice.
+    No worker is without an env, and no combination occurs twice.
     """
     cyborgs = [Variant(name, red_agent) for name in CYBORGS]
     compiled = [
@@ -78,14 +77,13 @@ def make_variants(
 def measure(
     variants: Sequence[Variant], rounds: int, seconds: float, seed: int
 ) -> list[list[float]]:
-    """Each variant's steps per second, one a round. seconds: length of a turn.
+    """Return each variant's steps per second, one a round. seconds: length of a turn.
 
-    Envs and workers are made, and envs brought into the midst of their episodes, before the first
-    round. Raises BrokenProcessPool where a worker dies, MemoryError where envs do not fit.
+    Before the first round, workers start, and envs come to the middle of their episodes. Raises
+    BrokenProcessPool where a worker dies, MemoryError where envs do not fit.
     """
-    # Compile once, in this process, and not in all workers at a time.
+    # Compile once, in this process, and not in all workers at the same time.
     StaggeredEnvs("B_lineAgent", 1, seed)
-    rates: list[list[float]] = [[] for _ in variants]
     with contextlib.ExitStack() as stack:
         workers = [
             stack.enter_context(
@@ -99,20 +97,17 @@ def measure(
             for _ in range(max(variant.n_workers for variant in variants))
         ]
         for variant in variants:
-            _take_turn(workers, variant, 0.0, seed)
-        progress_bar = stack.enter_context(
-            tqdm(total=rounds * len(variants), unit="turn", leave=False, disable=None)
-        )
-        for number in range(rounds):
-            # Every other round backwards: a machine that slows down steadily favours nobody.
-            for index in range(len(variants))[:: 1 if number % 2 == 0 else -1]:
-                rates[index].append(_take_turn(workers, variants[index], seconds, seed))
-                progress_bar.update()
-    return rates
+            _take_turn(workers, variant, 0.0, seed, 0)
+        turns = {
+            variant: functools.partial(_take_turn, workers, variant, seconds, seed)
+            for variant in variants
+        }
+        rates = in_turns(turns, rounds, quiet=False)
+    return [rates[variant] for variant in variants]
 
 
 def _take_turn(
-    workers: Sequence[ProcessPoolExecutor], variant: Variant, seconds: float, seed: int
+    workers: Sequence[ProcessPoolExecutor], variant: Variant, seconds: float, seed: int, _: int
 ) -> float:
     turns = [
         workers[i].submit(_play, variant, share, seconds, seed + i)
@@ -122,13 +117,13 @@ def _take_turn(
 
 
 def _play(variant: Variant, n_envs: int, seconds: float, seed: int) -> float:
-    """A turn, in a worker."""
+    """Take a turn, in a worker."""
     return _make_play(variant, n_envs, seed)(seconds)
 
 
 @functools.cache
 def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
-    """What a worker keeps from turn to turn: envs in their episodes, and who acts in them."""
+    """Make what a worker keeps from turn to turn: envs in their episodes, and what acts in them."""
     if variant.simulator != COMPILED:
         env = Cage2Env(variant.red_agent, MAX_STEPS, CYBORGS[variant.simulator])
         return functools.partial(play_cyborg, env, random_actions(1, seed))
@@ -138,7 +133,7 @@ def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
     parameters = untrained_parameters(seed)
 
     def play_with_network(seconds: float) -> float:
-        # Anew for each turn, as after an update: it remembers no observation yet.
+        # A policy for each turn, as after an update: a new policy remembers no observation.
         policy = NumpyPolicy(parameters)
         return play_compiled(envs, network_actions(envs.simulator, policy, seed), seconds)
 
@@ -146,7 +141,7 @@ def _make_play(variant: Variant, n_envs: int, seed: int) -> Play:
 
 
 def play_cyborg(env: Cage2Env, actions: Iterator[NDArray[np.int64]], seconds: float) -> float:
-    """`Play` whole episodes of one env."""
+    """Play whole episodes of one env for some seconds: see `Play`."""
     n_steps = 0
     start = time.perf_counter()
     while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
@@ -160,7 +155,7 @@ def play_cyborg(env: Cage2Env, actions: Iterator[NDArray[np.int64]], seconds: fl
 def play_compiled(
     envs: StaggeredEnvs, actions: Iterator[NDArray[np.int64]], seconds: float
 ) -> float:
-    """`Play` all envs."""
+    """Play all envs for some seconds: see `Play`."""
     n_steps = 0
     start = time.perf_counter()
     while (passed := time.perf_counter() - start) < seconds or n_steps == 0:
@@ -170,7 +165,7 @@ def play_compiled(
 
 
 class StaggeredEnvs:
-    """Compiled envs, a tenth of which begins an episode every tenth step.
+    """Compiled envs, of which every tenth step a tenth begins an episode.
 
     So a turn of any length has its share of resets, and of early and late steps.
     """
@@ -188,7 +183,7 @@ class StaggeredEnvs:
             self.step(actions)
 
     def step(self, actions: NDArray[np.int64]) -> None:
-        """Begin the episodes that are due, then play one step; actions: `[N]`."""
+        """Begin the episodes that are due, then play one step. actions: [N]."""
         group, steps_since = divmod(self._n_steps % MAX_STEPS, MAX_STEPS // N_GROUPS)
         if steps_since == 0 and self._groups[group].any():
             self._reset(self._groups[group])
@@ -200,15 +195,15 @@ class StaggeredEnvs:
         self.simulator.reset(seeds, self._red_agent, chosen)
 
 
-# The same envs whoever acts in them: 100,000 are 0.8 GB.
+# All policies act in the same envs: 100,000 envs take 0.8 GB.
 _make_envs = functools.cache(StaggeredEnvs)
 
 
 def random_actions(n_envs: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Actions `[N]` for step after step, all equally likely.
+    """Yield actions [N] for step after step, all equally likely.
 
-    Some 10,000 are drawn at a time: for few envs, a call for each step would take as long as the
-    step.
+    About 10,000 actions are drawn at a time: for few envs, a call for each step would take as long
+    as the step.
     """
     random = np.random.default_rng(seed)
     n_steps = max(1, 10_000 // n_envs)
@@ -219,7 +214,7 @@ def random_actions(n_envs: int, seed: int) -> Iterator[NDArray[np.int64]]:
 def network_actions(
     simulator: Simulator, policy: NumpyPolicy, seed: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Actions `[N]` for step after step, sampled for what is seen then, from one random stream."""
+    """Yield actions [N] for step after step, sampled for the step's observations."""
     randoms = [np.random.default_rng(seed)] * len(simulator.states)
     while True:
         actions, _ = policy.act_batch(simulator.obs, randoms)
@@ -227,7 +222,7 @@ def network_actions(
 
 
 def untrained_parameters(seed: int) -> PolicyParameters:
-    """An actor of the default size that prefers no action, as training begins with."""
+    """Return an actor of the default size that prefers no action, as a training begins with."""
     config = PPOConfig()
     random = np.random.default_rng(seed)
     sizes = (OBS_SIZE, *config.hidden_sizes, len(ACTION_NAMES))
@@ -241,20 +236,20 @@ def untrained_parameters(seed: int) -> PolicyParameters:
 
 
 def bytes_per_env(simulator: Simulator) -> int:
-    """All that the simulator keeps for one env: its state, and its row of every array."""
+    """Return the size of what the simulator keeps for one env: a state and a row of every array."""
     arrays = [array for array in vars(simulator).values() if isinstance(array, np.ndarray)]
-    # Of a view, the array itself is there too.
+    # A view counts with the array that it shows.
     return sum(array.nbytes for array in arrays if array.base is None) // len(simulator.states)
 
 
 def make_rows(
     variants: Sequence[Variant], rates: Sequence[Sequence[float]]
 ) -> list[dict[str, Any]]:
-    """One row a variant, as the JSON file has them: medians over the rounds.
+    """Return a row for each variant, as the JSON file has them: medians over the rounds.
 
     variants: of one red agent, as from `make_variants`.
-    ratio_to_stock, ratio_to_best: medians of the ratios within each round; the best is the batch
-    size whose median is highest, with the same simulator and policy, on one core or on several.
+    ratio_to_stock, ratio_to_best: medians of the ratios within each round. The best is the batch
+    size whose median is highest with the same simulator and policy, on one core or on several.
     bytes_per_env: None for CybORG, whose envs have no fixed size.
     """
     stock = rates[[variant.simulator for variant in variants].index(STOCK)]
@@ -274,8 +269,8 @@ def make_rows(
             "cores": variant.n_workers,
             "steps_per_second": statistics.median(rounds),
             "env_steps_per_second": statistics.median(rounds),
-            "ratio_to_stock": _median_ratio(rounds, stock),
-            "ratio_to_best": _median_ratio(rounds, best[_line(variant)]),
+            "ratio_to_stock": median_ratio(rounds, stock),
+            "ratio_to_best": median_ratio(rounds, best[_line(variant)]),
             "bytes_per_env": size if variant.simulator == COMPILED else None,
             "rounds": list(rounds),
             "max_steps": MAX_STEPS,
@@ -289,10 +284,6 @@ def _line(variant: Variant) -> tuple[str, str, bool]:
     return variant.simulator, variant.policy, variant.n_workers > 1
 
 
-def _median_ratio(rates: Sequence[float], others: Sequence[float]) -> float:
-    return statistics.median(rate / other for rate, other in zip(rates, others, strict=True))
-
-
 def cores(names: Sequence[str]) -> list[int]:
-    """Numbers of workers: 1 for "one", one a core for "all"."""
+    """Return numbers of workers: 1 for "one", one a core for "all"."""
     return [{"one": 1, "all": usable_cores()}[name] for name in names]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from matplotlib.figure import Figure
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.cage2.simulator_speed import COMPILED
+from workflow_rl.reporting.harness import text_table
 
 Row = Mapping[str, Any]
 
@@ -18,38 +20,29 @@ LABELS = {"stock": "stock csle-cyborg", "cyborg": "csle-cyborg sped up"}
 
 
 def speed_table(rows: Sequence[Row]) -> PrettyTable:
-    """A line for each row, grouped by red agent, policy and cores."""
-    columns = ["red agent", "simulator", "policy", "cores", "envs", "steps/s", "x stock", "of best"]
-    table = PrettyTable(columns, align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
-    for column in ("red agent", "simulator", "policy"):
-        table.align[column] = "l"
-    for _, line in groupby(rows, key=_line):
-        for row in (of_line := list(line)):
-            table.add_row(
-                [
-                    row["red_agent"],
-                    row["simulator"],
-                    row["policy"],
-                    row["cores"],
-                    f"{row['n_envs']:,}",
-                    f"{row['steps_per_second']:,.0f}",
-                    f"{row['ratio_to_stock']:,.1f}",
-                    f"{row['ratio_to_best']:.2f}" if row["simulator"] == COMPILED else "",
-                ],
-                divider=row is of_line[-1],
-            )
-    return table
+    """Return a line for each row, grouped by red agent, policy and cores."""
+    headings = ["red agent", "simulator", "policy", "cores", "envs", "steps/s", "x stock"]
+    cells = [
+        [
+            *(row[name] for name in ("red_agent", "simulator", "policy", "cores")),
+            f"{row['n_envs']:,}",
+            f"{row['steps_per_second']:,.0f}",
+            f"{row['ratio_to_stock']:,.1f}",
+            f"{row['ratio_to_best']:.2f}" if row["simulator"] == COMPILED else "",
+        ]
+        for row in rows
+    ]
+    return text_table([*headings, "of best"], cells, left=3, groups=[_line(row) for row in rows])
 
 
 def _line(row: Row) -> tuple[Any, ...]:
-    """What rows that differ in the number of envs alone have in common."""
+    """Return what rows that differ in the number of envs alone have in common."""
     is_compiled = row["simulator"] == COMPILED
     return row["red_agent"], is_compiled, is_compiled and (row["policy"], row["cores"] > 1)
 
 
 def best_batches(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each line of the chart: the batch size that is fastest."""
+    """Return a sentence for each line of the chart: the fastest batch size."""
     sentences = []
     for _, line in groupby((row for row in rows if row["simulator"] == COMPILED), key=_line):
         best = max(line, key=lambda row: row["steps_per_second"])
@@ -66,7 +59,7 @@ def _cores(row: Row) -> str:
 
 
 def speed_figure(rows: Sequence[Row]) -> Figure:
-    """Steps per second against the number of envs, both logarithmic; a panel a red agent."""
+    """Draw steps per second against the number of envs, with a panel for each red agent."""
     panels = {name: list(of_agent) for name, of_agent in groupby(rows, lambda r: r["red_agent"])}
     figure = Figure(figsize=(1.4 + 5.4 * len(panels), 5.6), layout="constrained")
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -78,7 +71,7 @@ def speed_figure(rows: Sequence[Row]) -> Figure:
         for _, line in groupby(compiled, key=_line):
             _draw_line(axes, sorted(line, key=lambda row: row["n_envs"]))
         axes.set(xlabel="envs", xscale="log", yscale="log")
-        # Above the lines, which leave no room for labels between them.
+        # The text is above the lines, which leave no room for labels between them.
         axes.set_title("\n".join((f"Red: {red_agent}", *_best_on_one_core(compiled))), fontsize=9)
         axes.set_ylim(top=3 * max(row["steps_per_second"] for row in rows))
         for axis in (axes.xaxis, axes.yaxis):
@@ -92,9 +85,10 @@ def speed_figure(rows: Sequence[Row]) -> Figure:
 
 
 def _best_on_one_core(rows: Sequence[Row]) -> list[str]:
-    """A line for each policy: the fastest of its batch sizes."""
+    """Return a sentence for each policy: the fastest of its batch sizes."""
     on_one = (row for row in rows if row["cores"] == 1)
-    best = [max(its, key=_speed) for _, its in groupby(sorted(on_one, key=_policy), key=_policy)]
+    by_policy = groupby(sorted(on_one, key=itemgetter("policy")), key=itemgetter("policy"))
+    best = [max(its, key=itemgetter("steps_per_second")) for _, its in by_policy]
     return [
         f"{row['policy']} policy, 1 core: up to {row['steps_per_second']:,.0f} steps/s, "
         f"{row['ratio_to_stock']:,.0f} x stock"
@@ -102,16 +96,8 @@ def _best_on_one_core(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _policy(row: Row) -> str:
-    return str(row["policy"])
-
-
-def _speed(row: Row) -> float:
-    return float(row["steps_per_second"])
-
-
 def _draw_line(axes: Any, points: Sequence[Row]) -> None:
-    """The compiled simulator with one policy, on one core or several."""
+    """Draw the compiled simulator with one policy, on one core or several."""
     most_cores = max(points, key=lambda row: row["cores"])
     on_one_core = most_cores["cores"] == 1
     colour = COLOURS[points[0]["policy"]]
@@ -127,7 +113,7 @@ def _draw_line(axes: Any, points: Sequence[Row]) -> None:
 
 
 def _draw_level(axes: Any, row: Row) -> None:
-    """CybORG, which has no batches, as a horizontal line."""
+    """Draw CybORG, which has no batches, as a horizontal line."""
     axes.axhline(row["steps_per_second"], color="0.35", linestyle=":", linewidth=1.5)
     axes.annotate(
         f"{LABELS[row['simulator']]}, 1 env, random policy: {row['steps_per_second']:,.0f}",

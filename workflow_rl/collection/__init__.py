@@ -1,1 +1,1 @@
-"""How trajectories come to be: envs, workers, and the two collectors."""
+"""How trajectories come to be: workers, pools, the two collectors and the schedules."""

@@ -1,4 +1,4 @@
-"""A Ray cluster: started here or joined, and left again. Ray is imported once one is asked for."""
+"""A Ray cluster that is started or joined, and left again. Ray is imported only for a cluster."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CONNECT_SECONDS = 5.0
 LEAVE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 200 * 2**20
-"""Of a cluster started here: room for what is on its way between processes."""
+"""The object store of a cluster that is started here."""
 
-# For Ray's processes as for this one; what the user has set stays.
+# For this process and Ray's processes. What the user has set stays.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_NUM_REDIS_GET_RETRIES": "1",  # An address without a cluster is asked for half a minute.
+    "RAY_NUM_REDIS_GET_RETRIES": "1",  # Otherwise Ray asks for half a minute where no cluster is.
 }
-# When this process is killed, so is the head of a cluster that it has started. Without this Ray's
-# agents would try for a minute to tell it of their end.
+# When this process is killed, the head of the cluster that it started dies with it. Without this
+# setting Ray's agents would try for a minute to report their end to the head.
 _LOCAL_SETTINGS = {"RAY_gcs_grpc_max_request_queued_max_bytes": "0"}
 _log = logging.getLogger(__name__)
 
@@ -37,11 +37,11 @@ _WITNESS = "import sys; sys.stdin.read(); sys.exit(sys.argv[1])"
 
 
 class ClusterError(ValueError):
-    """There is no such cluster, or it cannot be used. The message is one line."""
+    """The cluster does not exist or cannot be used. The message is one line."""
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Of an address "host:port". Raises ValueError."""
+    """Split an address "host:port". Raises ValueError."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is not host:port")
@@ -49,12 +49,12 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(cluster: str) -> bool:
-    """Whether a value of --cluster names a machine, and not only where to look for one."""
+    """Return whether a value of --cluster is a machine's address."""
     return cluster not in (NONE, LOCAL, AUTO)
 
 
 def require_cluster(address: str) -> None:
-    """Raises ClusterError where Ray or the cluster is missing. Takes a few seconds."""
+    """Raise ClusterError if Ray or the cluster is missing. Takes a few seconds."""
     if address == AUTO:
         Cluster(AUTO, 0).leave()  # Only Ray knows where to look.
     elif address != NONE:
@@ -71,18 +71,16 @@ def _require_answer(address: str) -> None:
     except OSError as error:
         raise ClusterError(
             f"no cluster answers at {address} ({error.strerror or error}): start one there with "
-            "`ray start --head`, or have the workers on this machine with --cluster none"
+            "`ray start --head`, or use workers of this machine with --cluster none"
         ) from None
 
 
 class Cluster:
-    """A connection of this process to a Ray cluster.
+    """A connection of this process to a Ray cluster. Raises ClusterError.
 
-    address: "local" starts one on this machine, for as long as the connection lasts, with room for
-    `n_workers`; "auto" and "host:port" join one, which has to have a node on this machine, and
-    leave it running. A connection that is there already is used, and left as it is.
-
-    Raises ClusterError.
+    address: "local" starts a cluster on this machine, with room for `n_workers`, for as long as the
+    connection lasts. "auto" and "host:port" join a cluster, which must have a node on this machine
+    and keeps running. A connection that exists already is used and stays.
     """
 
     def __init__(self, address: str, n_workers: int) -> None:
@@ -113,18 +111,20 @@ class Cluster:
         self._witness = _witness(address)
         if address == LOCAL and self.ray.util.get_node_ip_address() != LOOPBACK:
             _log.warning(
-                "this version of Ray, %s, has the cluster answer other machines too: where they "
-                "are not trusted, use --cluster none",
+                "with this version of Ray, %s, the cluster also answers other machines: if you do "
+                "not trust them, use --cluster none",
                 self.ray.__version__,
             )
 
     def leave(self) -> None:
-        """Close the connection, and with it the cluster if it was started here. Takes a few
-        seconds at most; may be called again."""
+        """Close the connection, and the cluster if it was started here, within a few seconds.
+
+        May be called again.
+        """
         if not self.is_own:
             return
         self.is_own = False
-        # Of a cluster that is gone Ray may wait for answers that nobody gives.
+        # If the cluster is gone, Ray may wait for answers that never come.
         leaving = threading.Thread(target=self.ray.shutdown, name="leave cluster", daemon=True)
         leaving.start()
         leaving.join(LEAVE_SECONDS)
@@ -135,8 +135,10 @@ class Cluster:
 
 @contextmanager
 def connected(address: str, n_workers: int) -> Iterator[None]:
-    """Pools that are entered in here share one connection, and one cluster if it is "local".
-    Raises ClusterError."""
+    """Let pools that are entered in here share one connection, and one cluster if "local".
+
+    Raises ClusterError.
+    """
     cluster = None if address == NONE else Cluster(address, n_workers)
     try:
         yield
@@ -146,12 +148,14 @@ def connected(address: str, n_workers: int) -> Iterator[None]:
 
 
 def _witness(address: str) -> subprocess.Popen[bytes]:
-    """A process that says so when this one ends without leaving its cluster: Ray ends it on the
-    spot, and without a word, once the cluster is lost."""
+    """Start a process that reports when this process ends without leaving its cluster.
+
+    Ray ends this process at once and silently when the cluster is lost.
+    """
     below_the_bar = "\n" if sys.stderr.isatty() else ""
     lost = (
-        "Error: the main process is gone: it was killed, or Ray has ended it because its node or "
-        f"the head of the cluster ({address}) was lost. The last checkpoint is kept; go on with "
+        "Error: the main process is gone: it was killed, or Ray ended it because its node or the "
+        f"head of the cluster ({address}) was lost. The last checkpoint is kept: continue with "
         "--resume and the run's folder"
     )
     return subprocess.Popen(
@@ -178,9 +182,9 @@ def _reason(address: str, error: Exception) -> str:
 
 
 def _silence() -> None:
-    """Ray's own messages: whatever happens to workers is reported by those who ask them."""
+    """Silence Ray's own messages: pools report what happens to workers."""
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # What it prints of dead processes, pages of it, whatever `log_to_driver` says.
+    # Whatever `log_to_driver` says, Ray prints pages about dead processes.
     with suppress(ImportError, AttributeError):
         module: Any = importlib.import_module("ray._private.worker")
         module.print_to_stdstream = lambda *args, **kwargs: None
@@ -188,8 +192,10 @@ def _silence() -> None:
 
 @contextmanager
 def _loopback_accepted() -> Iterator[None]:
-    """Ray listens on the loopback interface alone if that is the node's address; but it takes
-    another instead, unless it is told that there are no clusters of several machines here."""
+    """Make Ray accept the loopback address of a node, so that it listens there alone.
+
+    Ray replaces this address unless clusters of several machines are switched off.
+    """
     constants = vars(sys.modules.get("ray._private.ray_constants", ModuleType("none")))
     before = constants.get("ENABLE_RAY_CLUSTER")
     constants["ENABLE_RAY_CLUSTER"] = False
@@ -201,7 +207,7 @@ def _loopback_accepted() -> Iterator[None]:
 
 @contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """Ray would put its own in the place of SIGTERM's."""
+    """Keep this process's handler of SIGTERM, which Ray would replace."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

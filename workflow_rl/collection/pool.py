@@ -1,134 +1,140 @@
-"""What all pools of workers have in common, whatever carries their messages."""
+"""What all pools of workers share: deadlines, failures, restarts and the end."""
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from types import TracebackType
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from workflow_rl.collection.trace import Trace
-from workflow_rl.collection.worker import Command, Failure, Reply, Request
-from workflow_rl.collection.workers import (
-    POLL_SECONDS,
+import cloudpickle
+
+from workflow_rl.collection.failures import (
     Fault,
+    RemoteTraceback,
     StopRequested,
     TooManyFailuresError,
     UnplayableError,
     WorkerError,
-    fault_of,
 )
+from workflow_rl.collection.messages import Command, Failure, Reply, Request
+from workflow_rl.collection.trace import Trace
+from workflow_rl.environments.env_batch import EnvBatchFactory
 
 CLOSE_SECONDS = 2.0
+POLL_SECONDS = 0.2
+"""How long a thread that waits may go without checking whether it has to stop."""
+MAX_RAISES = 3
+"""An episode that raises the same exception so often is left out."""
 
 _log = logging.getLogger(__name__)
 
 
-class RemoteTraceback(Exception):
-    """Carries a worker's traceback as the cause of a WorkerError."""
+class WorkerConnection(ABC):
+    """The pool's side of one worker: its last command, and when the worker was last heard."""
 
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
-class PooledWorker(ABC):
-    """The main process's side of a worker: what it was last asked, when it was last heard.
-
-    timeout: seconds within which every answer must come.
-    """
-
-    def __init__(self, index: int, timeout: float, trace: Trace) -> None:
+    def __init__(self, index: int, pool: AnyPool) -> None:
         self.name = f"worker-{index}"
-        self.timeout = timeout
-        self.trace = trace
+        self.timeout = pool.timeout
+        self.trace = pool.trace
         self.command = Command.START
         self.heard_at = time.monotonic()
 
     @property
     def overdue(self) -> bool:
-        """Whether its answer should have come."""
+        """Whether the answer has missed its deadline."""
         return time.monotonic() > self.heard_at + self.timeout
 
     def send(self, request: Request) -> None:
-        """Raises WorkerError if it is gone, or does not take the message in time."""
+        """Ask the worker. Raises WorkerError if it is gone or does not take the message in time."""
         self.command = request.command
         self.heard_at = time.monotonic()
         self._send(request)
 
     def receive(self) -> Reply:
-        """The next answer. Raises WorkerError if there is none by the deadline, and
-        TooManyFailuresError for a failure that is final."""
-        answer = self.trace.take_marks(self.name, self._receive())
-        self.heard_at = time.monotonic()
-        if isinstance(answer, Failure):
-            self.command = answer.command
-            if answer.final is not None:
-                raise TooManyFailuresError(answer.final)
-            error = self._error("raised an exception")
-            if answer.spec is not None:
-                error.fault = fault_of(answer.spec, answer.traceback)
-            raise error from RemoteTraceback(answer.traceback)
-        assert isinstance(answer, Reply)
-        return answer
+        """Return the next answer.
 
-    @abstractmethod
-    def poll(self, seconds: float) -> bool:
-        """Waits so long for an answer, or its failure to give one. Whether there is one."""
+        Raises WorkerError if none comes by the deadline, TooManyFailuresError for a final failure.
+        """
+        answer = self._receive()
+        self.heard_at = time.monotonic()
+        if isinstance(answer, Reply):
+            return answer
+        assert isinstance(answer, Failure)
+        self.command = answer.command
+        if answer.final is not None:
+            raise TooManyFailuresError(answer.final)
+        spec = answer.spec
+        in_episode = "" if spec is None else f" in episode {spec.number}"
+        error = self._error(f"raised {answer.summary}{in_episode}")
+        if spec is not None:
+            error.fault = Fault(spec, _without_addresses(answer.summary))
+        raise error from RemoteTraceback(answer.traceback)
 
     @abstractmethod
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """End the worker, whatever it is doing."""
 
     @abstractmethod
     def _send(self, request: Request) -> None: ...
 
     @abstractmethod
-    def _receive(self) -> Any:
-        """The next message, by the deadline. Raises WorkerError."""
+    def _receive(self) -> Reply | Failure: ...
 
     @abstractmethod
     def _error(self, reason: str) -> WorkerError: ...
 
+    def _late(self) -> WorkerError:
+        return self._error(f"gave no complete answer for {self.timeout:g} s")
 
-OneWorker = TypeVar("OneWorker", bound=PooledWorker)
+
+Connection = TypeVar("Connection", bound=WorkerConnection)
 
 
-class Pool(ABC, Generic[OneWorker]):
-    """Workers that are started, asked, diagnosed, replaced and ended: see `Workers`. A context
-    manager.
+@dataclass(eq=False)
+class Pool(ABC, Generic[Connection]):
+    """`n_workers` workers of `envs_per_worker` envs each, numbered from 0. A context manager.
 
+    Entering starts the workers. A worker that fails is replaced.
+
+    make_envs: called in each worker with `envs_per_worker`; cloudpickle sends it.
     timeout: seconds within which every answer must come. A worker that plays episodes answers
-    whenever some end.
-    max_failures: how many workers may fail and be replaced before TooManyFailuresError. An episode
-    that raises the same exception again does not count again.
-    step_delays: seconds that a step of each worker's envs takes longer, to see what slow ones do.
-    trace: where what the workers do is recorded, and what whoever asks them does.
+        whenever some end.
+    max_failures: how many workers may fail before TooManyFailuresError. Equal faults count once.
+    step_delays: for the first workers, seconds that are added to every step: simulated slowness.
+    trace: where the pool, its workers and its collector record what they do.
+
+    failures: how many workers have failed. faults: how often each fault has occurred.
+    stop_signal: a signal's number asks all calls that wait to raise StopRequested.
     """
 
-    def __init__(
-        self,
-        n_workers: int,
-        envs_per_worker: int,
-        timeout: float,
-        max_failures: int,
-        step_delays: Sequence[float],
-        trace: Trace | None,
-    ) -> None:
-        self.n_workers = n_workers
-        self.envs_per_worker = envs_per_worker
-        self.timeout = timeout
-        self.max_failures = max_failures
+    make_envs: EnvBatchFactory
+    n_workers: int
+    envs_per_worker: int = 1
+    timeout: float = 60.0
+    max_failures: int = 10
+    step_delays: Sequence[float] = ()
+    trace: Trace = field(default_factory=Trace)
+
+    def __post_init__(self) -> None:
+        self.pickled_make_envs = cloudpickle.dumps(self.make_envs)
         self.failures = 0
         self.faults: Counter[Fault] = Counter()
-        self.step_delays = [*step_delays, *[0.0] * (n_workers - len(step_delays))]
-        self.trace = trace or Trace()
         self.stop_signal: int | None = None
         self._cancelled = False
-        self._workers: list[OneWorker] = []
+        self._shown: set[str] = set()
+        self._workers: list[Connection] = []
+
+    def step_delay(self, index: int) -> float:
+        """Return the seconds that are added to every step of one worker."""
+        return self.step_delays[index] if index < len(self.step_delays) else 0.0
 
     def __enter__(self) -> Self:
         try:
@@ -145,61 +151,60 @@ class Pool(ABC, Generic[OneWorker]):
             raise
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Before the first worker is started."""
+        """Prepare for the first worker."""
 
     @abstractmethod
-    def _start(self, index: int) -> OneWorker:
-        """A new worker, which answers once its envs are made."""
+    def _start(self, index: int) -> Connection:
+        """Start a worker, which answers once its envs are made."""
 
     @abstractmethod
     def _heard(self, indices: Sequence[int]) -> set[int]:
-        """Those of the workers that `receive` has something of. Waits for POLL_SECONDS at most."""
+        """Wait up to POLL_SECONDS; return the workers that `receive` gives something of at once."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers, at the latest after a few seconds. May be called again."""
+        """End all workers within a few seconds. May be called again."""
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
         """Ask one worker. Raises WorkerError."""
         self._workers[index].send(Request(command, payload))
 
     def receive(self, index: int) -> Reply:
-        """One worker's next answer. Raises WorkerError if none comes in time, StopRequested."""
-        worker = self._workers[index]
-        self.raise_if_stopped()
-        while not worker.overdue and not worker.poll(POLL_SECONDS):
-            self.raise_if_stopped()
-        return worker.receive()
+        """Return one worker's next answer.
+
+        Raises WorkerError if none comes in time, StopRequested, TooManyFailuresError.
+        """
+        while not self.ready([index]):
+            pass
+        return self._workers[index].receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
-        """Those of the workers whose answer, or failure to give one, `receive` gives at once."""
+        """Wait up to POLL_SECONDS. Return the workers for which `receive` need not wait.
+
+        Raises StopRequested.
+        """
         heard = self._heard(indices)
         self.raise_if_stopped()
         return [index for index in indices if index in heard or self._workers[index].overdue]
 
     def cancel(self) -> None:
-        """Have whoever waits for a worker, in whatever thread, give up with CancelledError."""
+        """Make every call that waits for a worker, in any thread, raise CancelledError."""
         self._cancelled = True
 
     def raise_if_stopped(self) -> None:
-        """Raises StopRequested once `stop_signal` has been set, CancelledError after `cancel`."""
+        """Raise StopRequested if `stop_signal` is set, CancelledError after `cancel`."""
         if self._cancelled:
             raise CancelledError
         if self.stop_signal is not None:
             raise StopRequested(self.stop_signal)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Put a new worker in a failed one's place. Raises TooManyFailuresError."""
+        """Replace a worker that failed with this error. Raises TooManyFailuresError."""
         while True:
             self._count(error)
             self._workers[index].kill()
@@ -211,22 +216,59 @@ class Pool(ABC, Generic[OneWorker]):
                 error = start_error
 
     def _wait_for_new(self, index: int) -> None:
-        """Until it has started. Raises WorkerError."""
+        """Wait until a new worker has started. Raises WorkerError."""
         self.receive(index)
 
     def _count(self, error: WorkerError) -> None:
+        """Count a failure and log it, but an equal fault of the same episode only once."""
         self.failures += 1
         if error.fault is not None:
             self.faults[error.fault] += 1
-        cause = error.__cause__ or ""
         counted = self.failures - self.faults.total() + len(self.faults)
+        if error.fault is None or self.faults[error.fault] == 1:
+            then = "" if counted > self.max_failures else "; it is replaced and plays again"
+            cause = "" if error.__cause__ is None else str(error.__cause__).rstrip()
+            # Many episodes may raise the same exception.
+            is_known = _without_addresses(cause) in self._shown
+            self._shown.add(_without_addresses(cause))
+            _log.warning("%s%s%s", error, then, "" if is_known else cause)
         if counted > self.max_failures:
             too_many = TooManyFailuresError if error.fault is None else UnplayableError
             raise too_many(
                 f"{counted} workers failed, and at most {self.max_failures} may "
-                f"(--max-worker-failures). The last one: {error}{cause}"
+                f"(--max-worker-failures). The last failure: {error}"
             ) from error
-        _log.warning("%s; it is replaced and its episodes run again%s", error, cause)
+
+    def unplayable_episode(self, error: WorkerError) -> int | None:
+        """Return the episode that this error, of a replaced worker, shows to be unplayable.
+
+        None: the episode may yet be played, or the error has nothing to do with an episode.
+        """
+        fault = error.fault
+        if fault is None or self.faults[fault] < MAX_RAISES:
+            return None
+        _log.warning(
+            "episode %d is left out: it raised the same exception %d times: %s",
+            *(fault.spec.number, MAX_RAISES, fault.what),
+        )
+        return fault.spec.number
 
 
 AnyPool: TypeAlias = Pool[Any]
+
+
+def worker_variables() -> dict[str, str]:
+    """Return environment variables that every worker has: one thread, and this package's path."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    return {
+        # A worker has one core: its libraries must not start a thread for each core.
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
+    }
+
+
+def _without_addresses(text: str) -> str:
+    """Remove the addresses of objects, which differ from process to process."""
+    return re.sub("0x[0-9a-fA-F]+", "", text)

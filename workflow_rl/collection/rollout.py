@@ -1,4 +1,4 @@
-"""What one collection returns, and the one definition of utilisation."""
+"""What one collection returns, what a collector is, and the definition of utilisation."""
 
 from __future__ import annotations
 
@@ -9,32 +9,25 @@ import numpy as np
 
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
-from workflow_rl.collection.slots import Slot
-from workflow_rl.collection.workers import UnplayableError
+from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.failures import UnplayableError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-class NotFiniteError(ValueError):
-    """An environment gave an observation or a reward that is NaN or infinite, in the batch of these
-    trajectories."""
-
-    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
-        self.trajectories = trajectories
-        super().__init__(message)
-
-
 class Rollout(NamedTuple):
-    """Trajectories in the order of their episodes and steps, and how long they took.
+    """Trajectories in the order of their episodes and steps, and how they were collected.
 
-    collect_seconds: wall time of the collection; if it never stops, since the rollout before.
-    busy_seconds: wall time that the workers spent stepping or acting (resets included), added up
-    over all workers.
-    slots: where the envs are after it, if they go on.
-    dropped_steps: env transitions that were collected since the rollout before, but dropped for
-    lack of room. dropped_episodes: how many episodes ended among them.
-    queue_length: how many further batches were waiting when this one was taken. skipped: the
-    numbers of episodes that cannot be played. unfinished: those of episodes begun before it was
-    complete that are in no rollout yet, where workers begin one after another without end.
+    collect_seconds: wall time of the collection. Where collecting never stops, wall time since the
+        rollout before; so are all the counts.
+    busy_seconds: wall time that workers spent stepping, acting or resetting, added up.
+    workers_restarted: workers that failed and were replaced.
+    positions: where the envs are after unrolls.
+    dropped_steps, dropped_episodes: env steps, and ends of episodes, that were collected but
+        dropped for lack of room.
+    queue_length: further batches that were waiting when the learner took this one.
+    skipped: the numbers of unplayable episodes.
+    unfinished: the numbers of episodes that were begun and are in no rollout yet, where workers
+        begin one episode after another without end.
     """
 
     trajectories: list[Trajectory]
@@ -42,7 +35,7 @@ class Rollout(NamedTuple):
     busy_seconds: float
     n_workers: int
     workers_restarted: int
-    slots: tuple[Slot, ...] = ()
+    positions: tuple[EnvPosition, ...] = ()
     dropped_steps: int = 0
     dropped_episodes: int = 0
     queue_length: int = 0
@@ -51,42 +44,42 @@ class Rollout(NamedTuple):
 
     @property
     def steps_to_learn(self) -> int:
-        """Env transitions in the trajectories."""
+        """Env steps in the trajectories."""
         return sum(trajectory.length for trajectory in self.trajectories)
 
     @property
     def env_steps(self) -> int:
-        """Env transitions in all, those dropped included."""
+        """Env steps, including dropped ones."""
         return self.steps_to_learn + self.dropped_steps
 
     @property
     def episodes(self) -> int:
-        """Episodes that ended or were skipped, in what was dropped included."""
+        """Episodes that ended or were skipped, including dropped ones."""
         return len(self.returns) + self.dropped_episodes + len(self.skipped)
 
     @property
     def returns(self) -> list[float]:
-        """Of the episodes that ended."""
+        """The returns of the episodes that ended."""
         return [t.episode_return for t in self.trajectories if t.ended]
 
     @property
     def variants(self) -> list[str]:
-        """Those of the episodes that ended, in the order of `returns`."""
+        """The variants of the episodes that ended, in the order of `returns`."""
         return [t.variant for t in self.trajectories if t.ended]
 
     @property
     def episode_lengths(self) -> list[int]:
-        """Of the episodes that ended, in steps."""
+        """The steps of each episode that ended, in the order of `returns`."""
         return [t.steps_before + t.length for t in self.trajectories if t.ended]
 
     def n_unrolls(self, num_steps_per_env: int | None) -> float:
-        """Of how many envs' unrolls, or complete episodes, it consists: ALF's K."""
+        """Return the number of unrolls of one env, or of complete episodes: ALF's K."""
         if num_steps_per_env is None:
             return len(self.trajectories)
         return self.steps_to_learn / num_steps_per_env
 
     def dropped(self) -> Rollout:
-        """What is left of it once its trajectories are dropped."""
+        """Return the rollout without its trajectories, which count as dropped."""
         return self._replace(
             trajectories=[],
             dropped_steps=self.env_steps,
@@ -100,17 +93,17 @@ class Rollout(NamedTuple):
 
     @property
     def utilisation(self) -> float:
-        """The workers' utilisation over the collection."""
+        """The workers' utilisation during the collection."""
         return utilisation(self.busy_seconds, self.worker_seconds)
 
 
 def utilisation(busy_seconds: float, worker_seconds: float) -> float:
-    """Share of the workers' wall time spent stepping or acting, resets included, from 0 to 1.
+    """Return the share of the workers' wall time spent stepping, acting or resetting.
 
-    Both are sums over all workers: over a collection, or over a whole run, learning included. Where
-    workers run freely, or begin with the next batch, a batch may have been played in part before
-    the one before it arrived: that of a single update can be above 1, not that of the run. Where
-    workers outnumber the cores, waiting for a core in the middle of a step counts as busy.
+    Both arguments are sums over all workers, of a collection or of a whole run, learning included.
+    The share of a run is from 0 to 1. That of one update can be above 1, as workers may play parts
+    of a batch before the batch before it arrives. If workers outnumber the cores, waiting for a
+    core in the middle of a step counts as busy.
     """
     return busy_seconds / worker_seconds
 
@@ -126,19 +119,27 @@ class NothingPlayableError(UnplayableError):
         )
 
 
+class NotFiniteError(ValueError):
+    """An observation or a reward in the batch of these trajectories is NaN or infinite."""
+
+    def __init__(self, message: str, trajectories: Sequence[Trajectory]) -> None:
+        self.trajectories = trajectories
+        super().__init__(message)
+
+
 def require_any(rollout: Rollout) -> Rollout:
-    """The same. Raises NothingPlayableError if all of its episodes had to be left out."""
+    """Return the rollout. Raises NothingPlayableError if all its episodes were left out."""
     if not rollout.trajectories and rollout.skipped:
         raise NothingPlayableError(rollout)
     return rollout
 
 
 def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
-    """Which number of the environment's is NaN or infinite, and where; None if none is."""
+    """Name the first number that is NaN or infinite: its field, step and episode; None if none."""
     for trajectory in trajectories:
         rows = {"reward": trajectory.reward[:, None]}
         if trajectory.obs.dtype.kind == "f":
-            rows["observation"] = np.concatenate([trajectory.obs, trajectory.last_obs[None]])
+            rows["observation"] = np.vstack([trajectory.obs, trajectory.last_obs])
         for name, numbers in rows.items():
             if not np.isfinite(numbers).all():
                 row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
@@ -150,12 +151,12 @@ def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
 
 
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
-    """Sorted by episode, and within one by steps: in whatever order they came."""
+    """Return trajectories in the order of their episodes and steps."""
     return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
 
 
 def joined(rollouts: Sequence[Rollout]) -> Rollout:
-    """One rollout of several, oldest first, of the same workers."""
+    """Join rollouts of the same workers, oldest first, into one."""
     return rollouts[-1]._replace(
         trajectories=in_order(t for rollout in rollouts for t in rollout.trajectories),
         collect_seconds=sum(rollout.collect_seconds for rollout in rollouts),
@@ -168,25 +169,22 @@ def joined(rollouts: Sequence[Rollout]) -> Rollout:
 
 
 Following: TypeAlias = Callable[[], tuple[Actor, Sequence[EpisodeSpec]] | None]
-"""The actor and the specs of the collection after this one; None while they are not known."""
+"""Return the actor and the specs of the next collection; None while they are not known."""
 
 
 class Collector(Protocol):
-    """Synchronous and asynchronous training differ in their collector alone.
+    """Turns a policy into rollouts. Synchronous and asynchronous training differ in this alone.
 
-    Both calls raise TooManyFailuresError and StopRequested.
+    Calls raise TooManyFailuresError and StopRequested.
     """
 
     def collect(
-        self,
-        actor: Actor,
-        specs: Sequence[EpisodeSpec],
-        following: Following = lambda: None,
+        self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. following: the next collection's, once it is known."""
+        """Play every spec. following: the next collection, once it is known."""
 
-    def start_slots(self, slots: list[Slot], n_steps: int) -> None:
-        """Say what `unroll` unrolls, and how many steps at a time."""
+    def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
+        """Set where `unroll` begins, and how many steps an unroll has."""
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
-        """Unroll every slot so many times, from where it is."""
+        """Unroll every env so many times, from where it is."""

@@ -1,7 +1,7 @@
-"""What every worker and the learner of a run do when, as a trace that Perfetto opens.
+"""The trace of a run: what the learner, the collector and every worker do when.
 
-A process or thread marks the moments at which it turns to something else; a span lasts from one
-mark to the next. So the spans of a row never overlap, and none of its time is left out.
+Perfetto opens the file. A process or thread marks the moments at which an activity begins. A span
+lasts from one mark to the next, so the spans of a row never overlap and leave no time out.
 """
 
 from __future__ import annotations
@@ -11,33 +11,25 @@ import logging
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Self
 
 from workflow_rl.output_files import write_text
 
-if TYPE_CHECKING:
-    from agents.policies.distributions import Actions, Choice
-    from agents.policies.numpy_policy import Actor
-    from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
-    from workflow_rl.environments.episode import EpisodeSpec
-
 LEARNER = "learner"
 COLLECTOR = "collector"
-MAX_SPANS = 640_000  # Below 50 MB, which the viewers open in a few seconds.
+MAX_SPANS = 640_000  # A file below 50 MB, which viewers open in a few seconds.
+ACTIVITY_BITS = 4
+"""A mark is an integer: a time in nanoseconds and, in its lowest bits, an activity."""
 
-
-SENT_EVERY = 50_000_000  # Nanoseconds: at every step of a barrier it would cost several percent.
-
-_ACTIVITY_BITS = 4
 _log = logging.getLogger(__name__)
 
 
 class Activity(IntEnum):
-    """What a row of a trace does. Playing is stepping or acting; idle time is left blank."""
+    """What a row of a trace shows. Playing is stepping or acting. Idle time is left blank."""
 
     IDLE = 0
     STARTING = 1
@@ -55,159 +47,18 @@ class Activity(IntEnum):
     MODELLING = 13
 
 
-# Looking up a member of an enumeration takes as long as reading the clock.
-_STEPPING, _SENDING, _WAITING = (
-    int(activity) for activity in (Activity.STEPPING, Activity.SENDING, Activity.WAITING)
-)
-
-
 def unpacked(marked: int) -> tuple[int, Activity]:
-    """A mark's time in nanoseconds, of a clock that all processes share, and its activity.
-
-    They are packed into one integer, the activity in the lowest bits.
-    """
-    return marked >> _ACTIVITY_BITS, Activity(marked & (1 << _ACTIVITY_BITS) - 1)
-
-
-class Pipe(Protocol):
-    """What a worker needs of its connection."""
-
-    def send(self, obj: Any, /) -> None: ...
-
-    def recv(self) -> Any: ...
-
-
-class WorkerMarks:
-    """A worker's marks that have not been sent yet.
-
-    Once it has an actor of its own, the first step after a reset or a message is told apart, and
-    the rest is playing: to read the clock twice a step would cost a percent of the sped-up
-    CybORG's speed. Where the main process acts, every step is a message.
-
-    due: the mark from which on they are to be sent.
-    """
-
-    def __init__(self) -> None:
-        self.envs: TracedEnvs | None = None
-        self.actor: TracedActor | None = None
-        self.due = 0
-        self._marks: list[int] = []
-
-    def add(self, activity: int) -> int:
-        """From now on this. Returns the mark."""
-        marked = time.perf_counter_ns() << _ACTIVITY_BITS | activity
-        self._marks.append(marked)
-        return marked
-
-    def turn_to(self, activity: int) -> int:
-        """From now on this, and after it steps. Returns the mark."""
-        if self.actor is not None and self.envs is not None:
-            self.actor.watch()
-            self.envs.watch()
-        return self.add(activity)
-
-    def take(self) -> bytes:
-        """All marks so far, int64, which it forgets."""
-        self.due = self._marks[-1] + (SENT_EVERY << _ACTIVITY_BITS)
-        marks = array("q", self._marks).tobytes()
-        self._marks.clear()
-        return marks
-
-    def along(self, answer: Any) -> Any:
-        """The message of an answer that is sent now: the marks go with it if they are due."""
-        return (answer, self.take()) if self.turn_to(_SENDING) >= self.due else answer
-
-    def last(self) -> tuple[None, bytes]:
-        """The message of the marks that are left, with no answer."""
-        self.add(Activity.IDLE)
-        return None, self.take()
-
-
-class TracedPipe:
-    """Marks waiting and sending, and now and then sends the marks along: see `Trace.take_marks`."""
-
-    def __init__(self, pipe: Pipe, marks: WorkerMarks) -> None:
-        self._pipe = pipe
-        self._marks = marks
-
-    def send(self, answer: Any, /) -> None:
-        """Send it, along with the marks if they are due."""
-        self._pipe.send(self._marks.along(answer))
-
-    def recv(self) -> Any:
-        """The next request."""
-        self._marks.turn_to(_WAITING)
-        return self._pipe.recv()
-
-    def send_last(self) -> None:
-        """Send the marks that are left, with no answer."""
-        self._pipe.send(self._marks.last())
-
-
-class TracedEnvs:
-    """Envs that mark resetting and, while watched, stepping."""
-
-    step: Callable[..., Transitions]
-
-    def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
-        self.n_envs = envs.n_envs
-        self.close = envs.close
-        self._envs = envs
-        self._marks = marks
-        marks.envs = self
-        self.watch()
-
-    def watch(self) -> None:
-        """Mark the next step."""
-        self.step = self._first_step
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
-        self._marks.turn_to(Activity.RESETTING)
-        return self._envs.reset(envs, specs)
-
-    def _first_step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        self._marks.add(_STEPPING)
-        if self._marks.actor is not None:
-            self.step = self._envs.step
-        return self._envs.step(envs, actions)
-
-
-class TracedActor:
-    """An actor that, while watched, marks acting, and what comes after that step as playing."""
-
-    act: Callable[..., Choice]
-
-    def __init__(self, actor: Actor, marks: WorkerMarks) -> None:
-        self.policy_version = actor.policy_version
-        self.reset = actor.reset
-        self._actor = actor
-        self._marks = marks
-        marks.actor = self
-        self.watch()
-
-    def watch(self) -> None:
-        """Mark the next time it acts."""
-        self.act = self._first_act
-
-    def _first_act(self, *observed: Any) -> Choice:
-        self._marks.add(Activity.ACTING)
-        self.act = self._second_act
-        return self._actor.act(*observed)
-
-    def _second_act(self, *observed: Any) -> Choice:
-        self._marks.add(Activity.PLAYING)
-        self.act = self._actor.act
-        return self._actor.act(*observed)
+    """Return a mark's time, in nanoseconds of a clock that all processes share, and activity."""
+    return marked >> ACTIVITY_BITS, Activity(marked & (1 << ACTIVITY_BITS) - 1)
 
 
 class Trace:
-    """Gathers the rows of a run; a context manager that writes the file at its end, however that
-    comes about. May be written to from any thread, each row from one at a time.
+    """Gathers the rows of a run. A context manager that writes the file at its end.
 
-    path: the file; None records nothing.
-    about: plain values that go into the file, for whoever draws it.
-    max_spans: after so many the rest of the run is left out.
+    Any thread may write, but only one thread at a time may write to a row.
+
+    path: the file; None records nothing. about: plain values for whoever draws the file.
+    max_spans: after so many spans, the rest of the run is left out.
     """
 
     def __init__(
@@ -219,34 +70,34 @@ class Trace:
         self.path = path
         self._about = dict(about or {})
         self._rows: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
-        # Without a lock: two threads at once may miscount, by little.
+        # There is no lock: two threads at once may miscount by little.
         self._room = max_spans
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is recorded."""
+        """Whether the trace records anything."""
         return self.path is not None
 
     def mark(self, row: str, activity: Activity) -> None:
-        """From now on the row does this."""
+        """Mark that this activity of the row begins now."""
         if self.path is not None and self._room > 0:
-            self._rows[row].append(time.perf_counter_ns() << _ACTIVITY_BITS | activity)
+            self._rows[row].append(time.perf_counter_ns() << ACTIVITY_BITS | activity)
             self._room -= 1
 
     def take_marks(self, worker: str, message: Any, ahead: int = 0) -> Any:
-        """The answer in a worker's message, without the marks that may come with it.
+        """Return the answer in a worker's message, and take the marks that may come with it.
 
-        ahead: nanoseconds to add to the worker's clock, if it is another machine's.
+        ahead: nanoseconds to add to the times, if another machine's clock measured them.
         """
         if type(message) is not tuple:
             return message
         answer, marks = message
-        shift = ahead << _ACTIVITY_BITS
+        shift = ahead << ACTIVITY_BITS
         self.extend(worker, [marked + shift for marked in array("q", marks)])
         return answer
 
     def extend(self, row: str, marks: Sequence[int]) -> None:
-        """Marks of a row, later than all it has."""
+        """Add marks to a row, later than all its marks."""
         if self._room > 0:
             self._rows[row].extend(marks)
             self._room -= len(marks)
@@ -266,9 +117,9 @@ class Trace:
             _log.warning("the trace is full: the end of the run is not in %s", self.path)
 
     def to_json(self) -> str:
-        """The rows in the Trace Event Format: complete events ("X"), a thread for each row.
+        """Return the rows in the Trace Event Format: complete events ("X"), one thread a row.
 
-        Times in microseconds from the first mark.
+        Times are in microseconds from the first mark.
         """
         rows = sorted(self._rows, key=_place)
         start = min((unpacked(marks[0])[0] for marks in self._rows.values() if marks), default=0)
@@ -287,7 +138,7 @@ class Trace:
 
 
 def _place(row: str) -> tuple[bool, bool, int]:
-    """The learner first, then the collector, then the workers by number."""
+    """Return the row's sort key: the learner, the collector, then the workers by number."""
     number = row.rpartition("-")[2]
     return row != LEARNER, row != COLLECTOR, int(number) if number.isdecimal() else 0
 
@@ -299,7 +150,7 @@ def _metadata(name: str, tid: int, args: Mapping[str, Any]) -> str:
 def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
     for marked, following in pairwise(marks):
         (begin, activity), (end, next_activity) = unpacked(marked), unpacked(following)
-        # What a process did last has no end that anyone knows: its replacement starts later.
+        # Nobody knows when the last activity of a dead process ended.
         if activity != Activity.IDLE and next_activity != Activity.STARTING:
             yield (
                 f'{{"name":"{activity.name.lower()}","ph":"X","ts":{_microseconds(begin - start)},'
@@ -308,5 +159,5 @@ def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
 
 
 def _microseconds(nanoseconds: int) -> str:
-    """Exact in decimals, so that where one span ends and the next begins stays one number."""
+    """Return microseconds with exact decimals, so that spans that touch share one number."""
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"

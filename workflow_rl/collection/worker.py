@@ -1,4 +1,4 @@
-"""What a worker process is asked, what it answers, and its loop. Imports no torch."""
+"""What runs in a worker process: its loop, its envs and its actor. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,241 +6,208 @@ import gc
 import itertools
 import os
 import signal
+import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from enum import Enum
+from contextlib import suppress
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import cloudpickle
-import numpy as np
 
 from agents.policies.numpy_policy import Actor
-from workflow_rl.collection.play import play_episodes
-from workflow_rl.collection.slots import Slot, brought_back
-from workflow_rl.collection.trace import (
-    Activity,
-    Pipe,
-    TracedActor,
-    TracedEnvs,
-    TracedPipe,
-    WorkerMarks,
+from workflow_rl.collection.env_positions import restoring_player
+from workflow_rl.collection.messages import (
+    Command,
+    Failure,
+    FreeRun,
+    FreeRunCount,
+    Reply,
+    Request,
+    Unroll,
 )
+from workflow_rl.collection.player import Player, at_reset, play_episodes
+from workflow_rl.collection.trace import Activity
+from workflow_rl.collection.worker_trace import TracedActor, TracedEnvs, WorkerMarks
 from workflow_rl.environments.env_batch import (
     DelayedEnvs,
     EnvBatch,
     EnvBatchFactory,
     EpisodeError,
     ObservationError,
-    Transitions,
 )
 from workflow_rl.environments.episode import EpisodeSpec
 
-LIFE_SECONDS = 0.2
+SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
+# The frames of neither are the user's code.
 
-
-class Command(Enum):
-    """What the main process can ask of a worker. Every answer is a Reply or a Failure."""
-
-    START = "start"  # not sent: a worker answers it once its envs are made
-    LOAD_ACTOR = "load actor"  # payload: pickled Actor. No answer
-    PLAY = "play episodes"  # payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end
-    UNROLL = "unroll"  # payload: Unroll. Replies: list[Trajectory]; empty ones on the way there
-    RESET = "reset"  # payload: (envs, specs). Reply: Transitions, with nothing but obs in them
-    STEP = "step"  # payload: (envs, actions). Reply: Transitions
-    FREE_RUN = "free run"  # payload: FreeRun. Reply: FreeRunCount
-    CLOSE = "close"  # no answer
-
-
-class Request(NamedTuple):
-    """Main process to worker."""
-
-    command: Command
-    payload: Any = None
-
-
-class Reply(NamedTuple):
-    """Worker to main process. busy_seconds: wall time it spent stepping or acting for this."""
-
-    result: Any
-    busy_seconds: float = 0.0
-
-
-class Failure(NamedTuple):
-    """Worker to main process: an exception ended it. spec: the episode that raised it, if one did
-    and it is known which. final: why there is no use in trying it again, if there is none."""
-
-    command: Command
-    traceback: str
-    spec: EpisodeSpec | None = None
-    final: str | None = None
-
-
-class Unroll(NamedTuple):
-    """Step every env `n_steps` times from where the last unroll left it.
-
-    slots: where they are, one for each env, if the worker does not know: it is new, or its envs
-    have been used for something else.
-    """
-
-    n_steps: int
-    slots: Sequence[Slot] | None
-
-
-class FreeRun(NamedTuple):
-    """Play episodes for so long and send nothing back but their count: a collector's ceiling."""
-
-    specs: Sequence[EpisodeSpec]
-    seconds: float
-
-
-class FreeRunCount(NamedTuple):
-    """Episodes and env steps played, and the wall time they took."""
-
-    episodes: int
-    env_steps: int
-    seconds: float
+_ROOT = Path(__file__).resolve().parents[2]
+_OWN_CODE = (str(_ROOT / "workflow_rl") + os.sep, str(_ROOT / "agents") + os.sep)
+_LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
 
 
 def worker_main(
-    connection_to_main: Connection,
-    pickled_make_envs: bytes,
-    n_envs: int,
-    step_delay: float,
-    traced: bool,
+    pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_delay: float, traced: bool
 ) -> None:
-    """The life of a worker: make `n_envs` envs, answer requests until told to close.
+    """Make envs, then answer the requests that the pipe brings, until one asks to close.
 
-    step_delay: seconds that a step of them takes longer. traced: record what it does, and send that
-    with every answer.
-
-    Ends at once when the main process is gone, however that came about.
+    The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
     _die_with_main_process()
-    # Objects that came with the fork stay shared with the other workers if the garbage collector
-    # never visits them; the simulator's own garbage is young.
+    # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
-    command = Command.START
-    pipe: Pipe = connection_to_main
-    marks = None
-    if traced:
-        marks = WorkerMarks()
-        marks.add(Activity.STARTING)
-        pipe = TracedPipe(connection_to_main, marks)
-    try:
-        worker = Worker(pickled_make_envs, n_envs, step_delay, marks)
-        pipe.send(Reply(None))
-        while command is not Command.CLOSE:
-            command, payload = pipe.recv()
-            for reply in worker.answers(command, payload):
-                pipe.send(reply)
-        if isinstance(pipe, TracedPipe):
-            pipe.send_last()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # The main process has closed its end.
-    except BaseException as error:
-        pipe.send(failure_of(command, error))
-        raise SystemExit(1) from None
-
-
-def failure_of(command: Command, error: BaseException) -> Failure:
-    """What a worker answers that is handling this error."""
-    spec = error.spec if isinstance(error, EpisodeError) else None
-    final = f"{error} {error.__cause__}" if isinstance(error.__cause__, ObservationError) else None
-    return Failure(command, traceback.format_exc(), spec, final)
+    worker = Worker(n_envs, step_delay, traced)
+    request = Request(Command.START, pickled_make_envs)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
+        while True:
+            for message in worker.messages(request):
+                pipe.send(message)
+            if worker.failure is not None:
+                raise SystemExit(1)
+            if request.command is Command.CLOSE:
+                return
+            request = pipe.recv()
 
 
 class Worker:
-    """A worker's envs and actor, and what it answers to each command.
+    """A worker's envs and actor, and its answers to requests.
 
-    step_delay: seconds that a step of its envs takes longer. marks: of what it does; None if it is
-    not traced.
+    step_delay: seconds that are added to every step. traced: record what the worker does, and send
+    the record along with answers.
+
+    start_result: the result of the reply to START. failure: what ended the worker, if it has ended.
     """
 
-    def __init__(
-        self,
-        pickled_make_envs: bytes,
-        n_envs: int,
-        step_delay: float = 0.0,
-        marks: WorkerMarks | None = None,
-    ) -> None:
-        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
-        envs = make_envs(n_envs)
-        envs = DelayedEnvs(envs, step_delay) if step_delay else envs
-        self.envs: EnvBatch = envs if marks is None else TracedEnvs(envs, marks)
-        self.marks = marks
-        self.actor: Actor | None = None
-        self.shown_life_at = 0.0
+    def __init__(self, n_envs: int, step_delay: float = 0.0, traced: bool = False) -> None:
+        self.start_result: Any = None
+        self.failure: Failure | None = None
+        self._n_envs = n_envs
+        self._step_delay = step_delay
+        self._marks = WorkerMarks() if traced else None
+        self._sign_of_life_at = 0.0
+        self._envs: EnvBatch
+        self._actor: Actor
+        self._player: Player
+        if self._marks is not None:
+            self._marks.add(Activity.STARTING)
 
-    def answers(self, command: Command, payload: Any) -> Iterator[Reply]:
-        """Does what is asked, answer by answer."""
+    def messages(self, request: Request) -> Iterator[Any]:
+        """Do what a request asks. Yield the messages to send: replies, or the Failure at last.
+
+        After a failure, every request yields the Failure. `Trace.take_marks` reads the messages.
+        """
+        if self.failure is None:
+            try:
+                for reply in self._replies(*request):
+                    yield self._with_marks(reply)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self.failure = failure_of(request.command, error)
+        if self.failure is not None:
+            yield self._with_marks(self.failure)
+        elif self._marks is not None:
+            if request.command is Command.CLOSE:
+                yield self._marks.last()
+            else:
+                self._marks.turn_to(Activity.WAITING)
+
+    def _with_marks(self, answer: Reply | Failure) -> Any:
+        return answer if self._marks is None else self._marks.along(answer)
+
+    def _replies(self, command: Command, payload: Any) -> Iterator[Reply]:
         start = time.perf_counter()
         match command:
+            case Command.START:
+                self._envs = self._made(payload)
+                yield Reply(self.start_result)
             case Command.LOAD_ACTOR:
-                self.actor = self._load(payload)
+                self._actor = self._loaded(payload)
             case Command.PLAY:
                 yield from self._play(payload)
             case Command.UNROLL:
                 yield from self._unroll(payload)
             case Command.RESET:
-                first = self._reset(*payload)
+                first = at_reset(self._envs.reset(*payload))
                 yield Reply(first, time.perf_counter() - start)
             case Command.STEP:
-                transitions = self.envs.step(*payload)
+                transitions = self._envs.step(*payload)
                 yield Reply(transitions, time.perf_counter() - start)
             case Command.FREE_RUN:
                 yield Reply(self._free_run(payload))
             case Command.CLOSE:
-                self.envs.close()
+                self._envs.close()
 
-    def _load(self, pickled_actor: bytes) -> Actor:
-        if self.marks is not None:
-            self.marks.add(Activity.LOADING)
+    def _made(self, pickled_make_envs: bytes) -> EnvBatch:
+        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
+        envs = make_envs(self._n_envs)
+        if self._step_delay:
+            envs = DelayedEnvs(envs, self._step_delay)
+        return envs if self._marks is None else TracedEnvs(envs, self._marks)
+
+    def _loaded(self, pickled_actor: bytes) -> Actor:
+        if self._marks is not None:
+            self._marks.add(Activity.LOADING)
         actor: Actor = cloudpickle.loads(pickled_actor)
-        return actor if self.marks is None else TracedActor(actor, self.marks)
+        return actor if self._marks is None else TracedActor(actor, self._marks)
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> Iterator[Reply]:
-        assert self.actor is not None
         start = time.perf_counter()
-        for finished in play_episodes(self.envs, self.actor, specs):
+        for finished in play_episodes(self._envs, self._actor, specs):
             yield Reply(finished, time.perf_counter() - start)
             start = time.perf_counter()
 
     def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
-        assert self.actor is not None
         start = time.perf_counter()
-        if unroll.slots is not None:
-            self.player, steps = brought_back(self.envs, unroll.slots)
+        if unroll.positions is not None:
+            self._player, steps = restoring_player(self._envs, unroll.positions)
             for _ in steps:
-                # However long that takes, the worker is not taken to hang.
-                if time.perf_counter() - self.shown_life_at > LIFE_SECONDS:
-                    self.shown_life_at = time.perf_counter()
+                # Restoring long episodes must not look like a worker that hangs.
+                now = time.perf_counter()
+                if now - self._sign_of_life_at > SECONDS_BETWEEN_SIGNS_OF_LIFE:
+                    self._sign_of_life_at = now
                     yield Reply([])
-        trajectories = self.player.unroll(self.actor, unroll.n_steps)
+        trajectories = self._player.unroll(self._actor, unroll.n_steps)
         yield Reply(trajectories, time.perf_counter() - start)
 
-    def _reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Transitions:
-        nothing = np.zeros(len(envs))
-        is_over = nothing.astype(bool)
-        return Transitions(self.envs.reset(envs, specs), nothing, is_over, is_over.copy())
-
     def _free_run(self, free_run: FreeRun) -> FreeRunCount:
-        assert self.actor is not None
         start = time.perf_counter()
         episodes = env_steps = 0
-        for finished in play_episodes(self.envs, self.actor, itertools.cycle(free_run.specs)):
+        for finished in play_episodes(self._envs, self._actor, itertools.cycle(free_run.specs)):
             episodes += len(finished)
             env_steps += sum(trajectory.length for trajectory in finished)
             if (seconds := time.perf_counter() - start) >= free_run.seconds:
                 return FreeRunCount(episodes, env_steps, seconds)
-        raise AssertionError("there is always another episode")
+        raise AssertionError("a cycle of episodes does not end")
+
+
+def failure_of(command: Command, error: BaseException) -> Failure:
+    """Return the message of a worker that this exception ends."""
+    spec = final = None
+    raised = error
+    if isinstance(error, EpisodeError):
+        spec, raised = error.spec, error.__cause__ or error
+        if isinstance(raised, ObservationError):
+            final = f"{error} {raised}"
+    frames = traceback.extract_tb(raised.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(_OWN_CODE + _LIBRARIES)]
+    summary = f"{type(raised).__name__}: {raised}".splitlines()[0].rstrip(": ")
+    if frames:
+        place = (users or frames)[-1]
+        summary += f" ({place.filename}, line {place.lineno})"
+    shown = raised.__traceback__
+    while users and shown is not None and shown.tb_frame.f_code.co_filename != users[0].filename:
+        shown = shown.tb_next
+    text = "".join(traceback.format_exception(type(raised), raised, shown))
+    return Failure(command, summary, text, spec, final)
 
 
 def _die_with_main_process() -> None:
-    # Ctrl-C in a terminal reaches every process of the group: only the main one acts on it.
+    # Ctrl-C in a terminal reaches every process of the group: only the main process acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import click
+import numpy as np
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
@@ -13,7 +14,7 @@ from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
-from workflow_rl.environments.flat_env import CheckedEnv
+from workflow_rl.environments.flat_env import CheckedEnv, in_one_line
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 SEEDS = (0, 1, 2)
@@ -48,10 +49,11 @@ def check_env(
 ) -> None:
     """Check an environment before training on it.
 
-    ENV_ID is an id of Gymnasium's, module:ID, or module:function, which returns an environment.
-    Checked are its spaces, what Gymnasium's own checker checks, whether its observations are of
-    their space, and whether the seed given to reset determines the whole episode. Exits with 1 if
-    something is wrong.
+    ENV_ID is an id of Gymnasium's, module:ID, module:function, which returns an environment, or
+    module:Class of a simulator that inherits workflow_rl.environments.BatchedEnv. The command
+    checks the spaces, what Gymnasium's own checker checks, whether observations are of their space,
+    whether all numbers are finite, and whether the seed given to reset determines the whole
+    episode. It exits with 1 if something is wrong.
 
     Example: check-env CartPole-v1
     """  # fmt: skip
@@ -68,6 +70,29 @@ def check_env(
         raise SystemExit(1)
 
 
+class _NotFiniteError(Exception):
+    """An environment gave a number that nothing can be learned from."""
+
+
+class _FiniteEnv(CheckedEnv):
+    """A CheckedEnv whose rewards and observations must be finite: raises _NotFiniteError."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step, and look at the reward."""
+        obs, reward, *others = super().step(action)
+        if not np.isfinite(reward):
+            raise _NotFiniteError(f"the reward of step {self._steps} is {reward}")
+        return obs, reward, *others  # type: ignore[return-value]
+
+    def _flat(self, obs: Any) -> Any:
+        shown = super()._flat(obs)
+        flat = self._flatten(obs)
+        if not np.isfinite(flat).all():
+            wrong = flat[~np.isfinite(flat)][0]
+            raise _NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
+        return shown
+
+
 def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
     env = environment.make_env()
     checked = env
@@ -79,7 +104,7 @@ def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
         try:
             gymnasium_check_env(checked, skip_render_check=True)
         except Exception as error:
-            problem = str(error).strip() or type(error).__name__
+            problem = in_one_line(error)
             click.echo(f"gymnasium     fails: {problem}")
             return [problem]
         finally:
@@ -98,13 +123,18 @@ def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: flo
     for seed in SEEDS:
         try:
             difference = first_difference(
-                lambda: CheckedEnv(environment.make_env()), steps, seconds, seed
+                lambda: _FiniteEnv(environment.make_env()), steps, seconds, seed
             )
+        except _NotFiniteError as error:
+            click.echo(f"numbers       fail: {error}; seed {seed} was given to the first reset")
+            return [str(error)]
         except ObservationError as error:
             click.echo(f"space         fails: {error}")
             return [str(error)]
         except Exception as error:
-            difference = f"{type(error).__name__} while seed {seed} is played: {error}"
+            problem = f"{in_one_line(error)}, while seed {seed} was played"
+            click.echo(f"episodes      fail: {problem}")
+            return [problem]
         if difference is not None:
             click.echo(f"seeds         fail: {difference}; runs will vary from one to the next")
             return [difference]

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import click
 
-from agents.mbpo.config import MBPOConfig
-from agents.policies.numpy_policy import ACTIVATIONS, FORWARD
-from agents.ppo.config import CORRECTIONS, MINIBATCHES_OF, PPOConfig
+from agents.policies.networks import ACTIVATIONS, NETWORKS
 from workflow_rl.commands.suggestions import option_meant, question, word_meant
-from workflow_rl.environments.environment import DEFAULT_ENV, attribute, guests
+from workflow_rl.environments.environment import default_env, guests
+from workflow_rl.environments.guest import Guest
 from workflow_rl.environments.gymnasium_env import SETTINGS
+from workflow_rl.runs.bridge import CORRECTIONS, MINIBATCHES_OF, MBPOConfig, PPOConfig
 from workflow_rl.runs.config import (
     ALGORITHMS,
     BATCHINGS,
@@ -245,7 +245,7 @@ def spelled(names: Sequence[str]) -> str:
 def env_options(option: Callable[..., Any]) -> list[Any]:
     """Which environment, and its arguments: those of every command that trains or plays."""
     return [
-        option("--env", metavar="ID", default=DEFAULT_ENV,
+        option("--env", metavar="ID", default=default_env(),
                help="CAGE-2, or any Gymnasium environment: an id of Gymnasium's, module:ID, or "
                     "module:function, which returns one."),
         option("--env-arg", "env_arg", type=EnvArg(), multiple=True, show_default="none",
@@ -255,7 +255,9 @@ def env_options(option: Callable[..., Any]) -> list[Any]:
 
 def guest_options(option: Callable[..., Any]) -> list[Any]:
     """The guests' own, which stand for their arguments."""
-    return [made for guest in guests.values() for made in attribute(guest.options)(option)]
+    from workflow_rl.cage2.env.options import training_options
+
+    return training_options(option)
 
 
 def _worker_options(option: Callable[..., Any]) -> list[Any]:
@@ -369,7 +371,7 @@ def _run_options(option: Callable[..., Any]) -> list[Any]:
 
 def _ppo_options(option: Callable[..., Any]) -> list[Any]:
     return [
-        option("--network", type=click.Choice(list(FORWARD)), help="Kind of actor and critic."),
+        option("--network", type=click.Choice(list(NETWORKS)), help="Kind of actor and critic."),
         option("--hidden-sizes", type=LayerSizes(),
                help="Hidden layers of the actor and, separately, of the critic."),
         option("--activation", type=click.Choice(list(ACTIVATIONS)),
@@ -532,19 +534,35 @@ def chosen_env(options: dict[str, Any]) -> dict[str, Any]:
     guest = guests.get(env)
     if guest is None:
         return {"env": env, "env_args": args}
-    own = {name: options[name] for name in guest.option_names if name in options}
-    chosen = guest.chosen_args(own)
+    chosen = guest_args(guest, options)
     spelled = given_options().intersection(args)
     if spelled:
         raise click.UsageError(f"--env-arg {min(spelled)} is given twice")
     return {"env": env, "env_args": {**chosen, **args}}
 
 
+def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a guest that these options ask for. Raise click.UsageError."""
+    fields, given = guest.arguments().model_fields, given_options()
+    args = {name: options[name] for name in fields if name in options}
+    for flag, meant in guest.flags.items():
+        if not options.get(flag):
+            continue
+        for name, value in meant.items():
+            if name in given and args.get(name) not in (fields[name].default, value):
+                raise click.UsageError(
+                    f"{spelling(flag)} stands for {spelling(name)} {value}, and {spelling(name)} "
+                    f"{args[name]} is given too"
+                )
+            args[name] = value
+    return args
+
+
 def require_own_options(env: str) -> None:
     """Raises click.BadParameter where the command line has an option of another environment's."""
     given = given_options()
     for guest in guests.values():
-        for name in guest.option_names:
+        for name in [*guest.arguments().model_fields, *guest.flags]:
             if guest.env_id != env and name in given:
                 raise click.BadParameter(
                     f"it is an option of {guest.env_id}, and --env is {env}: give the "

@@ -1,4 +1,4 @@
-"""Plots of runs, as PNG files, and the command that draws them."""
+"""The command `plot`: learning curves or timelines as a PNG file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import click
 from matplotlib.figure import Figure
 
 from workflow_rl.commands.options import PATH, FiniteRange
-from workflow_rl.output_files import replacing, require_writable
+from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.runs.drawing import save_png
 
 
 @click.command()
@@ -40,13 +41,13 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    Returns are drawn against episodes and against wall time, on CAGE-2 beside those of the scripted
-    agents and of the best known; of a run against several red agents also for each of them; of a
-    population also its settings, and who took over from whom.
+    The picture shows returns against episodes and against wall time. On CAGE-2 it also shows the
+    returns of scripted agents and of the best known agent, and a line for each red agent of a run
+    against several. For a population it also shows the settings and who took over from whom.
 
-    With --timeline, draw what every worker and the learner did: a bar for each, and below one
-    another the traces. Without --from and --to, two updates of the slowest trace and as much time
-    of the others, and besides a hundredth of that.
+    With --timeline, the picture shows what every worker and the learner did, a bar for each, with
+    the traces below one another. Without --from and --to, each trace shows as much time as two
+    updates of the slowest trace take, and beside that a hundredth of that time, enlarged.
 
     \b
     Examples:
@@ -63,8 +64,7 @@ def plot(
         output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
     figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
     require_writable(output, "--output")
-    with replacing(output, "wb") as file:
-        figure.savefig(file, dpi=120, format="png")
+    save_png(figure, output)
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
 
 

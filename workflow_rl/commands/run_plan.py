@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
-from agents.mbpo.config import OF_A_MODEL, MBPOConfig
-from agents.ppo.config import PPOConfig
 from workflow_rl.commands.options import (
     RESUME_RUN_DIR,
     chosen_env,
     given_options,
+    guest_args,
     require_own_options,
     spelling,
 )
 from workflow_rl.environments.environment import guests
+from workflow_rl.runs.bridge import OF_A_MODEL, MBPOConfig, PPOConfig
 from workflow_rl.runs.config import SHARED, ConfigError, Mode, TrainConfig, default_ppo
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.presets import PRESETS
@@ -367,6 +367,6 @@ def _given_on_command_line(config: TrainConfig, options: dict[str, Any]) -> dict
     if guest is None:
         given |= {"env_args": {**config.env_args, **env_args}} if env_args else {}
     else:
-        own = {name: options[name] for name in given_options() & set(guest.option_names)}
-        given |= {**guest.chosen_args(own), **env_args}
+        own = {name: options[name] for name in given_options()}
+        given |= {**guest_args(guest, own), **env_args}
     return given

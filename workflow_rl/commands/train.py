@@ -51,9 +51,10 @@ def run_command(
     choose: have the best of a run's agents chosen. exchange_of: for a population.
     """
     # Imported here, not above: --help and errors in the options should not wait for torch.
-    from agents.ppo.agent import DivergedError
+    from agents.algorithm import DivergedError
+    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
-    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+    from workflow_rl.commands.evaluate import score_finished_run
     from workflow_rl.runs import best_agent
     from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.folder import (
@@ -69,6 +70,7 @@ def run_command(
         interrupt_population,
         unfinish_population,
     )
+    from workflow_rl.runs.scoring import scoring_of
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     init_from: Checkpoint | None = None
@@ -88,9 +90,12 @@ def run_command(
         if options["dry_run"]:
             _show(configs, runs.exchange)
             return
-        if options["final_evaluation"] and config.env in guests:
-            # Raises what would otherwise show only after the training.
-            guests[config.env].evaluation_arguments(config.env_args)
+        if options["final_evaluation"]:
+            # An agent that cannot be scored is an error now, not after the training.
+            try:
+                scoring_of(config.env).settings_for(config.env_args)
+            except InvalidEnvironmentError as error:
+                raise ConfigError(error.argument, str(error)) from None
         if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
             require_writable_folder(options["trace"].parent, "--trace")
             require_writable(options["trace"], "--trace")
@@ -182,7 +187,7 @@ def run_command(
     # Which may fail: the runs are complete without.
     for folder, config, summary in zip(folders, configs, summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:
-            _evaluate(folder, config, options)
+            score_finished_run(folder, config, options["final_evaluation"], options["quiet"])
     if several:
         _report_several(run_path, learners, summaries, best)
     else:
@@ -280,7 +285,7 @@ def _report(run_path: Path, config: TrainConfig, state: TrainingState, chosen: s
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {run_path}")
     click.echo(f"learning curve:  {run_path / 'learning_curve.png'}")
-    click.echo(f"best agent:      {run_path / 'best.pt'}{f' ({chosen})' if chosen else ''}")
+    click.echo(f"best agent:      {run_path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     click.echo(f"last agent:      {run_path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {run_path / 'metrics.csv'}, and TensorBoard events beside it")
     _say_what_is_next(run_path, config)
@@ -375,14 +380,3 @@ def _own_command() -> str:
         python = python.relative_to(Path.cwd())
     installed = python.with_name("workflow-rl")
     return str(installed) if installed.exists() else f"{python} -m workflow_rl"
-
-
-def _evaluate(run_path: Path, config: TrainConfig, options: dict[str, Any]) -> None:
-    from workflow_rl.runs.evaluation import evaluate
-
-    arguments = [str(run_path), "--episodes", str(options["final_evaluation"])]
-    if config.env in guests:
-        arguments += guests[config.env].evaluation_arguments(config.env_args)
-    if options["quiet"]:
-        arguments.append("--quiet")
-    evaluate.main(arguments, standalone_mode=False)

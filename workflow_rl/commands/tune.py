@@ -97,7 +97,7 @@ def tune(**options: Any) -> None:
         import optuna  # noqa: F401 (what follows needs it)
     except ModuleNotFoundError:
         raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
-    from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.runs.folder import NotWrittenError, RunDirError, locked
 
     logging.basicConfig(format="%(levelname)s: %(message)s")

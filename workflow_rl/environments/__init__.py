@@ -1,1 +1,3 @@
-"""What environments are, where they are found by name, and Gymnasium's."""
+"""What environments are, where they are found by name, Gymnasium's, and simulators of one's own."""
+
+from workflow_rl.environments.batched_env import BatchedEnv as BatchedEnv

@@ -1,4 +1,4 @@
-"""Whether a seed determines an episode: what all that is reproducible here rests on."""
+"""Whether a seed determines an episode. Everything reproducible in this package rests on that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import pickle
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
@@ -14,28 +15,30 @@ from gymnasium.utils.env_checker import data_equivalence
 from workflow_rl.environments.env_batch import Env
 
 SEED = 1234
+_PARTS = ("observation", "reward", "terminated", "truncated", "next episode's first observation")
+_Step: TypeAlias = tuple[Any, float, bool, bool, Any]
 
 
 def first_difference(
     make_env: Callable[[], Env], n_steps: int = 1000, seconds: float = 5.0, seed: int = SEED
 ) -> str | None:
-    """Where an episode of `seed` differs from itself, in a few words; None if nowhere.
+    """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
 
-    It is played in an env that has just been made, again there, and in another one: so many steps
-    of random actions, through the ends of episodes, or for so many seconds.
+    The same random actions are played three times, through the ends of episodes: twice in one env,
+    and once in another env.
+
+    Args:
+        make_env: makes an env.
+        n_steps: play at most this many steps.
+        seconds: play at most this long, the first time. The others play as many steps.
+        seed: the seed of the first episode. The next episodes have the seeds that follow.
     """
     actions: list[Any] = []
-    env = make_env()
-    try:
+    with closing(make_env()) as env:
         first = _played(env, seed, actions, n_steps, seconds)
         again = _played(env, seed, actions, len(first) - 1, math.inf)
-    finally:
-        env.close()
-    env = make_env()
-    try:
+    with closing(make_env()) as env:
         elsewhere = _played(env, seed, actions, len(first) - 1, math.inf)
-    finally:
-        env.close()
     for other, where in ((again, "when it is played again"), (elsewhere, "in another instance")):
         for step, (left, right) in enumerate(zip(first, other, strict=False)):
             for name, one, two in zip(_PARTS, left, right, strict=True):
@@ -46,16 +49,12 @@ def first_difference(
 
 
 def _are_same(one: Any, two: Any) -> bool:
-    # No NaN equals itself, and its bytes do.
+    # NaN does not equal itself, but its bytes do.
     return data_equivalence(one, two, exact=True) or pickle.dumps(one) == pickle.dumps(two)
 
 
-_PARTS = ("observation", "reward", "terminated", "truncated", "next episode's first observation")
-_Step: TypeAlias = tuple[Any, float, bool, bool, Any]
-
-
 def _played(env: Env, seed: int, actions: list[Any], n_steps: int, seconds: float) -> list[_Step]:
-    """What the reset and each step gave. Draws actions where there are none yet."""
+    """Return the answers to the reset and to each step. Draw the actions that are missing."""
     env.action_space.seed(seed)
     deadline = time.perf_counter() + seconds
     obs, _ = env.reset(seed=seed)

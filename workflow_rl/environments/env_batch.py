@@ -1,4 +1,4 @@
-"""Several envs that step together: what collection is written against."""
+"""Several envs that step together: the interface that collection is written against."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Obs: TypeAlias = NDArray[Any]
 
 
 class Transitions(NamedTuple):
-    """What M envs answer to a step: obs [M, D], reward float64 [M], terminated and truncated,
+    """The answers of M envs to a step: obs [M, D], reward float64 [M], terminated and truncated,
     bool [M]."""
 
     obs: Obs
@@ -29,7 +29,7 @@ class Transitions(NamedTuple):
 
 
 class EpisodeError(RuntimeError):
-    """An env raised an exception, its cause, in the episode `spec`."""
+    """An env raised an exception in the episode `spec`. The exception is the `__cause__`."""
 
     def __init__(self, spec: EpisodeSpec) -> None:
         self.spec = spec
@@ -37,35 +37,35 @@ class EpisodeError(RuntimeError):
 
 
 class ObservationError(ValueError):
-    """An env showed what its observation space does not hold: the run ends."""
+    """An env gave an answer that its spaces or its contract do not allow. The run ends."""
 
 
 class EnvBatch(Protocol):
-    """`n_envs` envs, numbered from 0. Those that a call does not name rest.
+    """`n_envs` envs, numbered from 0. The envs that a call does not name stay as they are.
 
-    Calls raise EpisodeError where it is known which env has raised.
+    The calls raise EpisodeError if it is known which env raised an exception.
     """
 
     n_envs: int
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        """Begin an episode in each of M envs. Return obs [M, D]."""
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once."""
+        """Step each of M envs once. actions: [M] or [M, A], as a policy samples them."""
 
     def close(self) -> None:
-        """Free what they hold."""
+        """Free what the envs hold."""
 
 
 EnvBatchFactory: TypeAlias = Callable[[int], EnvBatch]
-"""Makes so many envs."""
+"""Makes a batch of the given number of envs."""
 
 
 class SerialEnvs:
-    """Gymnasium envs of one process, stepped one after another. Calls raise EpisodeError.
+    """Gymnasium envs in one process, stepped one after another. An EnvBatch.
 
-    variant_option: of `reset`, which takes an episode's variant, if it has one.
+    variant_option: the name of the option of `reset` that takes the variant of an episode.
     """
 
     def __init__(self, make_env: EnvFactory, n_envs: int, variant_option: str = "variant") -> None:
@@ -75,24 +75,22 @@ class SerialEnvs:
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        """Begin an episode in each of M envs. Return obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         return np.array([self._reset(env) for env in envs])
 
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
+        options = {self._variant_option: spec.variant} if spec.variant else None
         try:
-            obs: Obs = self._envs[env].reset(seed=spec.env_seed, options=self._options(spec))[0]
+            obs: Obs = self._envs[env].reset(seed=spec.env_seed, options=options)[0]
         except Exception as error:
             raise EpisodeError(spec) from error
         return obs
 
-    def _options(self, spec: EpisodeSpec) -> dict[str, Any] | None:
-        return {self._variant_option: spec.variant} if spec.variant else None
-
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         """Step each of M envs once."""
-        # Plain integers where they are single ones: what every env takes.
+        # Every env takes a plain integer; not every env takes one of NumPy's.
         chosen = actions.tolist() if actions.ndim == 1 else actions
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
@@ -113,7 +111,7 @@ class SerialEnvs:
 
 
 class DelayedEnvs:
-    """Envs whose every step takes so many seconds longer: simulated slow ones."""
+    """Envs whose steps take `delay` seconds longer, to simulate slow envs. An EnvBatch."""
 
     def __init__(self, envs: EnvBatch, delay: float) -> None:
         self.n_envs = envs.n_envs
@@ -123,6 +121,6 @@ class DelayedEnvs:
         self._delay = delay
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Wait for all of them at once, then step each of M envs."""
+        """Wait once, then step each of M envs."""
         time.sleep(self._delay)
         return self._envs.step(envs, actions)

@@ -1,56 +1,60 @@
-"""What a run needs of an environment, and the registry in which it finds one by name.
+"""What a run needs of an environment, and the registry that finds one by name.
 
-Guests, such as CAGE-2, register themselves. Every other name is Gymnasium's, or a function's that
-makes an environment: see `gymnasium_env`.
+A guest, such as CAGE-2, registers itself. Any other name is an id of Gymnasium's, or "module:name"
+of a class or function that makes the environment: see `gymnasium_env`.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.policies.distributions import Bounds, Distribution
 from agents.policies.numpy_policy import Actor
+from agents.spaces import Spaces as Spaces
 from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.guest import Guest
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
 
 ENV = "env"
-"""The argument that is to blame where no single argument of an environment is."""
+"""The `argument` of errors for which no single argument is to blame."""
+
+SETTINGS: dict[str, Any] = {
+    "total_steps": 100_000,
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.95,
+    "epochs": 10,
+    "minibatch_size": 256,
+    "entropy_coef": 0.0,
+    "reward_scale": 1.0,
+    "normalise_obs": True,
+    "normalise_returns": True,
+}
+"""Defaults of runs on environments of which nothing is known."""
 
 
 class InvalidEnvironmentError(ValueError):
-    """An environment that cannot be made or used as asked. `argument` says which is to blame."""
+    """An environment cannot be made or used as asked. `argument` names the argument to blame."""
 
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
         super().__init__(message)
 
 
-class Spaces(NamedTuple):
-    """What an agent is made for: observations of `obs_dim` numbers, and a distribution over
-    actions. bounds: of their numbers, where they are real ones. bits: whether the observations'
-    numbers are integers from 0 to 1."""
-
-    obs_dim: int
-    distribution: Distribution
-    bounds: Bounds | None = None
-    bits: bool = False
-
-
 class Environment(Protocol):
-    """An environment with its arguments. Workers get a pickled copy; making one imports nothing
-    heavy.
+    """An environment with its arguments. Making one imports nothing heavy. Workers get a pickled
+    copy.
 
-    env_id: what --env calls it. args: all its arguments, the defaults too. label: names it in
-    folders and progress bars. variants: those that every episode draws one from, such as red
-    agents; none, where all episodes are of one kind. episode_steps: how many steps every episode
-    has, if that is known. steps_together: whether one call steps all envs of a worker, so that many
-    of them cost little more than one. plays_together: whether a worker is to play several episodes
-    at once, so that it acts for all of them in one pass. preload: module that holds what workers
-    can share. settings: defaults of a run's config (PPO's among them) where they are not the
-    config's own.
+    env_id: the name that `--env` takes.
+    args: all arguments, with their defaults.
+    label: a name for folders and progress bars.
+    variants: each episode draws one of these, such as a red agent. Empty: all episodes are alike.
+    episode_steps: the length of all episodes; None if the length varies or is not known.
+    steps_together: whether one call steps all envs of a worker.
+    plays_together: whether a worker plays several episodes at once, with one forward pass for all.
+    preload: the module that workers share in memory; "" for the default.
+    settings: defaults of a run's config, of its algorithm too, that differ from the config's own.
     """
 
     @property
@@ -81,69 +85,24 @@ class Environment(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
 
     def spaces(self) -> Spaces:
-        """Raises InvalidEnvironmentError, naming a space that is not supported."""
+        """Return the spaces. Raise InvalidEnvironmentError for a space that is not supported."""
 
     def check(self) -> str | None:
-        """Make one and try it. Returns why its results will vary from run to run, if they will.
+        """Make an env and try it. Return why results will vary from run to run, if they will.
 
-        Raises InvalidEnvironmentError.
+        Raise InvalidEnvironmentError if the env cannot be used.
         """
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """So many of them, in a worker."""
+        """Return `n_envs` envs, in a worker."""
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """An actor of these envs as one of the environment that everybody knows, if the envs show
-        or take something else."""
-
-
-@dataclass(frozen=True)
-class Guest:
-    """An environment that this package brings along, with options of its own.
-
-    make: the environment of these arguments; the others have defaults.
-    options: its own options of the trainers, as decorators; "module:name" of a function of the
-    class of options. option_names: of all of them, without dashes. chosen_args: the arguments that
-    follow from their values.
-    evaluate: the command that scores an agent on it, "module:name"; evaluation_arguments: what it
-    is told for a run of these arguments.
-    measured: the arguments that `benchmark` measures it with, by the name of each way.
-    fastest: those that comparisons of many runs use unless told otherwise. target_return: what such
-    runs are to reach.
-    choose_best: function that makes best.pt of a run's folder the best of its candidates, and says
-    which, "module:name".
-    exports: functions that write an agent in a format of this environment's, "module:name", by the
-    format's name. released: files of agents that come with the package, by name.
-    known_returns: function of the arguments that gives mean returns of other agents in such
-    episodes, by name, "module:name".
-    hint: function of the arguments and a run's env steps that says what would make a long run
-    faster, or None, "module:name".
-    report: what a report adds about runs on it, "module:name" of `reporting.report.SectionsOf`.
-    """
-
-    env_id: str
-    make: Callable[[Mapping[str, Any]], Environment]
-    argument_names: tuple[str, ...]
-    option_names: tuple[str, ...]
-    options: str
-    chosen_args: Callable[[Mapping[str, Any]], dict[str, Any]]
-    evaluate: str
-    evaluation_arguments: Callable[[Mapping[str, Any]], list[str]]
-    measured: Mapping[str, Mapping[str, Any]]
-    fastest: Mapping[str, Any]
-    target_return: float
-    choose_best: str
-    exports: Mapping[str, str]
-    released: Mapping[str, Path]
-    known_returns: str
-    hint: str
-    report: str
+        """Wrap an actor that was trained on transformed observations or actions, so that it plays
+        the raw environment."""
 
 
 guests: dict[str, Guest] = {}
-"""By their ids."""
-
-DEFAULT_ENV = "workflow_rl/CAGE2-v0"
+"""The guests by their ids. The first to be registered is the default environment."""
 
 
 def register(guest: Guest) -> None:
@@ -151,28 +110,49 @@ def register(guest: Guest) -> None:
     guests[guest.env_id] = guest
 
 
+def default_env() -> str:
+    """Return the id of the environment that is trained on unless another one is named."""
+    return next(iter(guests))
+
+
 def make_environment(
     env_id: str, args: Mapping[str, Any], named_by_file: bool = False
 ) -> Environment:
-    """The environment of this name and these arguments. Imports and calls nothing that they name.
+    """Return the environment of this name with these arguments, without importing or calling what
+    they name.
 
-    named_by_file: whether only a file names them, see `gymnasium_env.GymnasiumEnvironment`. Raises
-    InvalidEnvironmentError.
+    Args:
+        env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
+        args: the arguments. Those that are left out have defaults.
+        named_by_file: whether only a file names the environment, see `GymnasiumEnvironment`.
+
+    Raises:
+        InvalidEnvironmentError: an argument is wrong.
     """
     if isinstance(env_id, str) and env_id in guests:
-        return guests[env_id].make(args)
+        return guests[env_id].make(_checked(guests[env_id], args))
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(env_id, dict(args), named_by_file=named_by_file)
 
 
+def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:
+    from agents.settings import ConfigError  # Workers do not come here, and import no pydantic.
+
+    arguments = guest.arguments()
+    names = arguments.model_fields
+    for name in args:
+        if name not in names:
+            raise InvalidEnvironmentError(
+                "env_arg", f"{name!r} is no argument of {guest.env_id}: it has {', '.join(names)}"
+            )
+    try:
+        return arguments(**args)
+    except ConfigError as error:
+        raise InvalidEnvironmentError(error.field_name, error.message) from None
+
+
 def described(environment: Environment, without: Collection[str] = ()) -> str:
-    """The id, and the arguments but for some."""
+    """Return the id and the arguments, without some of them, as text."""
     args = [f"{name}={arg}" for name, arg in environment.args.items() if name not in without]
     return f"{environment.env_id} ({', '.join(args)})" if args else environment.env_id
-
-
-def attribute(path: str) -> Any:
-    """What "module:name" names."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)

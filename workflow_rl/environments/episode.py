@@ -1,4 +1,4 @@
-"""What decides an episode besides the policy: its number, its env's variant and its seeds."""
+"""What determines an episode besides the policy: its number, its variant and its seeds."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 
 class SeedStream(IntEnum):
-    """Keeps the seeds of unrelated uses apart; part of what a run's results depend on."""
+    """Keeps the seeds of unrelated uses apart. The results of runs depend on the numbers."""
 
     TRAINING = 0
     EVALUATION = 1
     BENCHMARK = 2
     SELECTION = 3
-    # No seed has these in its upper half, and no episode has them as its number. NumPy splits
-    # numbers into words of 32 bits, so that a smaller stream would share episodes with another one
-    # of a larger seed.
+    # NumPy splits numbers into words of 32 bits. A small number of a stream could therefore be the
+    # upper half of a large seed, and two streams would share episodes. These two numbers are the
+    # upper half of no seed.
     VALIDATION = 2**32 - 1
     RANKING = 2**32 - 2
 
 
 class EpisodeSpec(NamedTuple):
-    """All that decides an episode besides the policy. variant: "" if its env has none."""
+    """All that determines an episode besides the policy. variant: "" if the env has none."""
 
     number: int
     variant: str
@@ -38,9 +38,9 @@ def episode_spec(
     variants: Sequence[str] = (),
     stream: SeedStream = SeedStream.TRAINING,
 ) -> EpisodeSpec:
-    """Episode `number` of a run. It depends on nothing else: not on workers, nor on order.
+    """Return the spec of episode `number`. It does not depend on workers or on their order.
 
-    Of several variants one is drawn, each as likely.
+    One of the variants is drawn. All are equally likely.
     """
     assert not isinstance(variants, str), "several variants, not the letters of one"
     sequence = np.random.SeedSequence([run_seed, stream, number])

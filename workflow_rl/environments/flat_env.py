@@ -1,9 +1,13 @@
-"""Any Gymnasium environment with flat observations, and with actions as policies sample them."""
+"""Gymnasium environments with flat observations, and with actions as policies sample them."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -25,17 +29,36 @@ Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
 
 
-def in_one_line(error: Exception) -> str:
-    """The error's type and the first line of its message."""
+_NOT_THE_AUTHORS = tuple(
+    str(folder) + os.sep
+    for folder in (
+        Path(contextlib.__file__).parent,
+        Path(gymnasium.__file__).parent,
+        Path(np.__file__).parent,
+        Path(__file__).parents[1],
+    )
+)
+"""Folders of the standard library, of Gymnasium, of NumPy and of this package."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return an error's type, the first line of its message, and the file and line of the
+    environment's code that raised the error, if the environment's code did."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        if not file.startswith((*_NOT_THE_AUTHORS, "<")):
+            here = os.getcwd() + os.sep
+            return f"{what} ({file.removeprefix(here)}, line {number})"
+    return what
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
-    """Observations as vectors [D], actions as `distribution_over` the action space samples them.
+    """Shows observations as vectors [D], and takes actions as `distribution_over` samples them.
 
     Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
-    observation that cannot be one of its space, see `flattener`.
+    observation that cannot be of its space: see `flattener`.
     """
 
     def __init__(self, env: Env) -> None:
@@ -55,7 +78,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         return self._flat(obs), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """One step."""
+        """Step once."""
         obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
         self._steps += 1
         return self._flat(obs), float(reward), terminated, truncated, info
@@ -70,7 +93,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
 
 
 class CheckedEnv(FlatEnv):
-    """The env as it is, whose observations are looked at as FlatEnv does; raises what that does."""
+    """The env with its own observations and actions. Checks observations as FlatEnv does."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
@@ -78,13 +101,13 @@ class CheckedEnv(FlatEnv):
         self._unflatten = lambda action: action
 
     def _flat(self, obs: Any) -> Any:
-        with np.errstate(over="raise"):  # At what no float32 holds.
+        with np.errstate(over="raise"):  # For a number that float32 cannot hold.
             super()._flat(obs)
         return obs
 
 
 class _UnfitError(ValueError):
-    """Says of an observation what keeps it from being one of its space."""
+    """What keeps an observation from being of its space."""
 
 
 def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> ObservationError:
@@ -93,9 +116,9 @@ def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> Observation
 
 
 def flat_space(space: spaces.Space[Any]) -> spaces.Box:
-    """The space of flat observations [D], by Gymnasium's own `flatten`.
+    """Return the space of flat observations [D], in the order of Gymnasium's `flatten`.
 
-    Floats become float32, and small integers uint8. Raises InvalidEnvironmentError.
+    Floats become float32, and integers from 0 to 255 become uint8. Raise InvalidEnvironmentError.
     """
     _require_supported(space, space)
     if not spaces.flatdim(space):
@@ -105,7 +128,7 @@ def flat_space(space: spaces.Space[Any]) -> spaces.Box:
     dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
     if flat.dtype.kind in "biu" and flat.low.min() >= 0 and flat.high.max() <= 255:
         dtype = np.uint8
-    with np.errstate(over="ignore"):  # The largest float64 stands for infinity.
+    with np.errstate(over="ignore"):  # Bounds of float64 become infinite.
         return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
 
 
@@ -126,11 +149,11 @@ def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> No
 
 
 def flattener(space: spaces.Space[Any]) -> Flatten:
-    """From an observation to one of `flat_space`, as Gymnasium's `flatten` does, but that it raises
-    ObservationError where something else would be made of it: for another shape or kind, for an
-    integer that would wrap around, and for a choice that a discrete space does not have.
+    """Return a function from observations to those of `flat_space`.
 
-    Raises InvalidEnvironmentError.
+    The function does what Gymnasium's `flatten` does, but raises ObservationError where the
+    observation would change: for another shape or kind, for an integer that would wrap around, and
+    for a choice that a discrete space does not have. Raise InvalidEnvironmentError.
     """
     flatten = _part(space, flat_space(space).dtype)
 
@@ -144,7 +167,7 @@ def flattener(space: spaces.Space[Any]) -> Flatten:
 
 
 def _part(space: spaces.Space[Any], dtype: Any) -> Flatten:
-    """A flattener of a space that is part of one which is flattened to `dtype`, or that itself."""
+    """Return the flattener of a space, or of a part of a space, that is flattened to `dtype`."""
     if isinstance(space, spaces.Discrete):
         return _one_hot(space, dtype)
     if isinstance(space, spaces.MultiDiscrete):
@@ -162,8 +185,8 @@ _UNKNOWN = object()
 
 
 class _Numbers:
-    """Flattens the numbers of a Box, or bits. dtype: float32 where they, or others beside them,
-    are no integers."""
+    """Flattens the numbers of a Box, or bits. dtype: float32 if these numbers, or numbers of other
+    parts of the space, are not integers."""
 
     def __init__(self, space: spaces.Space[Any], dtype: Any) -> None:
         assert space.shape is not None
@@ -174,14 +197,14 @@ class _Numbers:
         self._is_whole = space.dtype.kind != "f"
         is_asked = self._is_whole and self._dtype.kind == "f"
         self._named = space.dtype if is_asked else self._dtype
-        # Of a list nobody knows before it is looked at.
+        # The dtype that needs no closer look. With `is_asked`, no dtype is known before the first.
         self._harmless: Any = _UNKNOWN if is_asked else self._dtype
 
     def __call__(self, obs: Any) -> NDArray[Any]:
         flat = np.asarray(obs, self._dtype).ravel()
         if flat.size != self._size:
             raise _UnfitError(f"has shape {np.shape(obs)}, not {self._shape}")
-        # Asked once a dtype, which is mostly the same object from step to step.
+        # A dtype is mostly the same object from step to step: look once.
         if getattr(obs, "dtype", None) is not self._harmless:
             self._require_kept(np.asarray(obs).ravel(), flat)
         return flat
@@ -189,14 +212,14 @@ class _Numbers:
     def _require_kept(self, seen: NDArray[Any], flat: NDArray[Any]) -> None:
         if seen.dtype.kind not in "biuf":
             raise _UnfitError(f"is of {seen.dtype}, not {self._named}")
-        if self._is_whole and seen.dtype.kind == "f":  # Whole numbers may come as floats.
+        if self._is_whole and seen.dtype.kind == "f":  # Integers may come as floats.
             changed = (seen != flat) | (seen != np.rint(seen))
         elif self._dtype.kind == "f" or np.can_cast(seen.dtype, self._dtype):
             self._harmless = seen.dtype
             return
         else:
             changed = seen != flat
-        if np.count_nonzero(changed):  # In half the time of `any`.
+        if np.count_nonzero(changed):  # Takes half the time of `any`.
             raise _UnfitError(f"holds {seen[changed][0]}, which is no {self._named}")
 
 
@@ -232,7 +255,7 @@ def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
 
 
 def distribution_over(space: spaces.Space[Any]) -> Distribution:
-    """The distribution over an action space. Raises InvalidEnvironmentError."""
+    """Return the distribution over an action space. Raise InvalidEnvironmentError."""
     if isinstance(space, spaces.Box | spaces.MultiDiscrete) and not spaces.flatdim(space):
         raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
     if isinstance(space, spaces.Discrete):
@@ -248,15 +271,26 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
 
 
 def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
-    """Of a Box's numbers; None for another space."""
+    """Return the bounds of a Box, low and high; None for another space."""
     if not isinstance(space, spaces.Box):
         return None
     return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
 
 
+def batch_unflattener(space: spaces.Space[Any]) -> Unflatten:
+    """Return what `unflattener` does, for arrays of M sampled actions."""
+    if isinstance(space, spaces.Discrete):
+        return lambda actions: space.start + np.asarray(actions, np.int64)
+    shape, dtype = (-1, *space.shape), space.dtype  # type: ignore[misc]
+    if isinstance(space, spaces.MultiDiscrete):
+        return lambda actions: (np.reshape(actions, shape) + space.start).astype(dtype)
+    assert isinstance(space, spaces.Box)
+    return lambda actions: np.clip(np.reshape(actions, shape), space.low, space.high).astype(dtype)
+
+
 def unflattener(space: spaces.Space[Any]) -> Unflatten:
-    """From a sampled action to one of the space: shaped, shifted to its start, clipped to its
-    bounds."""
+    """Return a function from a sampled action to an action of the space: shaped, shifted to the
+    start of the space, clipped to its bounds."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return lambda action: start + int(action)

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment as what a run needs: flat observations, actions as they are sampled."""
+"""Any Gymnasium environment, and any BatchedEnv, as the Environment of a run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ import gymnasium
 import numpy as np
 
 from agents.policies.numpy_policy import Actor
+from workflow_rl.environments.batched_env import (
+    COMPANY,
+    BatchedEnv,
+    BatchedEnvs,
+    OneOfBatch,
+    is_batched,
+)
 from workflow_rl.environments.determinism import first_difference
-from workflow_rl.environments.env_batch import Env, ObservationError, SerialEnvs
+from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.environment import SETTINGS as SETTINGS
 from workflow_rl.environments.flat_env import (
     CheckedEnv,
     FlatEnv,
@@ -35,32 +43,21 @@ from workflow_rl.environments.flat_env import (
 CHECK_STEPS = 200
 CHECK_SECONDS = 1.0
 MOST_LEVELS = 32
-"""Of arguments within arguments: Python cannot copy those that have hundreds."""
-
-SETTINGS: dict[str, Any] = {
-    "total_steps": 100_000,
-    "learning_rate": 1e-3,
-    "gae_lambda": 0.95,
-    "epochs": 10,
-    "minibatch_size": 256,
-    "entropy_coef": 0.0,
-    "reward_scale": 1.0,
-    "normalise_obs": True,
-    "normalise_returns": True,
-}
-"""A run's defaults where nothing is known of the environment."""
+"""Levels of nested arguments. Python cannot copy hundreds of them."""
 
 
 @dataclass(frozen=True)
 class GymnasiumEnvironment:
-    """An environment by its id: Gymnasium's ("CartPole-v1", "module:ID"), or "module:function".
+    """An environment by its id.
 
-    args: keyword arguments of `gymnasium.make`, or of the function, which returns an environment.
-    factory: that function itself, where there is one; the id is then only a name.
-    named_by_file: whether only a file names the id and the arguments. Such an environment is
-    never made: `training.trust` says when it may be.
+    env_id: an id of Gymnasium's ("CartPole-v1", "module:ID"), or "module:name" of a function or
+        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv.
+    args: keyword arguments of `gymnasium.make`, of the function, or of the class.
+    factory: the function or class itself. The id is then only a name.
+    named_by_file: whether only a file names the id and the arguments. Such an environment is never
+        made: whoever may trust the file replaces this object.
 
-    Raises InvalidEnvironmentError for an id or arguments that are no names.
+    Raises InvalidEnvironmentError if the id or an argument's name is not text.
     """
 
     env_id: str
@@ -70,15 +67,14 @@ class GymnasiumEnvironment:
 
     variants = ()
     episode_steps = None
-    steps_together = False
     plays_together = True
-    preload = "workflow_rl.collection.worker_preload"
+    preload = "workflow_rl.environments.gymnasium_env"
     settings = SETTINGS
 
     def __post_init__(self) -> None:
         names = [self.env_id, *self.args]
         if not all(isinstance(name, str) for name in names):
-            raise InvalidEnvironmentError(ENV, f"{names!r:.200} are no names")
+            raise InvalidEnvironmentError(ENV, f"{names!r:.200} are not all text")
         if _is_deeper(self.args, MOST_LEVELS):
             raise InvalidEnvironmentError(ENV, f"its arguments have more than {MOST_LEVELS} levels")
 
@@ -88,31 +84,52 @@ class GymnasiumEnvironment:
         return self.factory is None and ":" in self.env_id
 
     @property
+    def steps_together(self) -> bool:
+        """Whether one call steps all environments of a worker: see `BatchedEnv`.
+
+        Imports the module that the id names, unless only a file names it.
+        """
+        try:
+            return not self.named_by_file and is_batched(self._factory())
+        except Exception:  # `check` says what is wrong with the module.
+            return False
+
+    def _factory(self) -> Callable[..., Any] | None:
+        return self.factory or _factory_named(self.env_id)
+
+    @property
     def label(self) -> str:
-        """The id without what file names must not have."""
+        """The id without characters that file names must not have."""
         return re.sub(r"[^\w.-]+", "-", self.env_id)
 
     def make_env(self, **options: Any) -> Env:
-        """One of them, as its author made it. Raises InvalidEnvironmentError if only a file names
-        it, and what its author's code raises."""
+        """Return one environment, as its author made it.
+
+        Raise InvalidEnvironmentError if only a file names it, and whatever its author's code
+        raises.
+        """
         if self.named_by_file:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
-        make = self.factory or _factory_named(self.env_id)
+        make, args = self._factory(), {**self.args, **options}
         if make is not None:
-            env: Env = make(**{**self.args, **options})
+            env: Env = make(**args) if not is_batched(make) else OneOfBatch(make(COMPANY, **args))
             return env
-        return gymnasium.make(self.env_id, disable_env_checker=True, **{**self.args, **options})
+        return gymnasium.make(self.env_id, disable_env_checker=True, **args)
 
     def make_flat_env(self) -> FlatEnv:
-        """One of them, as workers step it."""
+        """Return one environment, as workers step it."""
         return FlatEnv(self.make_env())
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """The same."""
+        """Return the actor: observations and actions are not transformed."""
         return actor
 
-    def make_envs(self, n_envs: int) -> SerialEnvs:
-        """So many of them, in a worker."""
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` environments, in a worker."""
+        if self.steps_together:
+            make = self._factory()
+            assert make is not None
+            return BatchedEnvs(make(n_envs, **self.args), n_envs)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property
@@ -132,11 +149,11 @@ class GymnasiumEnvironment:
             env.close()
 
     def spaces(self) -> Spaces:
-        """Raises InvalidEnvironmentError."""
+        """Return the spaces. Raise InvalidEnvironmentError."""
         return self._spaces
 
     def check(self) -> str | None:
-        """Make one and try it: see Environment."""
+        """Make an env and try it: see Environment."""
         self.spaces()
         try:
             return first_difference(lambda: CheckedEnv(self.made()), CHECK_STEPS, CHECK_SECONDS)
@@ -144,7 +161,7 @@ class GymnasiumEnvironment:
             raise
         except ObservationError as error:
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} shows what its space does not hold: {error}"
+                ENV, f"{self.env_id} gives a wrong answer: {error}"
             ) from error
         except Exception as error:
             raise InvalidEnvironmentError(
@@ -152,7 +169,7 @@ class GymnasiumEnvironment:
             ) from error
 
     def made(self) -> Env:
-        """One of them. Raises InvalidEnvironmentError."""
+        """Return one environment. Raise InvalidEnvironmentError, whatever went wrong."""
         try:
             env = self.make_env()
         except InvalidEnvironmentError:
@@ -166,14 +183,18 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
+        if isinstance(env, BatchedEnv):
+            raise InvalidEnvironmentError(
+                ENV, f"{self.env_id} made a BatchedEnv: name the class, {type(env).__name__}"
+            )
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} made a {type(env).__name__}, which is no gymnasium.Env"
+                ENV, f"{self.env_id} made a {type(env).__name__}, which is not a gymnasium.Env"
             )
         return env
 
     def __getstate__(self) -> dict[str, Any]:
-        # Ids that the caller's own script registered are not known in the workers.
+        # Workers do not know the ids that the caller's own script registered.
         registered = gymnasium.registry.get(self.env_id)
         state = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
         return {"environment": state, "registered": registered}
@@ -192,30 +213,30 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _factory_named(env_id: str) -> Callable[..., Env] | None:
-    """The function of the name "module:function"; None if it is an id of Gymnasium's."""
+    """Return what "module:name" names; None if the id is one of Gymnasium's."""
     module_name, colon, name = env_id.partition(":")
     if not colon:
         return None
     here = os.getcwd()
     if place_of(module_name, [here, *sys.path]) != place_of(module_name, sys.path):
-        # A command that pip installed does not look where it was called. Only a module of the
-        # current folder needs that: an installed one would import its own modules from here.
+        # An installed command does not search the folder in which it is called. Only a module of
+        # that folder needs the search: an installed module would import its own modules from here.
         sys.path.insert(0, here)
     factory: Callable[..., Env] | None = getattr(importlib.import_module(module_name), name, None)
     return factory
 
 
 def place_of(module: str, path: Sequence[str]) -> str | None:
-    """The file or folder that a module's outermost package would be imported from, or None.
+    """Return the file or folder that a module's outermost package would be imported from, or None.
 
-    Imports nothing, and follows no link: what the place holds besides would be imported too.
-    path: the folders to look in, as `sys.path`.
+    Import nothing. Do not resolve links: the other files beside a link would be imported too.
+    path: the folders to search, as in `sys.path`.
     """
     package = module.partition(".")[0]
     if package in sys.builtin_module_names:
         return "built-in"
     spec = PathFinder.find_spec(package, path)
-    if spec is None:  # pip leaves finders of packages that are installed where they are developed.
+    if spec is None:  # pip adds finders for packages that are installed as editable.
         others = [one for one in sys.meta_path if one is not PathFinder]
         specs = (one.find_spec(package, None) for one in others if hasattr(one, "find_spec"))
         spec = next(filter(None, specs), None)
@@ -225,13 +246,13 @@ def place_of(module: str, path: Sequence[str]) -> str | None:
 
 
 def _where_it_may_be(env_id: str) -> str:
-    """A sentence, of an id that Gymnasium does not know; empty if there is nothing to say."""
+    """Return a sentence about an id that Gymnasium does not know, or ""."""
     module, colon, name = env_id.partition(":")
     if not colon:
         if not (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
             return ""
-        return f". One of your own is named by its module: {Path(env_id).stem}:MyEnv"
+        return f". Name your own environment by its module: {Path(env_id).stem}:MyEnv"
     if hasattr(sys.modules[module], name):
-        return ""  # It was found, and is in want of another itself.
+        return ""  # The name was found. The environment itself misses another one.
     defined = [one for one, value in vars(sys.modules[module]).items() if callable(value)]
     return "".join(f". Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1))

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
+
+from workflow_rl.reporting.harness import text_table
 
 Row = Mapping[str, Any]
 
@@ -19,54 +21,35 @@ COLOURS = {
 }
 
 LABEL_HEIGHT = 0.14
-"""Of three lines, as a share of the axes' height."""
+"""Height of a label of three lines, as a share of the height of the axes."""
 
 
 def benchmark_table(rows: Sequence[Row]) -> PrettyTable:
-    """A line for each variant, simulator by simulator."""
-    table = PrettyTable(
-        [
-            "simulator",
-            "mode",
-            "envs",
-            "workers",
-            "episodes/s",
-            "steps/s",
-            "utilisation",
-            "of ceiling",
-            "x sync",
-        ],
-        align="r",
-    )
-    table.set_style(TableStyle.SINGLE_BORDER)
-    table.align["simulator"] = table.align["mode"] = "l"
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
-        is_ceiling = row["variant"] == "ceiling"
+    """Return a line for each variant, simulator by simulator."""
+    headings = ["simulator", "mode", "envs", "workers", "episodes/s", "steps/s", "utilisation"]
+    cells, groups = [], []
+    for row in rows:
+        n_envs = None if row["variant"] == "ceiling" else row["n_envs"]
         speedup = row["speedup_over_sync"]
-        table.add_row(
+        groups.append((row["simulator"], n_envs))
+        cells.append(
             [
                 row["simulator"],
                 row["variant"],
-                "" if is_ceiling else row["n_envs"],
+                "" if n_envs is None else n_envs,
                 row["n_workers"],
                 f"{row['episodes_per_second']:.1f}",
                 f"{row['env_steps_per_second']:.0f}",
                 f"{row['worker_utilisation']:.1%}",
                 f"{row['ratio_to_ceiling']:.1%}",
                 "" if speedup is None else f"{speedup:.2f}",
-            ],
-            divider=after is not None
-            and (is_ceiling or _group(after) != _group(row) or after["variant"] == "ceiling"),
+            ]
         )
-    return table
-
-
-def _group(row: Row) -> tuple[str, int]:
-    return row["simulator"], row["n_envs"]
+    return text_table([*headings, "of ceiling", "x sync"], cells, left=2, groups=groups)
 
 
 def benchmark_figure(rows: Sequence[Row]) -> Figure:
-    """Episodes per second of every variant below its simulator's ceiling; a panel a simulator."""
+    """Draw the episodes per second of every variant and the ceiling; a panel for each simulator."""
     simulators = list(dict.fromkeys(row["simulator"] for row in rows))
     n_bars = max(sum(row["simulator"] == name for row in rows) - 1 for name in simulators)
     figure = Figure(figsize=(len(simulators) * max(4.0, 1.1 * n_bars), 4.6), layout="constrained")
@@ -85,7 +68,7 @@ def benchmark_figure(rows: Sequence[Row]) -> Figure:
         limit = ceiling["episodes_per_second"]
         top = 1.35 * max(*heights, limit)
         for index, row in enumerate(bars):
-            # Within the bar where the ceiling would run through it.
+            # A label goes into its bar where the line of the ceiling would run through the label.
             is_within = heights[index] < limit < heights[index] + LABEL_HEIGHT * top
             axes.annotate(
                 f"{row['episodes_per_second']:.1f}/s\n{row['ratio_to_ceiling']:.0%} of ceiling\n"

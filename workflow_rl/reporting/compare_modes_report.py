@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
-from workflow_rl.runs.learning_curve import running_mean, scale_returns
+from workflow_rl.reporting.harness import text_table
+from workflow_rl.runs.drawing import scale_returns
+from workflow_rl.runs.returns import Metrics, on_one_axis
 
 Row = Mapping[str, Any]
-Metrics = Sequence[Mapping[str, float]]
 
 RETURN_WINDOW = 100
-"""Episodes whose mean return is compared with the target, and drawn."""
+"""How many episodes a mean return is of that is compared with the target, and drawn."""
 
 
 def modes_table(rows: Sequence[Row]) -> PrettyTable:
-    """A line for each mode."""
+    """Return a line for each mode."""
     target = rows[0]["target_return"]
     columns: dict[str, Callable[[Row], str]] = {
         "mode": lambda row: row["mode"],
@@ -38,11 +38,7 @@ def modes_table(rows: Sequence[Row]) -> PrettyTable:
         "in episodes": lambda row: _to_target(row, "episodes", ".0f"),
         "in seconds": lambda row: _to_target(row, "seconds", ".2f"),
     }
-    table = PrettyTable(list(columns), align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
-    table.align["mode"] = "l"
-    table.add_rows([[cell(row) for cell in columns.values()] for row in rows])
-    return table
+    return text_table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def _to_target(row: Row, what: str, form: str) -> str:
@@ -53,29 +49,29 @@ def _to_target(row: Row, what: str, form: str) -> str:
 
 
 def alf_table(rows: Sequence[Row]) -> PrettyTable:
-    """A line for each number of envs an actor."""
-    table = PrettyTable(["K", "sync T (s)", "sync EPS", "async T (s)", "async EPS", "ratio"])
-    table.set_style(TableStyle.SINGLE_BORDER)
-    table.align = "r"
+    """Return a line for each number of envs an actor has."""
+    cells = []
     for row in rows:
-        cells = [f"{row['envs_per_actor']}"]
+        speeds = []
         for way in ("sync", "async"):
-            cells += [f"{row[f'{way}_seconds_per_update']:.4f}", f"{row[f'{way}_eps']:.1f}"]
-        table.add_row([*cells, f"{row['ratio']:.2f}"])
-    return table
+            speeds += [f"{row[f'{way}_seconds_per_update']:.4f}", f"{row[f'{way}_eps']:.1f}"]
+        cells.append([row["envs_per_actor"], *speeds, f"{row['ratio']:.2f}"])
+    headings = ["K", "sync T (s)", "sync EPS", "async T (s)", "async EPS", "ratio"]
+    return text_table(headings, cells, left=0)
 
 
 def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) -> Figure:
-    """The seeds' median return against episodes and against wall time, by the name of the mode.
+    """Draw each mode's median return over its seeds against episodes and against wall time.
 
-    The band reaches from the worst seed to the best.
+    runs: the metrics of every seed, by the name of the mode. A band reaches from the worst seed to
+    the best.
     """
     figure = Figure(figsize=(12, 5), layout="constrained")
     by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
     palette = colormaps["tab10" if len(runs) <= 10 else "tab20"]
     for index, (name, its_runs) in enumerate(runs.items()):
         for axes, column in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
-            x, returns = on_one_axis(its_runs, column)
+            x, returns = on_one_axis(its_runs, column, RETURN_WINDOW)
             if not len(x):
                 continue
             colour = palette(index % palette.N)
@@ -86,7 +82,7 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
                 x,
                 np.median(returns, axis=0),
                 color=colour,
-                # sync and async learn the very same: one shows behind the other.
+                # sync and async learn exactly the same: the wider line shows behind the other.
                 linewidth=1.8 if index else 5,
                 linestyle="--" if name.endswith("-vtrace") else "-",
                 label=name,
@@ -105,23 +101,3 @@ def modes_figure(runs: Mapping[str, Sequence[Metrics]], target_return: float) ->
         f"median, worst and best of {n_seeds} seeds"
     )
     return figure
-
-
-def on_one_axis(
-    runs: Sequence[Metrics], column: str, of: str = "return_mean"
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Where all runs have a return: 400 values [X] of the column, and the returns there [run, X].
-
-    X is 0 if there is no such place. of: the column of the returns.
-    """
-    curves = []
-    for metrics in runs:
-        x = np.array([row[column] for row in metrics], dtype=float)
-        returns = np.array(running_mean(metrics, RETURN_WINDOW, of))
-        curves.append((x[np.isfinite(returns)], returns[np.isfinite(returns)]))
-    start = max(x[0] if len(x) else np.inf for x, _ in curves)
-    end = min(x[-1] if len(x) else -np.inf for x, _ in curves)
-    if start > end:
-        return np.empty(0), np.empty((len(runs), 0))
-    grid = np.linspace(start, end, 400)
-    return grid, np.array([np.interp(grid, x, returns) for x, returns in curves])

@@ -12,24 +12,21 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from workflow_rl.reporting.pages import escaped
-from workflow_rl.runs.learning_curve import worth_showing
+from workflow_rl.runs.drawing import PROPORTIONAL, RETURN_TICKS
+from workflow_rl.runs.returns import worth_showing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
-"""Told apart by colour-blind readers too (after Okabe and Ito), on light ground and on dark."""
+"""Colour-blind readers too can tell these apart (after Okabe and Ito), on light and dark ground."""
 
 GREY = "#9aa5b1"
-"""Of time in which nothing is done."""
+"""The colour of time in which nothing is done."""
 
 LABEL_WIDTH, LABELS_IN_HEIGHT = 120, 17
-"""Of names beside a chart: pixels, and how many lines of them it is high."""
-
-RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
-LINEAR = 10.0
-"""Up to where returns are drawn in proportion."""
+"""Names beside a chart: the width in pixels, and how many of them fit above one another."""
 
 
 def chart(figure: go.Figure, caption: str, label: str) -> str:
-    """The figure as HTML. label: what those are told who do not see it."""
+    """Return the figure as HTML. label: what a screen reader says."""
     content = figure.to_json().replace("<", "\\u003c")
     height = figure.layout.height
     return (
@@ -41,7 +38,7 @@ def chart(figure: go.Figure, caption: str, label: str) -> str:
 
 
 def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
-    """Which colour is whose."""
+    """Return a legend: the colour of each name."""
     items = "".join(
         f'<li><span class="swatch" style="background:{colour}"></span>{escaped(name)}</li>'
         for name, colour in zip(names, itertools.cycle(colours))
@@ -50,7 +47,7 @@ def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
 
 
 class Curve:
-    """One line, and a band if it is of several runs. x, y, low, high: [X]."""
+    """One line, and a band if there are several runs. x, y, low, high: [X]; returns: [run, X]."""
 
     def __init__(self, name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) -> None:
         self.name = name
@@ -63,8 +60,11 @@ class Curve:
 def curves_figure(
     curves: Sequence[Curve | None], title: str, known: Mapping[str, float]
 ) -> go.Figure:
-    """Returns against what `title` says; None keeps a colour. known: other agents' returns, for
-    lines to compare with."""
+    """Draw returns against what `title` says.
+
+    curves: a curve that is None leaves its colour unused. known: other agents' returns, for lines
+    to compare with.
+    """
     figure = _figure(300)
     every = [curve for curve in curves if curve is not None and len(curve.x)]
     falls = bool(every) and max(float(curve.high.max()) for curve in every) <= 0
@@ -107,9 +107,9 @@ def _draw_known(
     scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     ends: tuple[float, float],
 ) -> None:
-    """A line for each return, and its name beside it at the right, above that of the one below.
+    """Draw a line for each return, and its name at the right, each above the one below.
 
-    ends: of the curves.
+    ends: the lowest and the highest return of the curves.
     """
     if not known:
         return
@@ -129,10 +129,11 @@ def _draw_known(
 
 
 def _symlog(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """In proportion up to LINEAR, and by its logarithm beyond: returns may span three decades, and
-    the one near 0 matters."""
-    beyond = np.maximum(np.abs(values) / LINEAR, 1)
-    return np.asarray(np.sign(values) * (np.minimum(np.abs(values) / LINEAR, 1) + np.log10(beyond)))
+    """Scale values in proportion up to PROPORTIONAL, and by their logarithm beyond: returns may
+    span three decades, and differences near 0 matter."""
+    scaled = np.abs(values) / PROPORTIONAL
+    beyond = np.log10(np.maximum(scaled, 1))
+    return np.asarray(np.sign(values) * (np.minimum(scaled, 1) + beyond))
 
 
 def _minus(number: float) -> str:
@@ -145,7 +146,7 @@ def shares_figure(
     across: bool = False,
     colours: Sequence[str] = COLOURS,
 ) -> go.Figure:
-    """Bars of 100%, one a row, made of parts that have colours in their order. across: upright."""
+    """Draw a bar of 100% for each row, made of the parts in their order. across: upright bars."""
     height = 300 if across else 60 + 34 * len(rows)
     names = [_plain(row) for row in rows]
     figure = _figure(height)
@@ -174,7 +175,7 @@ def shares_figure(
 def means_figure(
     names: Sequence[str], means: Sequence[float], intervals: Sequence[float], title: str
 ) -> go.Figure:
-    """A point with its interval for each name."""
+    """Draw a point with its interval for each name. intervals: NaN for none."""
     figure = _figure(70 + 30 * len(names))
     figure.add_scatter(
         x=list(means),
@@ -191,7 +192,10 @@ def means_figure(
 
 
 def _plain(name: str) -> str:
-    """A name as Plotly shows it as it is: it knows tags, and `&quot;` is none of its entities."""
+    """Return the text by which Plotly shows a name unchanged.
+
+    Plotly reads tags, and does not know the entity `&quot;`.
+    """
     return html.escape(name, quote=False)
 
 

@@ -1,4 +1,4 @@
-"""Traces as pictures: a bar for every worker and for the learner, coloured by what it does."""
+"""Traces as pictures: a bar for every worker and for the learner, coloured by activity."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from workflow_rl.runs.drawing import as_drawn
 UPDATES_SHOWN = 2
 ZOOM = 100
 MOST_BYTES = 2**28  # --trace stops long before.
-MOST_ROWS = 5000  # In memory a row takes thousands of times what it takes in the file.
+MOST_ROWS = 5000  # In memory a row takes thousands of times as much as in the file.
 LATEST = 1e9  # Seconds.
-COLUMNS = 1600  # Of pixels, in a bar.
+COLUMNS = 1600  # Pixels of a bar.
 BUSY = (Activity.STEPPING, Activity.ACTING, Activity.PLAYING, Activity.RESETTING)
 COLOURS = {
     Activity.STEPPING: "#1b4f9c",
@@ -44,11 +44,11 @@ COLOURS = {
 
 
 class TraceError(ValueError):
-    """A file is not a trace of a run."""
+    """A file is no trace of a run, or cannot be drawn."""
 
 
 class Spans(NamedTuple):
-    """Of one row, in order: start and end in seconds, float64 [S], and what was done, int [S]."""
+    """What one row did, in order: start and end in seconds, float64 [S]; activity: int [S]."""
 
     start: NDArray[np.float64]
     end: NDArray[np.float64]
@@ -56,7 +56,10 @@ class Spans(NamedTuple):
 
 
 class RunTrace(NamedTuple):
-    """A trace as it was read. about: the run's config. rows: by name, in the order of the file."""
+    """A trace as it was read.
+
+    about: the run's config. rows: the spans of each process by its name, in the file's order.
+    """
 
     path: Path
     about: Mapping[str, Any]
@@ -64,7 +67,7 @@ class RunTrace(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What kind of run it is."""
+        """The kind of the run, and the name of the file."""
         modes = {"sync": "Synchronous", "async": "Asynchronous"}
         mode = modes.get(str(self.about.get("mode")), "")
         overlap = ", collecting while learning" if self.about.get("async_rl") else ""
@@ -72,11 +75,11 @@ class RunTrace(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Of its last span, in seconds."""
+        """The end of the last span, in seconds."""
         return max(float(spans.end[-1]) for spans in self.rows.values())
 
     def learning(self) -> list[tuple[float, float]]:
-        """Start and end of every update's learning, of models too, in seconds."""
+        """Return start and end of every update's learning, that of models included, in seconds."""
         if LEARNER not in self.rows:
             return []
         start, end, activity = self.rows[LEARNER]
@@ -86,7 +89,7 @@ class RunTrace(NamedTuple):
         return list(zip(start[begins].tolist(), end[ends].tolist(), strict=True))
 
     def busy_share(self, start: float, end: float) -> float:
-        """Share of the workers' time that they step, act or reset."""
+        """Return the share of the workers' time in which they step, act or reset."""
         workers = [spans for row, spans in self.rows.items() if row not in (LEARNER, COLLECTOR)]
         edges = np.array([start, end])
         shares = [shares_of(spans, edges)[list(BUSY)].sum() for spans in workers]
@@ -94,7 +97,7 @@ class RunTrace(NamedTuple):
 
 
 def read_trace(path: Path) -> RunTrace:
-    """A file that --trace wrote. Raises TraceError."""
+    """Read a file that --trace wrote. Raises TraceError."""
     try:
         trace = json.loads(read_text(path, MOST_BYTES))
         name_of: dict[int, str] = {}
@@ -127,15 +130,15 @@ def _spans(of_row: Sequence[tuple[float, float, int]]) -> Spans:
 
 
 def shares_of(spans: Spans, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Which share of the time between each two of `edges` [C + 1] goes to each activity.
+    """Return the share of each activity in the time between neighbouring edges.
 
-    Returns [len(Activity), C].
+    edges: seconds, [C + 1]. Returns [len(Activity), C].
     """
     shares = np.zeros((len(Activity), len(edges) - 1))
     for activity in Activity:
         chosen = spans.activity == activity
         if chosen.any():
-            # The time spent on it up to any moment is piecewise linear.
+            # The time spent on an activity up to any moment is piecewise linear.
             times = np.stack([spans.start[chosen], spans.end[chosen]], axis=1).ravel()
             spent = np.cumsum(np.diff(times, prepend=times[0]) * (np.arange(len(times)) % 2))
             shares[activity] = np.diff(np.interp(edges, times, spent)) / np.diff(edges)
@@ -145,21 +148,19 @@ def shares_of(spans: Spans, edges: NDArray[np.float64]) -> NDArray[np.float64]:
 def timeline_figure(
     traces: Sequence[RunTrace], start: float | None = None, end: float | None = None
 ) -> Figure:
-    """A panel for each trace, from `start` to `end` in seconds.
+    """Draw a panel for each trace, from `start` to `end` in seconds.
 
-    With neither, two panels: UPDATES_SHOWN updates of the slowest and as much time of the others,
-    and a ZOOM-th of that.
+    With neither, draw two panels for each: as much time as UPDATES_SHOWN updates of the slowest
+    trace take, and a ZOOM-th of that time.
     """
     if start is None and end is None:
         length = max(_length_of_updates(trace) for trace in traces)
-        windows = []
-        for trace in traces:
-            wide = _window(trace, length)
-            windows.append([wide, _zoomed(trace, wide)])
+        wide = [_window(trace, length) for trace in traces]
+        windows = [[one, _zoomed(trace, one)] for trace, one in zip(traces, wide, strict=True)]
     else:
+        begin = start or 0.0
         windows = [
-            [(start or 0.0, end if end is not None else max(trace.end, (start or 0.0) + 1e-6))]
-            for trace in traces
+            [(begin, max(trace.end, begin + 1e-6) if end is None else end)] for trace in traces
         ]
     heights = [min(4.5, 0.9 + 0.2 * len(trace.rows)) for trace in traces]
     figure = Figure(figsize=(13, sum(heights) + 0.7), layout="constrained")
@@ -176,9 +177,8 @@ def timeline_figure(
         n_workers = len(trace.rows.keys() - {LEARNER, COLLECTOR})
         shown_from, shown_to = of_trace[0]
         busy = trace.busy_share(shown_from, min(shown_to, trace.end))
-        axes_of_trace[0].set_title(
-            as_drawn(trace.title), loc="left", fontsize=11, fontweight="bold"
-        )
+        title = {"fontsize": 11, "fontweight": "bold"}
+        axes_of_trace[0].set_title(as_drawn(trace.title), loc="left", **title)
         axes_of_trace[0].set_title(
             f"{n_workers} workers, {busy:.0%} busy", loc="right", fontsize=11
         )
@@ -204,7 +204,7 @@ def _label(activity: Activity) -> str:
 
 
 def _first_shown(trace: RunTrace) -> int:
-    """The update that a picture begins with: the first ones are not typical, if there are more."""
+    """Return the update that a picture begins with: of many, the first two are not typical."""
     return min(2, max(0, len(trace.learning()) - UPDATES_SHOWN - 1))
 
 
@@ -224,7 +224,7 @@ def _window(trace: RunTrace, length: float) -> tuple[float, float]:
 
 
 def _zoomed(trace: RunTrace, window: tuple[float, float]) -> tuple[float, float]:
-    """A piece of it, between two updates' learning if there are two."""
+    """Return a piece of the window, between two updates' learning if the window has two."""
     start, end = window
     middle = (start + end) / 2
     inside = [(begun, ended) for begun, ended in trace.learning() if start <= begun < end]
@@ -235,20 +235,20 @@ def _zoomed(trace: RunTrace, window: tuple[float, float]) -> tuple[float, float]
 
 
 def _draw(axes: Axes, trace: RunTrace, start: float, end: float) -> set[Activity]:
-    """Draws the rows, and returns what they do."""
+    """Draw the rows from `start` to `end`, and return their activities."""
     names = list(trace.rows)
     edges = np.linspace(start, end, COLUMNS + 1)
     palette = np.ones((len(Activity), 3))
     for activity, colour in COLOURS.items():
         palette[activity] = to_rgb(colour)
     shares = np.stack([shares_of(spans, edges) for spans in trace.rows.values()])
-    # A pixel in which several things happen gets the mixture of their colours.
+    # A pixel with several activities gets the mixture of their colours.
     blank = 1 - shares.sum(axis=1, keepdims=True).transpose(0, 2, 1)
     image = np.clip(np.einsum("rac,ak->rck", shares, palette) + blank, 0, 1)
     unit, offset, label = (1.0, 0.0, "seconds")
     if end - start < 0.2:
         unit, offset, label = (1e3, start, f"milliseconds from {start:.3f} s")
-    # Among many workers' thin bars the other two stay readable.
+    # The learner and the collector stay readable among many workers' thin bars.
     every = math.ceil(len(names) / 20)
     heights = [every if name in (LEARNER, COLLECTOR) else 1 for name in names]
     edge_of_row = np.cumsum([0, *heights])

@@ -10,7 +10,10 @@ from collections.abc import Generator, Sequence
 
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.trajectory import Trajectory
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.collector_thread import CollectorThread
+from workflow_rl.collection.env_positions import EnvPosition, first_positions
 from workflow_rl.collection.rollout import (
     Collector,
     Following,
@@ -22,7 +25,6 @@ from workflow_rl.collection.rollout import (
 from workflow_rl.collection.schedule import (
     Batches,
     BegunBatch,
-    CollectorThread,
     ExactLag,
     FreeRunning,
     Newest,
@@ -31,8 +33,6 @@ from workflow_rl.collection.schedule import (
     Schedule,
     Share,
 )
-from workflow_rl.collection.slots import Slot, first_slots
-from workflow_rl.collection.work import EpisodeWork, UnrollWork
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -51,7 +51,7 @@ def make_schedule(
     batches that a run to be resumed had begun.
     """
     if config.num_steps_per_env is not None:
-        collector.start_slots(_slots(config, state), config.num_steps_per_env)
+        collector.start_unrolls(_positions(config, state), config.num_steps_per_env)
     play_batch = functools.partial(_play_batch, config, collector)
     next_share = functools.partial(_next_share, config, state)
     if config.batching == "exact-lag":
@@ -69,7 +69,7 @@ def make_schedule(
     if config.batching == "whole-batches":
         batches = _WholeBatches(play_batch, next_share, state.episodes).batches
     else:
-        assert isinstance(collector, AsyncParallelEnv)
+        assert isinstance(collector, AsyncCollector)
         batches = _FirstCome(config, collector, state).batches
     drop = config.when_full == "drop"
     return FreeRunning(
@@ -85,9 +85,9 @@ def episode_specs(
     return [episode_spec(config.seed, number, variants, stream) for number in numbers]
 
 
-def _slots(config: TrainConfig, state: TrainingState) -> list[Slot]:
+def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
     """Where the run left its envs, or where they begin."""
-    slots = first_slots(config.seed, config.environment.variants, config.n_envs, state.episodes)
+    slots = first_positions(config.seed, config.environment.variants, config.n_envs, state.episodes)
     places = state.slots or [(slot.episode, None) for slot in slots]
     skipped = tuple(state.skipped_episodes)
     return [
@@ -161,7 +161,7 @@ class _FirstCome:
     """Batches of whatever the workers send first. state: where the run begins."""
 
     def __init__(
-        self, config: TrainConfig, collector: AsyncParallelEnv, state: TrainingState
+        self, config: TrainConfig, collector: AsyncCollector, state: TrainingState
     ) -> None:
         self._config = config
         self._collector = collector
@@ -171,10 +171,10 @@ class _FirstCome:
         self._seconds = self._busy_seconds = 0.0
         self._failures_before = 0
 
-    def _endless_work(self, state: TrainingState) -> EpisodeWork | UnrollWork:
+    def _endless_work(self, state: TrainingState) -> EpisodeAssignments | UnrollAssignments:
         config = self._config
         if config.num_steps_per_env is not None:
-            unrolls = self._collector.unroll_work()
+            unrolls = self._collector.unroll_assignments()
             unrolls.add_rounds(math.inf)
             return unrolls
         variants = config.environment.variants
@@ -182,7 +182,7 @@ class _FirstCome:
         following = itertools.count(state.episodes + len(state.unfinished))
         numbers = itertools.chain(state.unfinished, following)
         specs = (episode_spec(config.seed, number, variants) for number in numbers)
-        return self._collector.episode_work(specs, math.inf)
+        return self._collector.episode_assignments(specs, math.inf)
 
     def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
         """One after another; what is left at a pause is the beginning of the next."""
@@ -212,9 +212,9 @@ class _FirstCome:
                 busy_seconds=self._busy_seconds,
                 n_workers=pool.n_workers,
                 workers_restarted=pool.failures - self._failures_before,
-                slots=tuple(work.slots) if isinstance(work, UnrollWork) else (),
+                positions=tuple(work.positions) if isinstance(work, UnrollAssignments) else (),
                 skipped=tuple(work.skipped[self._n_skipped :]),
-                unfinished=tuple(work.unfinished) if isinstance(work, EpisodeWork) else (),
+                unfinished=tuple(work.unfinished) if isinstance(work, EpisodeAssignments) else (),
             )
         )
         self._trajectories = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import TrainConfig
 
@@ -23,8 +23,7 @@ def choose_best(
     if guest is None or (config.eval_every and summary["best_score"] is not None):
         return None
     try:
-        chosen: str | None = attribute(guest.choose_best)(run_path, quiet)
+        return guest.choose_best(run_path, quiet)
     except (CheckpointError, OSError) as error:
         _log.warning("best.pt stays as training left it: %s", error)
         return None
-    return chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import pickle
 import pickletools
@@ -16,13 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.algorithm import Algorithm, find
 from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Actions, Distribution
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.ppo.agent import saved_distribution
-from agents.ppo.config import mistyped
+from agents.saved import saved_distribution
+from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
 
 FORMAT = 2
@@ -120,10 +123,20 @@ class TrainingState:
         }
         slots = [_slot(*slot[-2:]) for slot in values["slots"]]
         state = cls(**{**values, **recent, "slots": slots})
-        if wrong := mistyped(state).keys() - {"best_score"}:  # Which begins as -inf.
-            raise ValueError(f"{min(wrong)} is no number")
         state.best_score = float(state.best_score)
+        _require_numbers(state)
         return state
+
+
+def _require_numbers(state: TrainingState) -> None:
+    """Raises ValueError for a count or seconds that are no finite number."""
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    for one in dataclasses.fields(state):
+        value, expected = getattr(state, one.name), kinds.get(str(one.type))
+        if expected is None or one.name == "best_score":  # Which begins as -inf.
+            continue
+        if type(value) not in expected or not abs(value) < 2**63:
+            raise ValueError(f"{one.name} is no number")
 
 
 def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
@@ -267,25 +280,47 @@ def _require_no_larger(content: Any, n_bytes: int) -> None:
             values += value
 
 
-def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
-    """Raises CheckpointError if the config's networks are not those of the weights: before any are
-    made, which can take a machine's memory."""
+def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
+    """Return the algorithm of a checkpoint's run, and its settings.
+
+    Raises CheckpointError, naming `path`.
+    """
     try:
-        weights = checkpoint.agent["network"]
-        last = f"actor.{2 * len(checkpoint.config['ppo']['hidden_sizes'])}.weight"
-        sizes = [
-            weights[name].shape[0]
-            for name in weights
-            if name.startswith("actor.") and name.endswith(".weight") and name != last
-        ]
-        same = last in weights and sizes == list(checkpoint.config["ppo"]["hidden_sizes"])
-        finite = not any(tensor.isnan().any() for tensor in weights.values())
-    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError):
+        config = TrainConfig.from_dict(checkpoint.config)
+        return find(config.algorithm), config.settings
+    except ConfigError as error:
+        raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise CheckpointError(f"{path} has a config of another version of the package") from None
+
+
+def own_policy(checkpoint: Checkpoint, path: Path) -> PolicyParameters:
+    """Return the actor of a checkpoint, if its network is the one that its config describes.
+
+    No agent is made: what a config describes could take a machine's memory. Raises
+    CheckpointError, naming `path`.
+    """
+    algorithm, settings = own_settings(checkpoint, path)
+    try:
+        parameters = algorithm.saved_policy(settings, checkpoint.agent)
+        finite = not any(tensor.isnan().any() for tensor in checkpoint.agent["network"].values())
+    except RuntimeError:
+        raise CheckpointError(
+            f"{path} has a network of another shape than its config says"
+        ) from None
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be used: {error}") from None
+    except (LookupError, TypeError, AttributeError):
         raise CheckpointError(f"{path} is not a checkpoint of this package") from None
-    if not same:
-        raise CheckpointError(f"{path} has a network of another shape than its config says")
     if not finite:
         raise CheckpointError(f"{path} has weights that are no numbers")
+    return parameters
+
+
+def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
+    """Raises CheckpointError if the weights are not those of the network that the config describes:
+    see `own_policy`."""
+    own_policy(checkpoint, path)
 
 
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:

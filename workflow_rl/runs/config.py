@@ -13,19 +13,27 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from agents.mbpo.config import OF_A_MODEL, MBPOConfig
-from agents.policies.distributions import Categorical, Distribution, for_soft_actor_critic
-from agents.ppo.config import PPOConfig, mistyped
+from agents.algorithm import find
+from agents.policies.distributions import Distribution
+from agents.settings import ConfigError, Settings
 from workflow_rl.collection.cluster import LOCAL, NONE, host_and_port, is_address
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
     Environment,
     InvalidEnvironmentError,
+    default_env,
     guests,
     make_environment,
 )
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.runs.bridge import (
+    OF_A_MODEL,
+    MBPOConfig,
+    PPOConfig,
+    mistyped,
+    new_settings,
+    old_settings,
+)
 
 Mode: TypeAlias = Literal["sync", "async"]
 MODES = ("sync", "async")
@@ -90,15 +98,6 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class ConfigError(ValueError):
-    """A field's value makes no sense. `field_name` says which, `message` why."""
-
-    def __init__(self, field_name: str, message: str) -> None:
-        self.field_name = field_name
-        self.message = message
-        super().__init__(f"{field_name}: {message}")
-
-
 _PPO_SETTINGS = tuple(one.name for one in dataclasses.fields(PPOConfig))
 
 
@@ -161,7 +160,7 @@ class TrainConfig:
     n_envs: int = 8
     n_workers: int = None  # type: ignore[assignment]
     envs_per_worker: int = None  # type: ignore[assignment]
-    env: str = DEFAULT_ENV
+    env: str = field(default_factory=default_env)
     env_args: Mapping[str, Any] = field(default_factory=dict)
     total_episodes: int | None = None
     total_steps: int | None = None
@@ -217,6 +216,10 @@ class TrainConfig:
             json.dumps(self.env_args)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
+        if isinstance(self.mbpo, Settings):  # BRIDGE
+            object.__setattr__(self, "mbpo", old_settings(self.mbpo)[1])
+        if isinstance(self.ppo, Settings):  # BRIDGE
+            object.__setattr__(self, "ppo", old_settings(self.ppo)[0])  # type: ignore[arg-type]
         if not isinstance(self.ppo, PPOConfig):
             for name in self.ppo or {}:
                 if name not in _PPO_SETTINGS:
@@ -322,21 +325,12 @@ class TrainConfig:
 
         Raises ConfigError where the algorithm cannot learn on them, and InvalidEnvironmentError.
         """
-        spaces = self.environment.spaces()
-        if self.mbpo is None:
-            return spaces.distribution
-        try:
-            distribution = for_soft_actor_critic(spaces.distribution, spaces.bounds)
-        except ValueError as error:
-            raise ConfigError("algorithm", f"{self.algorithm} {error}") from None
-        share = self.mbpo.target_entropy
-        if isinstance(distribution, Categorical) and not (share is None or 0 <= share <= 1):
-            raise ConfigError("target_entropy", f"{share:g} is not from 0 to 1, as of choices")
-        if share is not None and not isinstance(distribution, Categorical) and share >= math.log(2):
-            raise ConfigError(
-                "target_entropy", f"{share:g} is not below 0.69: no number from -1 to 1 has more"
-            )
-        return distribution
+        return find(self.algorithm).distribution(self.environment.spaces(), self.settings)
+
+    @property
+    def settings(self) -> Settings:
+        """BRIDGE: the algorithm's settings."""
+        return new_settings(self.algorithm, self.ppo, self.mbpo)
 
     def _check_episodes(self) -> None:
         if self.episodes_per_update is not None and self.steps_per_update is not None:
@@ -480,10 +474,10 @@ class TrainConfig:
         """
         values = dict(values)
         ppo = {**values["ppo"], "hidden_sizes": tuple(values["ppo"]["hidden_sizes"])}
-        guest = guests.get(values.get("env", DEFAULT_ENV))
+        guest = guests.get(values.get("env", default_env()))
         if guest is not None:
             values["env_args"] = {
-                name: values.pop(name) for name in guest.argument_names if name in values
+                name: values.pop(name) for name in guest.arguments().model_fields if name in values
             }
         mbpo = values.get("mbpo")
         if mbpo is not None:

@@ -17,14 +17,14 @@ _number = itertools.count()
 class EventFile:
     """A new file of events in a run's folder. Every call writes at once, and raises OSError.
 
-    TensorBoard's own writer does so in a thread, whose errors nobody can answer for.
+    TensorBoard's own writer writes in a thread, and the run would not see that thread's errors.
 
-    first_update: what a run that was resumed logs first; TensorBoard drops what the folder's other
-    files have from there on.
+    first_update: the first update that a resumed run logs. TensorBoard drops the events of the
+    folder's other files from that update on.
     """
 
     def __init__(self, folder: Path, first_update: int | None = None) -> None:
-        # Here, not above: they take a while to import.
+        # Not at the top of the module: these take a while to import.
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.record_writer import RecordWriter
@@ -38,7 +38,7 @@ class EventFile:
             self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
 
     def add_scalars(self, values: Mapping[str, float], update: int) -> None:
-        """Add one update's."""
+        """Write the values of one update."""
         scalars = [self._summary.Value(tag=name, simple_value=v) for name, v in values.items()]
         self._write(step=update, summary=self._summary(value=scalars))
 
@@ -48,6 +48,6 @@ class EventFile:
         self._records.flush()
 
     def close(self) -> None:
-        """May be called again."""
-        with suppress(OSError):  # What could not be written has been reported.
+        """Close the file. A second call does nothing."""
+        with suppress(OSError):  # `_write` has raised the error already.
             self._file.close()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.ppo.config import mistyped
+from workflow_rl.runs.bridge import mistyped
 from workflow_rl.runs.config import ConfigError
 
 Settings = dict[str, float]

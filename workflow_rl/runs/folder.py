@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from agents.mbpo.agent import MBPOAgent
+from agents.algorithm import Series, find
 from agents.trajectory import Trajectory
 from workflow_rl.output_files import (
     NOT_OURS,
@@ -39,6 +39,7 @@ from workflow_rl.runs.machine import machine
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember
 
+# The other metrics of the run's algorithm follow. What an algorithm does not measure is NaN.
 METRICS = (
     "update",
     "episodes",
@@ -74,19 +75,6 @@ METRICS = (
     "workers_restarted",
     "skipped_episodes",
 )
-
-MBPO_METRICS = (
-    "temperature",
-    "gradient_steps",
-    "real_steps",
-    "imagined_steps",
-    "rollout_length",
-    "model_obs_loss",
-    "model_reward_error",
-    "model_spread",
-    "model_epochs",
-)
-"""Further columns of runs of that algorithm; some of METRICS are NaN then."""
 
 
 def return_columns(config: TrainConfig) -> dict[str, str]:
@@ -181,7 +169,7 @@ class RunDir:
             remember(config.environment)
             self._columns = (
                 *METRICS,
-                *(() if config.mbpo is None else MBPO_METRICS),
+                *(one for one in find(config.algorithm).metrics if one not in METRICS),
                 *return_columns(config).values(),
             )
             self._write_metrics([] if resumed is None else self._rows_until(resumed))
@@ -275,8 +263,10 @@ class RunDir:
                 record.write(self.path / RECORD_FILE)
 
     def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
+        # Rows of earlier versions lack some columns, and have others, which stay.
+        before = list(rows_before[0]) if rows_before else []
+        self._columns = (*before, *(name for name in self._columns if name not in before))
         with replacing(self.path / "metrics.csv", newline="") as file:
-            # Rows of earlier versions lack some.
             rows = csv.DictWriter(file, self._columns, restval=math.nan)
             rows.writeheader()
             rows.writerows(rows_before)
@@ -316,15 +306,17 @@ class RunDir:
             with self.writing(RECORD_FILE) as path:
                 self._record.write(path)
 
-    def save(self, name: str, checkpoint: Checkpoint, remembering: MBPOAgent | None = None) -> None:
+    def save(
+        self, name: str, checkpoint: Checkpoint, memories: Mapping[str, Series] | None = None
+    ) -> None:
         """Write `name`: "checkpoint.pt", "best.pt" or a `kept_name`; as one of this run.
 
-        remembering: the agent whose steps are kept beside the latest checkpoint.
+        memories: what the agent remembers, which is kept beside the latest checkpoint.
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
-        if remembering is not None:
+        if memories:
             with self.writing(memory.FOLDER) as folder:
-                parts = memory.write(folder, remembering, self._memory)
+                parts = memory.write(folder, memories, self._memory)
             checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
             path.parent.mkdir(exist_ok=True)

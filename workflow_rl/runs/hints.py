@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from workflow_rl.environments.environment import attribute, guests
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import TrainConfig
 
 FEW_UPDATES = 2
@@ -31,7 +31,7 @@ def hints(config: TrainConfig) -> list[str]:
             f"{config.mbpo.warm_up_steps:,}"
         )
     if config.env in guests and steps is not None:
-        hint: str | None = attribute(guests[config.env].hint)(config.env_args, steps)
+        hint = guests[config.env].hint(config.env_args, steps)
         if hint is not None:
             found.append(hint)
     return found

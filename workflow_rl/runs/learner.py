@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
-from agents.mbpo.agent import MBPOAgent, MBPOMetrics
+from agents.algorithm import Agent, DivergedError, find
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import DivergedError, PPOAgent, UpdateMetrics
-from agents.ppo.config import PPOConfig
+from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import (
     Collector,
     NotFiniteError,
@@ -27,12 +26,13 @@ from workflow_rl.collection.rollout import (
     utilisation,
     what_is_not_finite,
 )
-from workflow_rl.collection.schedule import CollectorThread, Schedule
+from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs import memory
 from workflow_rl.runs.batches import make_schedule
+from workflow_rl.runs.bridge import PPOConfig
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import (
@@ -52,38 +52,26 @@ LATEST = "checkpoint.pt"
 _log = logging.getLogger(__name__)
 
 
-Agent: TypeAlias = PPOAgent | MBPOAgent
-
-
 def make_agent(config: TrainConfig) -> Agent:
-    """The agent a run of this config begins with. Raises ConfigError if its device is missing."""
+    """Return the agent that a run of this config begins with.
+
+    Raises ConfigError for a device that is missing, and for spaces that the algorithm cannot learn
+    on.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    spaces, distribution = config.environment.spaces(), config.learned_distribution()
-    if config.mbpo is not None:
-        torch.set_num_threads(1)
-        return MBPOAgent(
-            config.ppo, config.mbpo, spaces.obs_dim, distribution, spaces.bits, config.seed
-        )
-    device = usable_device(config.device)
-    two_threads = config.learner_threads > 1 and device == "cpu"
-    # Sums are split by torch's number of threads: part of what makes two runs equal. Actor and
-    # critic have half of them each.
-    torch.set_num_threads(config.learner_threads // 2 if two_threads else config.learner_threads)
-    return PPOAgent(
-        config.ppo,
-        spaces.obs_dim,
-        distribution,
-        config.seed,
-        device,
-        two_threads=two_threads,
-    )
+    # Sums are split by torch's number of threads: part of what makes two runs equal.
+    torch.set_num_threads(config.learner_threads)
+    algorithm, spaces = find(config.algorithm), config.environment.spaces()
+    device = usable_device(config.device) if "cuda" in algorithm.devices else "cpu"
+    return algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
 
 
 def usable_device(device: str) -> str:
-    """The device behind "auto", or the given one. Raises ConfigError if it is missing."""
+    """Return the device that "auto" stands for, or the given one. Raises ConfigError if it is
+    missing."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device", "torch finds no CUDA device here: use cpu")
     if device == "auto":
@@ -112,7 +100,8 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
 
     Raises CheckpointError.
     """
-    if not isinstance(agent, MBPOAgent) or "replay" in checkpoint.agent:
+    memories = agent.memory()
+    if not memories or "replay" in checkpoint.agent:  # Earlier versions kept the steps there.
         return
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -121,7 +110,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
             "kept are: a run cannot go on with it, but another can begin with it (--init-from)"
         )
     try:
-        memory.read(run_path / memory.FOLDER, checkpoint.memory, agent)
+        memory.read(run_path / memory.FOLDER, checkpoint.memory, memories)
     except OSError as error:
         raise CheckpointError(
             f"{path} needs {error.filename}, which cannot be read: {error.strerror}"
@@ -197,10 +186,9 @@ class Learner:
     def learn_from(self, thread: CollectorThread, collector: Collector, trace: Trace) -> None:
         """Say who collects its rollouts. What it was made with is saved, then."""
         self._trace = trace
-        if isinstance(self.agent, MBPOAgent):
-            self.agent.on_modelling = lambda begins: trace.mark(
-                LEARNER, Activity.MODELLING if begins else Activity.LEARNING
-            )
+        self.agent.on_modelling = lambda begins: trace.mark(
+            LEARNER, Activity.MODELLING if begins else Activity.LEARNING
+        )
         resumed = self.beginning.resumed
         begun = [] if resumed is None else resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
@@ -281,7 +269,7 @@ class Learner:
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:
-            metrics = self.agent.update(rollout.trajectories, progress)
+            metrics = self.agent.update(rollout.trajectories, progress)._asdict()
         except DivergedError as error:
             self.run.save_batch(rollout.trajectories)
             if before is None:
@@ -293,7 +281,7 @@ class Learner:
             )
             self.agent.load_state_dict(before)
             self.state.diverged = True
-            metrics = UpdateMetrics._make([math.nan] * len(UpdateMetrics._fields))
+            metrics = dict.fromkeys(find(self.config.algorithm).metrics, math.nan)
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
@@ -354,8 +342,7 @@ class Learner:
         begun = self.schedule.begun()
         state = self.agent.state_dict()
         checkpoint = Checkpoint(self.config.to_dict(), state, self.state, begun)
-        remembering = self.agent if isinstance(self.agent, MBPOAgent) and name == LATEST else None
-        self.run.save(name, checkpoint, remembering)
+        self.run.save(name, checkpoint, self.agent.memory() if name == LATEST else None)
 
     def interrupt(self) -> None:
         """What a run that stops here leaves: its checkpoint and its learning curve."""
@@ -413,7 +400,7 @@ def _advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.learner_idle_seconds += seconds.waiting
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
-    state.slots = [(slot.episode, slot.actions) for slot in rollout.slots]
+    state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
     state.skipped_episodes += rollout.skipped
     state.unfinished = list(rollout.unfinished)
     if rollout.episode_lengths:
@@ -448,7 +435,7 @@ def _row(
     config: TrainConfig,
     state: TrainingState,
     rollout: Rollout,
-    metrics: UpdateMetrics | MBPOMetrics,
+    metrics: dict[str, Any],
     seconds: Seconds,
 ) -> dict[str, float]:
     returns = rollout.returns or [float("nan")]
@@ -473,7 +460,7 @@ def _row(
         "return_std": float(np.std(returns)),
         **_return_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
-        **metrics._asdict(),
+        **metrics,
         "eval_return_mean": float("nan"),
         "workers_restarted": rollout.workers_restarted,
         "skipped_episodes": len(rollout.skipped),

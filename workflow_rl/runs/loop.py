@@ -15,17 +15,17 @@ from typing import Any, Protocol, TypeAlias
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from agents.ppo.agent import DivergedError
+from agents.algorithm import DivergedError
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
-from workflow_rl.collection.parallel_env import ParallelEnv
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection.collector_thread import CollectorThread
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
-from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.collection.rollout import Collector, NotFiniteError
-from workflow_rl.collection.schedule import CollectorThread
+from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
@@ -55,20 +55,20 @@ def make_pool(config: TrainConfig, trace: Trace | None = None) -> AnyPool:
         "timeout": config.worker_timeout,
         "max_failures": config.max_worker_failures,
         "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
-        "trace": trace,
+        "trace": trace or Trace(),
     }
     if config.cluster == NONE:
-        return WorkerPool(**common, preload=environment.preload)
-    return RayWorkerPool(**common, address=config.cluster)
+        return LocalPool(**common, preload=environment.preload)
+    return RayPool(**common, address=config.cluster)
 
 
 def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
     """The one thing in which the synchronous and the asynchronous trainer differ."""
     if config.mode == "sync":
         # Steps all envs together: one batched forward pass, then a barrier, at every step.
-        return ParallelEnv(pool, config.n_envs)
+        return SyncCollector(pool, config.n_envs)
     # Hands out episodes to idle workers, at most `envs_per_worker` at a time.
-    return AsyncParallelEnv(pool, config.envs_per_worker)
+    return AsyncCollector(pool, config.envs_per_worker)
 
 
 def train(

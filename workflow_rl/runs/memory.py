@@ -1,8 +1,9 @@
 """The steps that an agent remembers, in files beside the latest checkpoint of its run.
 
 The checkpoint names its files, with a digest of each. A file that a checkpoint names never changes:
-a later checkpoint has further files for further steps, and files that it does not name are removed
-once it is in place. So a run that is killed at any moment leaves a checkpoint with all its files.
+a later checkpoint names further files for further steps. Once a checkpoint is in place, the files
+that it does not name are removed. So a run that is killed at any moment leaves a checkpoint with
+all its files.
 """
 
 from __future__ import annotations
@@ -12,28 +13,29 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.mbpo.agent import MBPOAgent
-from agents.sac.replay import ReplayBuffer, Transitions
+from agents.algorithm import Series
+from agents.replay import Transitions
 from workflow_rl.output_files import replacing
 
 FOLDER = "memory"
-REAL, IMAGINED = "real", "imagined"
 CHUNK_BYTES = 2**24
 _MOST_STEPS = 2**53
-_DIGEST = re.compile("[0-9a-f]{64}")
+_KIND, _DIGEST = re.compile("[a-z]+"), re.compile("[0-9a-f]{64}")
+_FILE = re.compile(r"[a-z]+-\d{9,}-\d{9,}\.npy")
 
 
 class Part(NamedTuple):
-    """A file with the steps from number `first` up to `end`, counted from the run's first step of
-    this kind. digest: the file's SHA-256."""
+    """A file with the steps from number `first` up to `end` of a series of the agent's memory.
+
+    kind: the name of the series. digest: the file's SHA-256.
+    """
 
     kind: str
     first: int
@@ -42,60 +44,53 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The file's, in the folder."""
+        """The name of the file in the folder."""
         return f"{self.kind}-{self.first:09}-{self.end:09}.npy"
 
 
 def parts_of(values: Sequence[Any]) -> list[Part]:
-    """Parts as a checkpoint keeps them. Raises TypeError or ValueError for what are none."""
+    """Return parts from a checkpoint's values. Raises TypeError or ValueError for other values."""
     parts = [Part._make(one) for one in values]
     for kind, first, end, digest in parts:
         counts = [type(number) is int for number in (first, end)]
-        if kind not in (REAL, IMAGINED) or not all(counts) or not 0 <= first < end < _MOST_STEPS:
+        if not _KIND.fullmatch(kind) or not all(counts) or not 0 <= first < end < _MOST_STEPS:
             raise ValueError("it names a file of no steps")
         if not _DIGEST.fullmatch(digest):
             raise ValueError("it names a file without a digest")
     return parts
 
 
-def write(folder: Path, agent: MBPOAgent, before: Sequence[Part]) -> list[Part]:
-    """Write what the agent remembers, but for what is in files `before`. Returns all its files."""
+def write(folder: Path, memory: Mapping[str, Series], before: Sequence[Part]) -> list[Part]:
+    """Write what an agent remembers, except what files `before` have. Returns all its files."""
     folder.mkdir(exist_ok=True)
-    replay, known = agent.replay, {part[:3]: part for part in before}
-    parts, first = _still_fit([part for part in before if part.kind == REAL], replay)
-    if first < replay.n_added:
-        parts.append(_written(folder, REAL, first, replay.n_added, replay.numbered))
-    end = agent.imagined_steps - sum(steps.n_steps for steps in agent.imagined)
-    for steps in agent.imagined:
-        first, end = end, end + steps.n_steps
-        part = known.get((IMAGINED, first, end))
-        steps_of = partial(_steps_of, steps, first)
-        parts.append(part or _written(folder, IMAGINED, first, end, steps_of))
+    parts = []
+    for kind, series in memory.items():
+        for start, end in series.pieces:
+            its = [part for part in before if part.kind == kind and start < part.end <= end]
+            kept, first = _still_fit(its, start, end)
+            parts += kept
+            if first < end:
+                parts.append(_written(folder, kind, first, end, series.numbered))
     return parts
 
 
-def _steps_of(steps: Transitions, first: int, start: int, stop: int) -> Transitions:
-    """Those from number `start` up to `stop` of some that begin with number `first`."""
-    return steps.at(slice(start - first, stop - first))
+def _still_fit(before: list[Part], start: int, end: int) -> tuple[list[Part], int]:
+    """Return the files of a piece that stay, and the number from which on a file has to be written.
 
-
-def _still_fit(before: list[Part], replay: ReplayBuffer) -> tuple[list[Part], int]:
-    """The files of real steps that stay, and the number from which on a file has to be written.
-
-    A file that is no larger than what comes after it becomes part of the next one: so a few files
+    A file that is no larger than what comes after it becomes part of the next file: so a few files
     are enough, and a step is written a few times.
     """
-    parts = [part for part in before if part.end > replay.oldest]
-    first = parts[-1].end if parts else replay.oldest
-    while parts and 0 < replay.n_added - first >= parts[-1].end - parts[-1].first:
-        first = max(parts.pop().first, replay.oldest)
+    parts = before.copy()
+    first = parts[-1].end if parts else start
+    while parts and 0 < end - first >= parts[-1].end - parts[-1].first:
+        first = max(parts.pop().first, start)
     return parts, first
 
 
 def _written(
     folder: Path, kind: str, first: int, end: int, steps_of: Callable[[int, int], Transitions]
 ) -> Part:
-    """A file of rows, one a step; never more than CHUNK_BYTES of it are in memory."""
+    """Write a file of rows, one a step; at most CHUNK_BYTES of it are in memory at a time."""
     columns = steps_of(first, first + 1)._asdict().items()
     row = np.dtype([(name, column.dtype, column.shape[1:]) for name, column in columns])
     header = {
@@ -127,33 +122,32 @@ def _chunks(first: int, end: int, row_bytes: int) -> Iterator[tuple[int, int]]:
 def remove_others(folder: Path, parts: Sequence[Part]) -> None:
     """Remove the files of steps that are none of these."""
     names = {part.name for part in parts}
-    for kind in (REAL, IMAGINED):
-        for file in folder.glob(f"{kind}-*.npy"):
-            if file.name not in names:
-                file.unlink()
+    for file in folder.glob("*.npy"):
+        if _FILE.fullmatch(file.name) and file.name not in names:
+            file.unlink()
 
 
-def read(folder: Path, parts: Sequence[Part], agent: MBPOAgent) -> None:
-    """Have the agent remember the steps of these files. Raises OSError and ValueError, naming the
-    file if it is one that is to blame."""
-    real = [part for part in parts if part.kind == REAL]
-    imagined = [part for part in parts if part.kind == IMAGINED]
-    n_real = real[-1].end if real else 0
-    oldest = max(0, n_real - agent.replay.capacity)
-    n_imagined = imagined[-1].end if imagined else agent.imagined_steps
-    complete = not real or real[0].first <= oldest
-    if not (complete and _follow(real) and _follow(imagined)) or n_imagined != agent.imagined_steps:
-        raise ValueError("the files that it names are not all of its agent's steps")
+def read(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:
+    """Have an agent remember the steps of these files.
+
+    Raises OSError and ValueError, which name the file if one is to blame.
+    """
+    of_kind: dict[str, list[Part]] = {kind: [] for kind in memory}
+    for part in parts:
+        if part.kind not in memory:
+            raise ValueError(f"its agent remembers no {part.kind} steps")
+        of_kind[part.kind].append(part)
+    oldest = {}
+    for kind, its in of_kind.items():
+        first, end = (its[0].first, its[-1].end) if its else (0, 0)
+        capacity = memory[kind].capacity
+        oldest[kind] = first if capacity is None else max(0, end - capacity)
+        if first > oldest[kind] or not _follow(its):
+            raise ValueError("the files that it names are not all of its agent's steps")
     _require_room(folder, parts, oldest)
-
-    def real_steps() -> Iterator[Transitions]:
-        for part in real:
-            rows = _rows(folder, part)
-            for start, stop in _chunks(max(oldest, part.first), part.end, rows.itemsize):
-                yield _steps(rows[start - part.first : stop - part.first])
-
-    kept = [_steps(np.array(_rows(folder, part))) for part in imagined]
-    agent.remember(n_real, real_steps(), kept)
+    for kind, its in of_kind.items():
+        steps = (_steps(_rows(folder, part)[max(0, oldest[kind] - part.first) :]) for part in its)
+        memory[kind].load(its[-1].end if its else 0, steps)
 
 
 def _follow(parts: Sequence[Part]) -> bool:
@@ -164,14 +158,14 @@ def _steps(rows: NDArray[Any]) -> Transitions:
     return Transitions._make(rows[name] for name in Transitions._fields)
 
 
-def _require_room(folder: Path, parts: Sequence[Part], oldest: int) -> None:
-    """A file can say that it is larger than all that is on the disk."""
+def _require_room(folder: Path, parts: Sequence[Part], oldest: Mapping[str, int]) -> None:
+    """Raises ValueError for more than fits in memory: a file may say that it is of any size."""
     needed = 0
     for part in parts:
         about = (folder / part.name).stat()
         if not stat.S_ISREG(about.st_mode):
             raise ValueError(f"{folder / part.name} is no file")
-        first = max(part.first, oldest) if part.kind == REAL else part.first
+        first = max(part.first, oldest[part.kind])
         needed += about.st_size * (part.end - first) // (part.end - part.first)
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > has:
@@ -182,7 +176,7 @@ def _require_room(folder: Path, parts: Sequence[Part], oldest: int) -> None:
 
 
 def _rows(folder: Path, part: Part) -> NDArray[Any]:
-    """The file as it is on the disk, nothing of it read into memory yet."""
+    """Return the rows of a file, of which nothing is read into memory yet."""
     path = folder / part.name
     if _digest(path) != part.digest:
         raise ValueError(f"{path} is damaged, or of another checkpoint")

@@ -1,4 +1,4 @@
-"""The picture of several policies of one run: returns, settings, and who descends from whom."""
+"""The picture of several policies of one run: returns, settings, and who copied whom."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.drawing import save_png, scale_returns
 from workflow_rl.runs.exchange import SHARES, Settings
 from workflow_rl.runs.folder import RunDirError, read_metrics
-from workflow_rl.runs.learning_curve import learning_curve_figure, running_mean, scale_returns
+from workflow_rl.runs.learning_curve import learning_curve_figure
 from workflow_rl.runs.population_dir import PopulationRecord, policy_folder, read_population
+from workflow_rl.runs.returns import Metrics, running_mean
 
 SMOOTHED_EPISODES = 100
 
-Metrics = Sequence[dict[str, float]]
-
 
 def draw_population(path: Path) -> Path:
-    """Write the picture of a folder of several policies into it. Raises RunDirError, OSError."""
-    figure, file = figure_of_folder(path), path / "learning_curve.png"
-    with replacing(file, "wb") as out:
-        figure.savefig(out, dpi=120, format="png")
+    """Write the picture of a folder of several policies into it, and return the picture's path.
+
+    Raises RunDirError, OSError.
+    """
+    file = path / "learning_curve.png"
+    save_png(figure_of_folder(path), file)
     return file
 
 
 def figure_of_folder(path: Path) -> Figure:
-    """Of a folder of several policies: their learning curves, and how they learned from each other
-    if they did. Raises RunDirError."""
+    """Draw the learning curves of a folder of several policies, and what they copied if they did.
+
+    Raises RunDirError.
+    """
     record = read_population(path)
     metrics = [read_metrics(policy_folder(path, n)) for n in range(len(record.configs))]
     if record.exchange is None:
@@ -47,13 +50,16 @@ def figure_of_folder(path: Path) -> Figure:
 
 
 def _position(record: PopulationRecord) -> str:
-    """The column by which its members go on from meeting to meeting."""
+    """Return the column that counts a population's way from one meeting to the next."""
     config = TrainConfig.from_dict(record.configs[0])
     return "env_steps" if config.total_episodes is None else "episodes"
 
 
 def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> Figure:
-    """Returns and settings of a population's members. metrics: the rows of each."""
+    """Draw the returns and the settings of a population's members.
+
+    metrics: the rows of each member.
+    """
     assert record.exchange is not None
     names = sorted(record.exchange["ranges"])
     position = _position(record)
@@ -71,7 +77,7 @@ def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> F
     end = max((rows[-1][position] for rows in metrics if rows), default=0)
     for name, panel in zip(names, axes[1:], strict=True):
         _draw_setting(panel, record, name, end, colours)
-    _draw_copies(axes[0], record, metrics, position)
+    _draw_copies(axes[0], record, metrics, smooth)
     axes[-1].set(xlabel=f"{position.replace('_', ' ')} of each policy")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     figure.suptitle("Grey: a policy takes over all that another has learned, and its settings")
@@ -79,7 +85,7 @@ def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> F
 
 
 def settings_over_time(record: PopulationRecord) -> list[list[Settings]]:
-    """By member: what it began with, then what it went on with from each meeting on."""
+    """Return each member's settings at the beginning and after each meeting."""
     assert record.exchange is not None
     names = sorted(record.exchange["ranges"])
     return [
@@ -94,7 +100,10 @@ def settings_over_time(record: PopulationRecord) -> list[list[Settings]]:
 def _draw_setting(
     axes: Axes, record: PopulationRecord, name: str, end: float, colours: Sequence[Any]
 ) -> None:
-    """A share is drawn as its distance from 1, since that is what is perturbed."""
+    """Draw a setting of every member over time.
+
+    A share is drawn as its distance from 1, because that distance is what a meeting perturbs.
+    """
     at = [0, *(meeting.at for meeting in record.meetings), end]
     values = np.array([[one[name] for one in own] for own in settings_over_time(record)])
     if name in SHARES:
@@ -113,10 +122,13 @@ def _draw_setting(
 
 
 def _draw_copies(
-    axes: Axes, record: PopulationRecord, metrics: Sequence[Metrics], position: str
+    axes: Axes,
+    record: PopulationRecord,
+    metrics: Sequence[Metrics],
+    smooth: Sequence[Sequence[float]],
 ) -> None:
-    smooth = [running_mean(rows, SMOOTHED_EPISODES) for rows in metrics]
-    places = [[row[position] for row in rows] for rows in metrics]
+    """Draw a grey line from the return of each copied member to that of its copy."""
+    places = [[row[_position(record)] for row in rows] for rows in metrics]
 
     def return_at(member: int, at: float) -> float:
         before = int(np.searchsorted(places[member], at, side="right")) - 1

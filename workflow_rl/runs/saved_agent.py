@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from agents.policies.distributions import FloatArray
-from agents.policies.networks import NETWORKS, ActorCritic
-from agents.policies.numpy_policy import Actor, NumpyPolicy, PolicyParameters
+from agents.policies.numpy_policy import Actor, NumpyPolicy
 from agents.policies.policy_file import load_policy as load_policy_file
-from agents.policies.running_statistics import ReturnScale, RunningMoments
-from agents.ppo.agent import saved_distribution, saved_number
+from agents.saved import saved_number
 from workflow_rl.commands.suggestions import question, word_meant
 from workflow_rl.environments.environment import (
     Environment,
@@ -30,7 +26,8 @@ from workflow_rl.runs.checkpoint import (
     CheckpointError,
     checkpoint_path,
     load_checkpoint,
-    require_own_shape,
+    own_policy,
+    own_settings,
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.trust import trusted
@@ -43,10 +40,8 @@ def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolic
 
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
-    """Its actor. Raises CheckpointError, naming `path`."""
-    network, moments = _network_of(checkpoint, path)
-    mean, scale = _mean_and_scale(moments)
-    parameters = network.policy_parameters()._replace(obs_mean=mean, obs_scale=scale)
+    """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
+    parameters = own_policy(checkpoint, path)
     try:
         policy_version = saved_number(checkpoint.agent, "policy_version")
     except ValueError as error:
@@ -55,75 +50,20 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyP
 
 
 def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:
-    """What its critic expects of observations [N, D], as the policy sees them: float64 [N], the
-    discounted return from there on, in the environment's own rewards.
+    """Return what a checkpoint's critic expects of observations [N, D], as the policy sees them.
 
-    Raises CheckpointError, naming `path`.
+    The function returns float64 [N]: the discounted return from there on, in the environment's own
+    rewards. Raises CheckpointError, naming `path`.
     """
-    network, moments = _network_of(checkpoint, path)
-    linears = [layer for layer in network.critic if isinstance(layer, torch.nn.Linear)]
-    parameters = PolicyParameters(
-        tuple(np.ascontiguousarray(linear.weight.detach().numpy().T) for linear in linears),
-        tuple(linear.bias.detach().numpy() for linear in linears),
-        network.activation,
-        None,
-        *_mean_and_scale(moments),
-    )
+    algorithm, settings = own_settings(checkpoint, path)
     try:
-        unit = _unit_of_values(checkpoint)
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint of this package") from error
+        parameters, unit = algorithm.saved_critic(settings, checkpoint.agent)
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from None
+    except (RuntimeError, LookupError, TypeError, AttributeError):
+        raise CheckpointError(f"{path} has no critic that its config describes") from None
     critic = NumpyPolicy(parameters)
     return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
-
-
-def _unit_of_values(checkpoint: Checkpoint) -> float:
-    """What a reward of 1 is to its critic."""
-    ppo, returns = checkpoint.config["ppo"], checkpoint.agent.get("return_scale")
-    unit = float(ppo["reward_scale"])
-    if returns is None:
-        return unit
-    return_scale = ReturnScale(ppo["discount"])
-    return_scale.load_state_dict(returns)
-    return unit * return_scale.factor
-
-
-def _mean_and_scale(
-    moments: RunningMoments | None,
-) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
-    return (None, None) if moments is None else moments.mean_and_scale()
-
-
-def _network_of(checkpoint: Checkpoint, path: Path) -> tuple[ActorCritic, RunningMoments | None]:
-    """And what its observations are normalised with, if they are."""
-    require_own_shape(checkpoint, path)
-    try:
-        ppo, weights = checkpoint.config["ppo"], checkpoint.agent["network"]
-        n_inputs = weights["actor.0.weight"].shape[1]
-        network = NETWORKS[ppo.get("network", "mlp")](
-            n_inputs,
-            saved_distribution(checkpoint.agent),
-            ppo["hidden_sizes"],
-            ppo["activation"],
-            seed=None,
-        )
-        network.load_state_dict(weights)
-    except RuntimeError:
-        raise CheckpointError(
-            f"{path} has a network of another shape than its config says"
-        ) from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise CheckpointError(f"{path} is not a checkpoint of this package") from None
-    if "obs_moments" not in checkpoint.agent:
-        return network, None
-    moments = RunningMoments(n_inputs)
-    try:
-        moments.load_state_dict(checkpoint.agent["obs_moments"])
-    except ValueError as error:
-        raise CheckpointError(f"{path} cannot be used: {error}") from None
-    return network, moments
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:

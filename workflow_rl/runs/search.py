@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
 from tqdm import tqdm
 
-from agents.ppo.agent import DivergedError
+from agents.algorithm import DivergedError
 from workflow_rl.collection.cluster import connected
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text

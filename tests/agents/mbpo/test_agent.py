@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,17 +10,20 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from agents.mbpo.agent import MBPOAgent
+from agents.algorithm import DivergedError
+from agents.mbpo.agent import NO_FIT, MBPOAgent
 from agents.mbpo.config import MBPOConfig
 from agents.policies.distributions import Categorical, DiagonalGaussian
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.tiny_runs import all_of, in_an_earlier_version, plain
 
-PPO = PPOConfig(hidden_sizes=(16,), activation="relu", learning_rate=1e-2, reward_scale=1.0)
 MBPO = MBPOConfig(
+    hidden_sizes=(16,),
+    learning_rate=1e-2,
+    reward_scale=1.0,
     batch_size=32,
     gradient_steps=0.5,
     model_members=2,
@@ -36,7 +38,7 @@ MBPO = MBPOConfig(
 
 
 def agent(seed: int = 0, bits: bool = True, **changes: Any) -> MBPOAgent:
-    return MBPOAgent(PPO, MBPOConfig(**{**vars(MBPO), **changes}), 2, Categorical(2), bits, seed)
+    return MBPOAgent(MBPO.changed(**changes), 2, Categorical(2), bits, seed)
 
 
 def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
@@ -88,7 +90,9 @@ def take_all(one: MBPOAgent, other: MBPOAgent, state: dict[str, Any] | None = No
     """Have `one` go on from where the other is, or was when this was its state."""
     one.load_state_dict(copy.deepcopy(other.state_dict() if state is None else state))
     real = other.replay.numbered(other.replay.oldest, other.replay.n_added)
-    one.remember(other.replay.n_added, [real], other.imagined)
+    memory = one.memory()
+    memory["real"].load(other.replay.n_added, [real])
+    memory["imagined"].load(one.imagined_steps, other.imagined)
 
 
 def test_it_learns_from_real_and_imagined_steps() -> None:
@@ -141,9 +145,7 @@ def test_rollouts_are_as_long_as_asked_and_kept_so_long() -> None:
 def test_it_learns_of_scaled_rewards(imagined_share: float) -> None:
     learned = []
     for reward_scale in (1.0, 0.25):
-        config = dataclasses.replace(PPO, reward_scale=reward_scale)
-        mbpo = dataclasses.replace(MBPO, imagined_share=imagined_share)
-        one = MBPOAgent(config, mbpo, 2, Categorical(2), True, 0)
+        one = agent(reward_scale=reward_scale, imagined_share=imagined_share)
         random = np.random.default_rng(0)
         for _ in range(2):
             obs = random.integers(0, 2, (41, 2)).astype(np.uint8)
@@ -162,14 +164,15 @@ def test_imagined_rollouts_begin_at_the_newest_steps() -> None:
     assert begun == set(obs[25:40, 0].tolist())
 
 
-def test_imagined_rollouts_end_where_the_model_says_so() -> None:
+def test_imagined_rollouts_end_where_the_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     one = agent(rollout_length=5, rollout_length_final=5)
     one.update(played(one, 0), 0.0)
     assert one.dynamics is not None
+    monkeypatch.setattr(one.dynamics, "fit", lambda *given: NO_FIT)
     one.dynamics.ends_seen = True
     one.dynamics.outcome.weights[-1][...] = 0
     one.dynamics.outcome.biases[-1][...] = [0.0, 50.0]
-    one._imagine(one.dynamics, 40, 5, np.random.default_rng(0))
+    one.update(played(one, 4), 0.0)
     assert one.imagined[-1].n_steps == 40
     assert one.imagined[-1].terminated.all()
 
@@ -340,14 +343,15 @@ def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
 
 
 def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
-    ppo = PPOAgent(PPO, 2, Categorical(2), seed=3)
+    ppo_config = PPOConfig(hidden_sizes=(16,), activation="relu")
+    ppo = PPOAgent(ppo_config, 2, Categorical(2), seed=3)
     one = agent()
     one.load_policy(ppo.state_dict())
     assert plain(one.state_dict()["network"]) == plain(ppo.state_dict()["network"])
     with pytest.raises(ValueError, match="actions"):
-        one.load_policy(PPOAgent(PPO, 2, Categorical(3), seed=3).state_dict())
+        one.load_policy(PPOAgent(ppo_config, 2, Categorical(3), seed=3).state_dict())
 
 
 def test_other_actions_are_refused() -> None:
     with pytest.raises(ValueError, match="learns"):
-        MBPOAgent(PPO, MBPO, 2, DiagonalGaussian(2), False, 0)
+        MBPOAgent(MBPO, 2, DiagonalGaussian(2), False, 0)

@@ -30,7 +30,7 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 
 SMALL = MBPOConfig(
     model_members=3,

@@ -7,7 +7,7 @@ from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import Dynamics
 from agents.mbpo.model_error import errors_ahead, reliability
 from agents.policies.distributions import Categorical
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from agents.trajectory import Trajectory
 
 

@@ -17,12 +17,10 @@ from agents.policies.distributions import (
     MultiCategorical,
     Prepared,
     SquashedGaussian,
-    for_soft_actor_critic,
     from_plain,
     to_plain,
 )
-from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.losses import categorical_entropy
+from agents.policies.torch_distributions import categorical_entropy, log_prob_and_entropy
 
 DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),
@@ -286,17 +284,6 @@ def test_a_far_squashed_number_has_a_finite_density() -> None:
 def test_numbers_that_are_no_bounds(bounds: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         from_plain(["SquashedGaussian", bounds])
-
-
-def test_what_a_soft_actor_critic_learns() -> None:
-    bounds = (-1.0, 0.0), (1.0, 2.0)
-    assert for_soft_actor_critic(Categorical(3), None) == Categorical(3)
-    assert for_soft_actor_critic(DiagonalGaussian(2), bounds) == SquashedGaussian(*bounds)
-    with pytest.raises(ValueError, match="learns one choice"):
-        for_soft_actor_critic(MultiCategorical([2]), None)
-    for low, high in [((-math.inf,), (1.0,)), ((1.0,), (1.0,))]:
-        with pytest.raises(ValueError, match="needs bounds"):
-            for_soft_actor_critic(DiagonalGaussian(1), (low, high))
 
 
 @pytest.mark.parametrize(

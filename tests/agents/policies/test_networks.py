@@ -1,134 +1,122 @@
+"""A kind of network of one's own: one class, and its registration."""
+
 from __future__ import annotations
+
+import itertools
+import pickle
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from agents.policies.distributions import Categorical
-from agents.policies.networks import ActorCritic, Linear
-from agents.policies.numpy_policy import PolicyParameters
-
-HIDDEN_SIZES = (8, 7)
-
-
-def network(seed: int = 0, activation: str = "tanh") -> ActorCritic:
-    return ActorCritic(5, Categorical(3), HIDDEN_SIZES, activation, seed)
-
-
-def linears(part: nn.Module) -> list[nn.Linear]:
-    return [layer for layer in part.modules() if isinstance(layer, nn.Linear)]
+from agents.algorithm import find
+from agents.policies import networks
+from agents.policies.distributions import Categorical, FloatArray
+from agents.policies.networks import ACTIVATIONS, MLP, Layers, Network, Shape
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.policy_file import load_policy, save_policy
+from agents.policies.torch_actor import TorchActor
+from agents.ppo.config import PPOConfig
+from agents.spaces import Spaces
+from tests.agents.examples import example_trajectory
 
 
-def test_shapes() -> None:
-    logits, value = network()(torch.zeros(11, 5))
-    assert logits.shape == (11, 3)
-    assert value.shape == (11,)
-    sizes = [(layer.in_features, layer.out_features) for layer in linears(network())]
-    assert sizes == [(5, 8), (8, 7), (7, 3), (5, 8), (8, 7), (7, 1)]
+class Residual(Network):
+    """Each hidden layer adds to what it is given; all have the size of the first."""
+
+    kind = "residual"
+
+    @classmethod
+    def of_layers(cls, layers: Layers, activation: str) -> Self:
+        *hidden, n_outputs = (len(bias) for bias in layers.biases)
+        return cls(len(layers.weights[0]), tuple(hidden), n_outputs, activation)
+
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        sizes = [self.n_inputs, *self.hidden_sizes, self.n_outputs]
+        return [((a, b), (b,)) for a, b in itertools.pairwise(sizes)]
+
+    def names(self) -> list[tuple[str, str]]:
+        layers = range(len(self.hidden_sizes) + 1)
+        return [(f"layers.{n}.weight", f"layers.{n}.bias") for n in layers]
+
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        x = obs[:, None, :]
+        (first, *blocks, last) = zip(*layers, strict=True)
+        x = x @ first[0] + first[1]
+        for weight, bias in blocks:
+            x = x + ACTIVATIONS[self.activation](x @ weight + bias)
+        return np.asarray((x @ last[0] + last[1])[:, 0])
+
+    def module(self, output_gain: float, generator: torch.Generator | None) -> nn.Module:
+        class Module(nn.Module):
+            def __init__(self, shapes: Any) -> None:
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(*weight) for weight, _ in shapes)
+                if generator is not None:
+                    for parameter in self.parameters():
+                        nn.init.uniform_(parameter, -0.5, 0.5, generator=generator)
+
+            def forward(self, obs: torch.Tensor) -> torch.Tensor:
+                first, *blocks, last = self.layers
+                x = first(obs)
+                for block in blocks:
+                    x = x + torch.tanh(block(x))
+                return last(x)
+
+        return Module(self.shapes())
 
 
-def test_without_hidden_layers_the_logits_are_linear_in_the_observation() -> None:
-    linear = ActorCritic(5, Categorical(3), (), "tanh", 0)
-    obs = torch.eye(5)
-    logits, _ = linear(obs)
-    doubled, _ = linear(2 * obs)
-    assert torch.equal(doubled, 2 * logits)
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "NETWORKS", networks.NETWORKS)
+    monkeypatch.setitem(networks.NETWORKS, "residual", Residual)
 
 
-@pytest.mark.parametrize(("activation", "layer"), [("tanh", nn.Tanh), ("relu", nn.ReLU)])
-def test_the_activation_stands_between_the_layers_and_not_after_the_last(
-    activation: str, layer: type[nn.Module]
-) -> None:
-    chosen = network(activation=activation)
-    for part in (chosen.actor, chosen.critic):
-        expected = [Linear, layer, Linear, layer, Linear]
-        assert [type(module) for module in part] == expected
+@pytest.mark.parametrize("kind", ["mlp", "residual"])
+def test_a_kind_of_network_learns_acts_and_is_kept(kind: str, tmp_path: Path) -> None:
+    config = PPOConfig(network=kind, hidden_sizes=(8, 8, 8), minibatch_size=5)
+    ppo, spaces = find("ppo"), Spaces(6, Categorical(4))
+    agent: Any = ppo.make(config, spaces, seed=1, device="cpu", threads=1)
+    before = agent.state_dict()["network"]
+    agent.update([example_trajectory(np.arange(20.0))], 0.0)
+    assert any(not torch.equal(before[name], one) for name, one in agent.network.named_parameters())
 
-
-def test_actor_and_critic_share_no_parameters() -> None:
-    both = network()
-    logits, value = both(torch.ones(4, 5))
-    value.sum().backward()
-    assert all(parameter.grad is None for parameter in both.actor.parameters())
-    assert all(parameter.grad is not None for parameter in both.critic.parameters())
-    both.zero_grad()
-    logits.square().sum().backward()
-    assert all(parameter.grad is None for parameter in both.critic.parameters())
-    assert all(parameter.grad is not None for parameter in both.actor.parameters())
-    assert not torch.equal(linears(both.actor)[0].weight, linears(both.critic)[0].weight)
-
-
-def test_initial_weights_are_orthogonal_with_the_given_gains_and_biases_are_zero() -> None:
-    both = ActorCritic(6, Categorical(4), (6, 6), "tanh", 0)
-    for part, output_gain in ((both.actor, 0.01), (both.critic, 1.0)):
-        layers = linears(part)
-        for layer, gain in zip(layers, [2**0.5, 2**0.5, output_gain], strict=True):
-            identity = gain**2 * torch.eye(layer.out_features)
-            torch.testing.assert_close(layer.weight @ layer.weight.T, identity)
-            assert layer.bias.tolist() == [0.0] * layer.out_features
-
-
-def test_the_seed_alone_determines_the_weights() -> None:
-    first, other = network(seed=1), network(seed=2)
-    torch.manual_seed(99)
-    again = network(seed=1)
-    for a, b in zip(first.parameters(), again.parameters(), strict=True):
-        assert torch.equal(a, b)
-    for layer, other_layer in zip(linears(first), linears(other), strict=True):
-        assert not torch.equal(layer.weight, other_layer.weight)
-
-
-def test_construction_leaves_torchs_global_generator_alone() -> None:
-    before = torch.get_rng_state()
-    network()
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def weights_and_biases(parameters: PolicyParameters) -> list[bytes]:
-    return [array.tobytes() for array in (*parameters.weights, *parameters.biases)]
-
-
-def test_policy_parameters_are_the_actors_in_the_layout_workers_expect() -> None:
-    both = network(activation="relu")
-    parameters = both.policy_parameters()
-    assert parameters.activation == "relu"
-    assert [weight.shape for weight in parameters.weights] == [(5, 8), (8, 7), (7, 3)]
-    assert [bias.shape for bias in parameters.biases] == [(8,), (7,), (3,)]
-    for weight, layer in zip(parameters.weights, linears(both.actor), strict=True):
-        assert weight.dtype == np.float32
-        assert weight.flags.c_contiguous
-        assert weight.tolist() == layer.weight.T.tolist()
-
-
-def test_policy_parameters_are_a_copy() -> None:
-    both = network()
-    parameters = both.policy_parameters()
-    before = weights_and_biases(parameters)
+    obs = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
+    policy = NumpyPolicy(agent.policy_parameters())
+    outputs = policy.outputs(obs)
     with torch.no_grad():
-        for parameter in both.parameters():
-            parameter.add_(1)
-    assert weights_and_biases(parameters) == before
-    assert weights_and_biases(both.policy_parameters()) != before
+        np.testing.assert_allclose(outputs, agent.network(torch.from_numpy(obs))[0], atol=1e-5)
+        in_torch = TorchActor(policy.parameters)(torch.from_numpy(obs))
+        np.testing.assert_allclose(outputs, in_torch, atol=1e-5)
+    save_policy(tmp_path / "policy.npz", policy.parameters, {})
+    loaded, _ = load_policy(tmp_path / "policy.npz")
+    of_state = ppo.saved_policy(config, agent.state_dict())
+    for same in (loaded, of_state, pickle.loads(pickle.dumps(policy)).parameters):
+        np.testing.assert_array_equal(NumpyPolicy(same).outputs(obs), outputs)
+    alone = np.concatenate([policy.outputs(row[None]) for row in obs])
+    np.testing.assert_array_equal(alone, outputs)
 
-    for array in (*parameters.weights, *parameters.biases):
-        array[:] = 9
-    assert not any((parameter == 9).any() for parameter in both.parameters())
+
+def test_a_worker_need_not_know_a_kind_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Residual(3, (4, 4), 2, "tanh")
+    layers = made.layers(made.module(1.0, torch.Generator().manual_seed(0)).state_dict())
+    parameters = PolicyParameters(*layers, "tanh", network="residual")
+    pickled = pickle.dumps(NumpyPolicy(parameters))
+    monkeypatch.delitem(networks.NETWORKS, "residual")
+    assert pickle.loads(pickled).outputs(np.zeros((1, 3))).shape == (1, 2)
 
 
-def test_numpys_product_is_torchs(monkeypatch) -> None:
-    """To rounding, forwards and backwards; MKL_CBWR chooses between them."""
-    results = []
-    for mode in ("AVX2", "COMPATIBLE"):
-        monkeypatch.setenv("MKL_CBWR", mode)
-        torch.manual_seed(0)
-        layer, x = Linear(5, 3), torch.randn(7, 5, requires_grad=True)
-        for parameter in layer.parameters():
-            torch.nn.init.normal_(parameter)
-        result = layer(x)
-        (result**2).sum().backward()
-        results.append([result.detach(), x.grad, layer.weight.grad, layer.bias.grad])
-        assert ("NumpyProduct" in type(result.grad_fn).__name__) == (mode == "COMPATIBLE")
-    for torchs, numpys in zip(*results, strict=True):
-        assert torchs is not None
-        torch.testing.assert_close(torchs, numpys)
+def test_arrays_and_modules_are_the_same_weights() -> None:
+    network = MLP(3, (5,), 2, "tanh")
+    module = network.module(1.0, torch.Generator().manual_seed(0))
+    layers = network.layers(module.state_dict())
+    assert network.fits(layers)
+    assert MLP.of_layers(layers, "tanh") == network
+    assert not MLP(3, (4,), 2, "tanh").fits(layers)
+    for name, array in network.state(layers).items():
+        assert torch.equal(torch.from_numpy(array), module.state_dict()[name])
+    layers.weights[0][...] = 7
+    assert not any((one == 7).any() for one in module.parameters())

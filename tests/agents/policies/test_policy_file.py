@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
@@ -17,7 +18,6 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.policies.policy_file import load_policy, save_policy
 

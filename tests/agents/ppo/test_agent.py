@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import math
 import pickle
@@ -15,12 +14,16 @@ from torch import Tensor, nn
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.ppo.agent import Minibatch, PPOAgent, RolloutObs, UpdateMetrics
+from agents.ppo import minibatches
+from agents.ppo.agent import PPOAgent
+from agents.ppo.batch import make_batch, stack_obs
 from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory, make_batch, stack_obs
+from agents.ppo.metrics import PPOMetrics
+from agents.ppo.minibatches import Minibatch, RolloutObs
+from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, MatchingEnv
-from workflow_rl.collection.play import play_episode
+from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -40,7 +43,7 @@ CONFIG = PPOConfig(
     normalise_advantage=True,
     reward_scale=1.0,
 )
-ONE_STEP = dataclasses.replace(CONFIG, epochs=1, minibatch_size=1000)
+ONE_STEP = CONFIG.changed(epochs=1, minibatch_size=1000)
 NO_CLIPPING = 1e9
 
 # 40 steps: in minibatches of 16, three an epoch.
@@ -51,12 +54,12 @@ TRAJECTORIES = [
 
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
     """An agent for the observations and actions of `example_trajectory`."""
-    config = dataclasses.replace(config, **changes)
+    config = config.changed(**changes)
     return PPOAgent(config, obs_dim=6, distribution=Categorical(4), seed=seed)
 
 
 def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
-    return PPOAgent(dataclasses.replace(config, **changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
+    return PPOAgent(config.changed(**changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
 
 
 def collect(
@@ -129,15 +132,14 @@ def orders_of_update(
     agent = example_agent(seed=seed)
     agent.policy_version = policy_version
     orders: list[list[float]] = []
-    minibatches = agent._minibatches
 
     def record(*arguments: Any) -> Iterator[Minibatch]:
         orders.append([])
-        for minibatch in minibatches(*arguments):
+        for minibatch in minibatches.minibatches(*arguments):
             orders[-1] += minibatch.steps.advantage.tolist()
             yield minibatch
 
-    monkeypatch.setattr(agent, "_minibatches", record)
+    monkeypatch.setattr("agents.ppo.agent.minibatches", record)
     agent.update(TRAJECTORIES, 0.0)
     return orders
 
@@ -249,7 +251,7 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
     silence_critic(agent)
     trajectory = example_trajectory([3.0], terminated=True)
     metrics = agent.update([policy_trajectory(agent, trajectory, math.log(2))], 0.0)
-    expected = UpdateMetrics(
+    expected = PPOMetrics(
         policy_loss=-1.2 * 3,
         value_loss=0.5 * 3**2,
         entropy=math.log(4),
@@ -482,7 +484,7 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
     match_reward: float, best: float
 ) -> None:
     env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
-    config = dataclasses.replace(CONFIG, learning_rate=0.01, minibatch_size=64, epochs=4)
+    config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
     agent = PPOAgent(config, obs_dim=4, distribution=Categorical(4), seed=0)
     n_updates, episodes = 30, 16
 
@@ -524,7 +526,7 @@ def test_the_second_thread_sums_as_the_first_does() -> None:
         obs=random.normal(size=(200, 3000)).astype(np.float32),
         last_obs=random.normal(size=3000).astype(np.float32),
     )
-    config = dataclasses.replace(CONFIG, activation="relu", hidden_sizes=(64, 64))
+    config = CONFIG.changed(activation="relu", hidden_sizes=(64, 64))
     one, two = (PPOAgent(config, 3000, Categorical(4), seed=0) for _ in range(2))
     two.two_threads = True
     assert one.update([wide], 0.0) == two.update([wide], 0.0)

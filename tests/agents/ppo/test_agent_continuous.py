@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +19,11 @@ from agents.policies.distributions import (
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
 from agents.ppo.agent import PPOAgent
+from agents.ppo.batch import stack_obs
 from agents.ppo.config import PPOConfig
-from agents.trajectory import Trajectory, stack_obs
+from agents.trajectory import Trajectory
 from tests.any_envs import TargetEnv
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
@@ -42,7 +42,7 @@ CONFIG = PPOConfig(
 
 
 def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:
-    config = dataclasses.replace(CONFIG, **changes)
+    config = CONFIG.changed(**changes)
     return PPOAgent(config, 2, distribution or DiagonalGaussian(2), seed=0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 import torch
 
 from agents.ppo.agent import PPOAgent
-from agents.trajectory import Trajectory, make_batch, stack_obs
+from agents.ppo.batch import make_batch, stack_obs
+from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.test_agent import (
     ONE_STEP,
@@ -161,7 +161,7 @@ def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that
     assert metrics.stale_fraction == 0.75
     assert metrics.learning_rate == 0.25 * 0.5e-3
 
-    alone.config = dataclasses.replace(alone.config, learning_rate=0.25 * 1e-3)
+    alone.config = alone.config.changed(learning_rate=0.25 * 1e-3)
     assert alone.update([valid], progress=0.5)[:7] == metrics[:7]
     assert weights(agent) == weights(alone)
 

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.policies.torch_distributions import categorical_entropy
 from agents.ppo.losses import (
     approximate_kl,
-    categorical_entropy,
     clip_fraction,
     clipped_policy_loss,
     explained_variance,

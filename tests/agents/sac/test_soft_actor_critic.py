@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import (
     Categorical,
     DiagonalGaussian,
@@ -14,10 +15,9 @@ from agents.policies.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from agents.policies.networks import ActorCritic, mlp
-from agents.policies.stacked_mlp import StackedMLP
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from agents.sac.soft_actor_critic import OfChoices, OfNumbers, SoftActorCritic, Steps, steps_of
+from agents.sac.stacked_mlp import StackedMLP
 
 CHOICES = Categorical(2)
 NUMBERS = SquashedGaussian((-1.0, 0.0), (1.0, 4.0))
@@ -30,7 +30,7 @@ def learner(
     hidden_sizes: tuple[int, ...] = (16,),
 ) -> SoftActorCritic:
     network = ActorCritic(2, distribution, hidden_sizes, "relu", seed)
-    return SoftActorCritic(network, hidden_sizes, 0.5, 3e-3, 0.05, target_entropy, seed)
+    return SoftActorCritic(network, 0.5, 3e-3, 0.05, target_entropy, seed)
 
 
 def random() -> np.random.Generator:
@@ -58,8 +58,8 @@ def target_shooting(n_steps: int = 256) -> Steps:
 
 
 def torch_critics(one: SoftActorCritic) -> list[torch.nn.Sequential]:
-    sizes = one.kind.critic_sizes(2, (16,))
-    pair = [mlp(sizes, "relu", 0.1, torch.Generator().manual_seed(0)) for _ in range(2)]
+    network = one.kind.critic(2, (16,))
+    pair = [network.module(0.1, torch.Generator().manual_seed(0)) for _ in range(2)]
     for n, module in enumerate(pair):
         one.critics.write(module, n)
     return pair
@@ -126,7 +126,7 @@ def test_the_critics_gradient_is_autograds(distribution: Distribution, steps: St
     for critic in pair:
         for parameter in critic.parameters():
             parameter.data = parameter.grad
-    np.testing.assert_allclose(gradient, StackedMLP(pair, "relu").flat, atol=1e-6)
+    np.testing.assert_allclose(gradient, StackedMLP(one.critics.network, pair).flat, atol=1e-6)
 
 
 def test_the_policy_loss_is_of_the_policy_before_the_step() -> None:
@@ -230,4 +230,4 @@ def test_other_actions_are_refused(distribution: Distribution) -> None:
 def test_a_critic_of_numbers_sees_them() -> None:
     kind = learner(distribution=NUMBERS).kind
     assert isinstance(kind, OfNumbers)
-    assert kind.critic_sizes(2, (16,)) == [4, 16, 1]
+    assert kind.critic(2, (16,)).sizes == [4, 16, 1]

@@ -36,9 +36,59 @@ import sys, gymnasium
 assert "workflow_rl/CAGE2-v0" not in gymnasium.registry
 import workflow_rl
 assert "workflow_rl/CAGE2-v0" in gymnasium.registry
-heavy = {"torch", "numba", "csle_cyborg", "stable_baselines3", "workflow_rl.cage2.env.cage2_env"}
+heavy = {"torch", "click", "pydantic", "numba", "csle_cyborg", "workflow_rl.cage2.env.cage2_env"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "args"),
+    [
+        (ENV_ID, {"max_steps": 3}),
+        ("CartPole-v1", {}),
+        ("examples.own_simulator:Corridors", {}),
+    ],
+)
+def test_a_worker_that_has_played_has_loaded_neither_torch_nor_pydantic_nor_click(
+    env_id: str, args: dict[str, Any], tmp_path: Path
+) -> None:
+    run(f"""
+import sys
+from functools import partial
+from pathlib import Path
+import numpy as np
+import torch
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.environments.environment import make_environment
+from workflow_rl.environments.episode import episode_spec
+import cloudpickle
+
+class Telling:
+    def __init__(self, make_envs, n_envs):
+        self.n_envs, self._envs = n_envs, make_envs(n_envs)
+        self.reset, self.step = self._envs.reset, self._envs.step
+    def close(self):
+        self._envs.close()
+        Path({str(tmp_path / "modules")!r}).write_text(" ".join(sys.modules))
+
+environment = make_environment({env_id!r}, {args!r})
+spaces = environment.spaces()
+n_outputs = spaces.distribution.n_outputs
+policy = NumpyPolicy(PolicyParameters(
+    (np.zeros((spaces.obs_dim, n_outputs), np.float32),), (np.zeros(n_outputs, np.float32),),
+    "tanh", distribution=spaces.distribution,
+))
+make_envs = partial(Telling, environment.make_envs)
+with LocalPool(make_envs, 1, 2, preload=environment.preload) as pool:
+    pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
+    pool.send(0, Command.PLAY, [episode_spec(0, 0, environment.variants)])
+    assert pool.receive(0).result[0].length
+""")
+    loaded = set((tmp_path / "modules").read_text().split())
+    assert "workflow_rl.environments.environment" in loaded
+    assert {"torch", "click", "pydantic", "numba"} & loaded == set()
 
 
 @pytest.mark.parametrize("module", ["workflow_rl", "workflow_rl.cage2.registration"])

@@ -12,8 +12,8 @@ import pytest
 from tests.nodes import Nodes, running
 from tests.tiny_envs import SleepyEnv
 from workflow_rl.collection import ray_pool
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.ray_pool import RayWorkerPool
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.environments.env_batch import SerialEnvs
 
 pytest.importorskip("ray")
@@ -39,8 +39,8 @@ def test_workers_share_cores_until_nodes_join(
         actors = [worker.actor for worker in pool._workers]
         return sum(actor is not None and actor.has_core for actor in actors)
 
-    with RayWorkerPool(make_envs, 5, address=nodes.address) as pool:
-        collector = AsyncParallelEnv(pool)
+    with RayPool(make_envs, 5, address=nodes.address) as pool:
+        collector = AsyncCollector(pool)
         first = collector.collect(policy, specs).trajectories
         assert with_cores() == 3
         assert [record.message for record in caplog.records] == [
@@ -65,8 +65,8 @@ def test_a_node_that_joins_with_other_software_is_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
-    with RayWorkerPool(make_envs, 3, address=nodes.address) as pool:
-        collector = AsyncParallelEnv(pool)
+    with RayPool(make_envs, 3, address=nodes.address) as pool:
+        collector = AsyncCollector(pool)
         collector.collect(policy, specs)
         monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
         other = nodes.add(env_vars={"WORKFLOW_RL_NATIVE": "1"})

@@ -22,21 +22,21 @@ from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import ray_pool
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import Cluster, ClusterError
-from workflow_rl.collection.parallel_env import ParallelEnv
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.play import play_episode
-from workflow_rl.collection.ray_pool import RayWorkerPool, worker_variables
-from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.slots import first_slots, player_in
-from workflow_rl.collection.trace import Trace, unpacked
-from workflow_rl.collection.worker import Command
-from workflow_rl.collection.workers import (
-    MAX_RAISES,
+from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.failures import (
     StopRequested,
     TooManyFailuresError,
     WorkerError,
 )
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.pool import MAX_RAISES
+from workflow_rl.collection.ray_pool import RayPool, node_variables
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.collection.sync_collector import SyncCollector
+from workflow_rl.collection.trace import Trace, unpacked
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -58,7 +58,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_no_other_machine_can_reach_a_local_cluster() -> None:
-    with RayWorkerPool(COUNTING, 2):  # Workers listen too.
+    with RayPool(COUNTING, 2):  # Workers listen too.
         of_ray = [child for child in descendants() if is_of_ray(child)]
         heard_at = {
             connection.laddr.ip
@@ -85,30 +85,30 @@ def test_no_other_machine_can_reach_a_local_cluster() -> None:
 )
 def test_when_a_worker_shares_cores(n_workers: int, waited: float, free: int, shares: bool) -> None:
     """On two nodes that are well, one that is refused and one that is lost, of a core each."""
-    pool = RayWorkerPool(COUNTING, n_workers, address="10.0.0.1:6379")
+    pool = RayPool(COUNTING, n_workers, address="10.0.0.1:6379")
     nodes = [{"NodeID": name, "Alive": name != "lost"} for name in ("one", "two", "bad", "lost")]
-    pool._ray = SimpleNamespace(
+    pool.ray = SimpleNamespace(
         nodes=lambda: [{**node, "Resources": {"CPU": 1.0}} for node in nodes],
         available_resources=lambda: {"CPU": float(free)},
     )
     pool._refused = ["bad"]
-    assert pool._may_share(waited) is shares
+    assert pool.may_share(waited) is shares
     pool.address = "local"
-    assert not pool._may_share(waited), "there a core is for every worker"
+    assert not pool.may_share(waited), "there a core is for every worker"
 
 
-def pids(pool: RayWorkerPool) -> list[int]:
+def pids(pool: RayPool) -> list[int]:
     return [worker.actor.host.pid for worker in pool._workers]  # type: ignore[union-attr]
 
 
 def collect_async(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
-    with RayWorkerPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
-        return AsyncParallelEnv(pool, 3).collect(policy, specs)
+    with RayPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
+        return AsyncCollector(pool, 3).collect(policy, specs)
 
 
 def collect_sync(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
-    with RayWorkerPool(partial(SerialEnvs, make_env), n_workers, 2, **pool_options) as pool:
-        return ParallelEnv(pool, n_workers * 2).collect(policy, specs)
+    with RayPool(partial(SerialEnvs, make_env), n_workers, 2, **pool_options) as pool:
+        return SyncCollector(pool, n_workers * 2).collect(policy, specs)
 
 
 COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
@@ -132,13 +132,13 @@ def test_collectors_return_what_plain_episodes_are(
 
 
 def test_unrolls_go_on_in_a_new_worker(policy, same_trajectories, tmp_path):
-    slots = first_slots(3, RED_AGENTS, 4)
-    player = player_in(SerialEnvs(CountingEnv, 4), slots)
+    positions = first_positions(3, RED_AGENTS, 4)
+    player = player_at(SerialEnvs(CountingEnv, 4), positions)
     expected = [player.unroll(policy, 5) for _ in range(2)]
     make_env = partial(FaultyEnv, CountingEnv, "killed", "step", 8, [tmp_path / "1"])
-    with RayWorkerPool(partial(SerialEnvs, make_env), 2, 2) as pool:
-        collector = AsyncParallelEnv(pool)
-        collector.start_slots(slots, 5)
+    with RayPool(partial(SerialEnvs, make_env), 2, 2) as pool:
+        collector = AsyncCollector(pool)
+        collector.start_unrolls(positions, 5)
         unrolls = [collector.unroll(policy) for _ in range(2)]
     for rollout, trajectories in zip(unrolls, expected, strict=True):
         by_place = sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
@@ -167,7 +167,7 @@ def test_no_fault_changes_the_result(
 
 
 def test_an_exception_names_worker_command_and_place_and_carries_the_traceback(policy, specs):
-    with RayWorkerPool(partial(SerialEnvs, partial(RaisingEnv, {SPEC.env_seed})), 1) as pool:  # type: ignore[arg-type]
+    with RayPool(partial(SerialEnvs, partial(RaisingEnv, {SPEC.env_seed})), 1) as pool:  # type: ignore[arg-type]
         pool.send(0, Command.RESET, ([0], [SPEC]))
         pool.receive(0)
         for _ in range(2):
@@ -179,24 +179,26 @@ def test_an_exception_names_worker_command_and_place_and_carries_the_traceback(p
                 caught = error
         (pid,) = pids(pool)
     assert reply is None
-    place = rf"worker-0 raised an exception during 'step' (process {pid} of node "
-    assert str(caught).startswith(place)
+    message = str(caught)
+    assert message.startswith("worker-0 raised ArithmeticError: no second step")
+    assert "tiny_envs.py, line " in message
+    assert f" in episode {SPEC.number} during 'step' (process {pid} of node " in message
     assert "ArithmeticError: no second step" in str(caught.__cause__)
     assert caught.fault is not None
     assert caught.fault.spec == SPEC
 
 
 def test_an_actor_that_cannot_be_loaded_is_said_to_be_the_reason():
-    with RayWorkerPool(COUNTING, 1) as pool:
+    with RayPool(COUNTING, 1) as pool:
         pool.send(0, Command.LOAD_ACTOR, b"no pickle")
         pool.send(0, Command.PLAY, [SPEC])
-        with pytest.raises(WorkerError, match="raised an exception during 'load actor'"):
+        with pytest.raises(WorkerError, match=r"raised UnpicklingError.* during 'load actor'"):
             pool.receive(0)
 
 
 def test_a_hang_is_over_at_the_deadline():
     make_env = partial(SleepyEnv, 0.0, reset_seconds=60.0)
-    with RayWorkerPool(partial(SerialEnvs, make_env), 1, timeout=1.0) as pool:
+    with RayPool(partial(SerialEnvs, make_env), 1, timeout=1.0) as pool:
         pool.send(0, Command.RESET, ([0], [SPEC]))
         start = time.monotonic()
         with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
@@ -216,7 +218,7 @@ def test_too_many_failures_end_it(policy, specs):
     def no_envs(n_envs: int) -> Any:
         raise ZeroDivisionError("no env today")
 
-    pool = RayWorkerPool(no_envs, 1, max_failures=1)
+    pool = RayPool(no_envs, 1, max_failures=1)
     with pytest.raises(TooManyFailuresError, match=r"'start'.*not started") as caught, pool:
         pass
     assert "no env today" in str(caught.value)
@@ -226,8 +228,8 @@ def test_a_policy_is_stored_once_for_all_workers(policy, specs, monkeypatch):
     stored = []
     put = ray.put
     monkeypatch.setattr(ray, "put", lambda thing: stored.append(thing) or put(thing))
-    with RayWorkerPool(COUNTING, 3) as pool:
-        collector = AsyncParallelEnv(pool)
+    with RayPool(COUNTING, 3) as pool:
+        collector = AsyncCollector(pool)
         assert len(stored) == 1, "what makes the envs"
         collector.collect(policy, specs)
         collector.collect(policy, specs)
@@ -246,7 +248,7 @@ class RevealingEnv(CountingEnv):
 def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
     import torch  # noqa: F401  # The main process has it.
 
-    with RayWorkerPool(partial(SerialEnvs, RevealingEnv), 1) as pool:
+    with RayPool(partial(SerialEnvs, RevealingEnv), 1) as pool:
         pool.send(0, Command.RESET, ([0], [SPEC]))
         assert not pool.receive(0).result.obs.any()
         own = psutil.Process(*pids(pool)).environ()
@@ -254,7 +256,7 @@ def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
         name: os.environ.get(name) for name in portable.PINS
     }
     # A node that was started elsewhere has other variables.
-    assert worker_variables().items() >= {name: own[name] for name in portable.PINS}.items()
+    assert node_variables().items() >= {name: own[name] for name in portable.PINS}.items()
     assert own["OMP_NUM_THREADS"] == own["MKL_NUM_THREADS"] == "1"
 
 
@@ -262,13 +264,13 @@ def test_a_node_with_other_software_is_refused(monkeypatch):
     other = {**ray_pool.software(), "numpy": "1.0"}
     monkeypatch.setattr(ray_pool, "software", lambda: other)
     expected = r"numpy: \S+ there, 1\.0 here$"
-    with pytest.raises(ClusterError, match=expected) as caught, RayWorkerPool(COUNTING, 2):
+    with pytest.raises(ClusterError, match=expected) as caught, RayPool(COUNTING, 2):
         pass
     assert "\n" not in str(caught.value)
 
 
 def test_a_stop_is_noticed_while_waiting():
-    with RayWorkerPool(COUNTING, 1) as pool:
+    with RayPool(COUNTING, 1) as pool:
         pool.stop_signal = signal.SIGTERM
         with pytest.raises(StopRequested, match="SIGTERM"):
             pool.ready([0])
@@ -276,7 +278,7 @@ def test_a_stop_is_noticed_while_waiting():
 
 def test_close_is_bounded_when_workers_are_stopped_dead_and_at_work():
     make_env = partial(SleepyEnv, 60.0)
-    with RayWorkerPool(partial(SerialEnvs, make_env), 3) as pool:
+    with RayPool(partial(SerialEnvs, make_env), 3) as pool:
         ended = pids(pool)
         os.kill(ended[0], signal.SIGSTOP)
         os.kill(ended[1], signal.SIGKILL)
@@ -292,7 +294,7 @@ def test_close_is_bounded_when_workers_are_stopped_dead_and_at_work():
 
 def test_signals_stay_the_main_process_s():
     before = signal.getsignal(signal.SIGTERM)
-    with RayWorkerPool(COUNTING, 1) as pool:
+    with RayPool(COUNTING, 1) as pool:
         assert signal.getsignal(signal.SIGTERM) is before
         (pid,) = pids(pool)
         # As a terminal's Ctrl-C, which reaches every process.
@@ -303,9 +305,9 @@ def test_signals_stay_the_main_process_s():
 
 @pytest.mark.parametrize("block", [1, 2])
 def test_a_trace_tells_what_workers_do(policy, specs, tmp_path, block):
-    with Trace(tmp_path / "trace.json") as trace, RayWorkerPool(COUNTING, 2, trace=trace) as pool:
+    with Trace(tmp_path / "trace.json") as trace, RayPool(COUNTING, 2, trace=trace) as pool:
         began = time.perf_counter_ns()
-        AsyncParallelEnv(pool, block).collect(policy, specs)
+        AsyncCollector(pool, block).collect(policy, specs)
         ended = time.perf_counter_ns()
     for index in range(2):
         times, activities = zip(*map(unpacked, trace._rows[f"worker-{index}"]), strict=True)
@@ -320,7 +322,7 @@ def test_a_trace_tells_what_workers_do(policy, specs, tmp_path, block):
 
 
 def test_slow_workers_are_so_much_slower():
-    with RayWorkerPool(COUNTING, 2, step_delays=[0.25]) as pool:
+    with RayPool(COUNTING, 2, step_delays=[0.25]) as pool:
         seconds = []
         for worker in range(2):
             pool.send(worker, Command.RESET, ([0], [SPEC]))

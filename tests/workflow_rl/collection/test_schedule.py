@@ -19,20 +19,20 @@ from agents.trajectory import Trajectory
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection import schedule as schedule_module
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
+from workflow_rl.collection import collector_thread
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.collector_thread import CollectorThread
+from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
     BegunBatch,
-    CollectorThread,
     ExactLag,
     FreeRunning,
     PlayBatch,
     Share,
 )
-from workflow_rl.collection.slots import first_slots
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.environments.env_batch import SerialEnvs
 
 STEPS = 3
@@ -295,11 +295,13 @@ def test_all_that_waits_is_taken_at_once(drop):
 
 
 def test_joined_batches_end_where_the_last_of_them_ends():
-    slots = [tuple(first_slots(0, RED_AGENTS, 1, first_episode=number)) for number in range(3)]
+    positions = [
+        tuple(first_positions(0, RED_AGENTS, 1, first_episode=number)) for number in range(3)
+    ]
 
     def batches(newest: Any) -> Any:
         for number in range(3):
-            yield rollout_of(number, newest())._replace(slots=slots[number])
+            yield rollout_of(number, newest())._replace(positions=positions[number])
         while newest() is not None:
             time.sleep(0.01)
 
@@ -307,10 +309,10 @@ def test_joined_batches_end_where_the_last_of_them_ends():
     with FreeRunning(CollectorThread(workers), workers, batches, 2, take_all=True) as schedule:  # type: ignore[arg-type]
         taken = [schedule.next_rollout(policy_of(0))]
         eventually(lambda: len(schedule._waiting) + len(taken[0].trajectories) == 3)
-        while taken[-1].slots != slots[2]:
+        while taken[-1].positions != positions[2]:
             taken.append(schedule.next_rollout(policy_of(0)))
         for rollout in taken:
-            assert rollout.slots == slots[rollout.trajectories[-1].episode]
+            assert rollout.positions == positions[rollout.trajectories[-1].episode]
         assert [t.episode for rollout in taken for t in rollout.trajectories] == [0, 1, 2]
 
 
@@ -384,7 +386,7 @@ def test_a_signal_is_acted_on_while_the_learner_waits_whichever_thread_it_comes_
 @pytest.mark.parametrize("where", ["waiting for room", "waiting for a worker", "idle"])
 def test_closing_is_bounded_and_may_be_repeated(kind, where, monkeypatch):
     # A thread that does not give up is not taken for one that gets no core.
-    monkeypatch.setattr(schedule_module, "JOIN_SECONDS", 60.0)
+    monkeypatch.setattr(collector_thread, "JOIN_SECONDS", 60.0)
     workers = Workers(at_once=where != "waiting for a worker")
     schedule = workers.exact(1) if kind == "exact" else workers.free(1)
     with schedule:
@@ -404,9 +406,9 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
     """A stopped worker, and a policy larger than its pipe: sending blocks for the whole timeout."""
     large = np.zeros((52, 40_000), np.float32)
     policy = NumpyPolicy(PolicyParameters((large,), (large[0],), "tanh"))
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
-        collector = AsyncParallelEnv(pool)
-        collector.start_slots(first_slots(0, RED_AGENTS, 1), 2)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 1, timeout=60) as pool:
+        collector = AsyncCollector(pool)
+        collector.start_unrolls(first_positions(0, RED_AGENTS, 1), 2)
         (worker,) = pool._workers
         os.kill(worker.process.pid, signal.SIGSTOP)
         thread = CollectorThread(pool)
@@ -419,10 +421,10 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
             1,
         )
         if kind == "free":
-            collector.unroll_work().add_rounds(1)
+            collector.unroll_assignments().add_rounds(1)
 
             def batches(newest: Any) -> Any:
-                for _ in collector.play(collector.unroll_work(), newest):
+                for _ in collector.play(collector.unroll_assignments(), newest):
                     yield rollout_of(0, policy)
 
             schedule = FreeRunning(thread, collector, batches, 1)

@@ -22,10 +22,11 @@ from agents.ppo.agent import PPOConfig
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.collection.parallel_env import ParallelEnv
-from workflow_rl.collection.parallel_env_async import AsyncParallelEnv
-from workflow_rl.collection.trace import LEARNER, Activity, Trace, WorkerMarks
-from workflow_rl.collection.worker_pool import WorkerPool
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.sync_collector import SyncCollector
+from workflow_rl.collection.trace import LEARNER, Activity, Trace
+from workflow_rl.collection.worker_trace import WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -136,13 +137,13 @@ def test_marks_are_taken_once_and_in_order():
 
 
 @pytest.mark.usefixtures("last_marks_arrive")
-@pytest.mark.parametrize("collector", [ParallelEnv, AsyncParallelEnv])
+@pytest.mark.parametrize("collector", [SyncCollector, AsyncCollector])
 def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_path):
     make_envs = partial(SerialEnvs, partial(SleepyEnv, 0.01, 0.02))
     trace = Trace(tmp_path / "trace.json")
     start = time.perf_counter()
-    with trace, WorkerPool(make_envs, 2, trace=trace) as pool:
-        collecting = ParallelEnv(pool, 2) if collector is ParallelEnv else AsyncParallelEnv(pool)
+    with trace, LocalPool(make_envs, 2, trace=trace) as pool:
+        collecting = SyncCollector(pool, 2) if collector is SyncCollector else AsyncCollector(pool)
         begun = time.perf_counter()
         rollout = collecting.collect(policy, specs)
         ended = time.perf_counter()
@@ -157,7 +158,7 @@ def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_pa
     for row in ("worker-0", "worker-1"):
         names = {event["name"] for event in rows[row]}
         assert {"starting", "resetting", "stepping", "sending", "waiting"} <= names
-        assert ("playing" in names) == (collector is AsyncParallelEnv)
+        assert ("playing" in names) == (collector is AsyncCollector)
         # Nothing of the time is left out, and all processes share a clock.
         covered = sum(event["dur"] for event in rows[row]) / 1e6
         assert covered <= ended - start
@@ -168,8 +169,8 @@ def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_pa
 def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
     trace = Trace(tmp_path / "trace.json")
     make_envs = partial(SerialEnvs, CountingEnv)
-    with trace, WorkerPool(make_envs, 1, trace=trace) as pool:
-        rollout = ParallelEnv(pool, 1).collect(policy, specs)
+    with trace, LocalPool(make_envs, 1, trace=trace) as pool:
+        rollout = SyncCollector(pool, 1).collect(policy, specs)
     rows = rows_of(tmp_path / "trace.json")
     steps = sum(trajectory.length for trajectory in rollout.trajectories)
     stepping = [event for event in rows["worker-0"] if event["name"] == "stepping"]
@@ -183,11 +184,11 @@ def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
 def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, same_trajectories):
     make_env = partial(FaultyEnv, CountingEnv, fault, "step", 20, [tmp_path / "ticket"])
     trace = Trace(tmp_path / "trace.json")
-    with trace, WorkerPool(partial(SerialEnvs, make_env), 2, trace=trace) as pool:
-        rollout = AsyncParallelEnv(pool).collect(policy, specs)
-    with WorkerPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+    with trace, LocalPool(partial(SerialEnvs, make_env), 2, trace=trace) as pool:
+        rollout = AsyncCollector(pool).collect(policy, specs)
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
         same_trajectories(
-            rollout.trajectories, AsyncParallelEnv(pool).collect(policy, specs).trajectories
+            rollout.trajectories, AsyncCollector(pool).collect(policy, specs).trajectories
         )
     rows = rows_of(tmp_path / "trace.json")
     workers = [rows["worker-0"], rows["worker-1"]]

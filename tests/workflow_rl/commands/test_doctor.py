@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from workflow_rl.commands import doctor
+from workflow_rl.cage2 import installation as cage2
+from workflow_rl.commands.doctor import weights
 from workflow_rl.commands.main import main
 from workflow_rl.portable import NATIVE
+from workflow_rl.runs import installation
 
 
-def findings(check) -> list[doctor.Finding]:
-    return list(doctor._findings(check))
+def findings(check) -> list[installation.Finding]:
+    return list(installation.findings_of(check))
 
 
 def test_all_is_well_here():
@@ -30,34 +32,34 @@ def test_all_is_well_here():
 
 def test_other_versions(monkeypatch):
     monkeypatch.setattr("workflow_rl.runs.machine.package_version", lambda name: "1.0+cpu")
-    (finding,) = findings(doctor.versions)
+    (finding,) = findings(installation.versions)
     assert "numpy 1.0+cpu instead of" in finding.text
     assert "pip install" in finding.fix
 
 
 def test_kernels_of_its_own(monkeypatch):
     monkeypatch.setenv(NATIVE, "1")
-    finding = findings(doctor.machine)[0]
+    finding = findings(installation.machine)[0]
     assert f"unset {NATIVE}" in finding.fix
 
 
 def test_another_setting(monkeypatch):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
-    assert "OPENBLAS_CORETYPE is 'Zen'" in findings(doctor.machine)[0].fix
+    assert "OPENBLAS_CORETYPE is 'Zen'" in findings(installation.machine)[0].fix
 
 
 def test_a_fast_path_that_is_none():
-    assert doctor._speed("compiled", 60.0, 50.0, "unset it").fix == "unset it"
-    assert doctor._speed("compiled", 6000.0, 50.0, "unset it").fix == ""
+    assert cage2.speed_finding("compiled", 60.0, 50.0, "unset it").fix == "unset it"
+    assert cage2.speed_finding("compiled", 6000.0, 50.0, "unset it").fix == ""
 
 
 def test_other_weights(monkeypatch, tmp_path):
-    record = json.loads(doctor.REFERENCE.read_text())
+    record = json.loads(cage2.REFERENCE.read_text())
     record["weights"][-1] = "0" * 64
     record["machines"][0]["torch"] = "1.0"
     (tmp_path / "reference.json").write_text(json.dumps(record))
-    monkeypatch.setattr(doctor, "REFERENCE", tmp_path / "reference.json")
-    for finding in findings(doctor.weights):
+    monkeypatch.setattr(cage2, "REFERENCE", tmp_path / "reference.json")
+    for finding in findings(weights):
         assert "after update 3" in finding.text
         assert "torch" in finding.fix
 
@@ -74,9 +76,11 @@ def test_a_check_that_fails_is_a_finding(error):
 
 
 def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
-    monkeypatch.setattr(doctor, "LEAST_MEMORY", 2**60)
-    for name in ("versions", "machine", "simulators", "weights"):
-        monkeypatch.setattr(doctor, name, lambda: [])
+    monkeypatch.setattr(installation, "LEAST_MEMORY", 2**60)
+    for name in ("versions", "machine"):
+        monkeypatch.setattr(installation, name, lambda: [])
+    monkeypatch.setattr(cage2, "simulators", lambda: [])
+    monkeypatch.setattr("workflow_rl.commands.doctor.weights", lambda: [])
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1
     assert "memory       WRONG" in result.output
@@ -84,7 +88,7 @@ def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
 
 
 def test_the_reference_was_made_with_nothing_of_its_own():
-    record = json.loads(doctor.REFERENCE.read_text())
+    record = json.loads(cage2.REFERENCE.read_text())
     assert record["machines"][0]["departures"] == []
     assert os.sep not in record["config"]["env"].removeprefix("workflow_rl/")
-    assert Path(doctor.REFERENCE).parent.name == "released"
+    assert Path(cage2.REFERENCE).parent.name == "released"

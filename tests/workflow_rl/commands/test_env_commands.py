@@ -65,6 +65,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["CartPole-v1"], "4 numbers observed, Categorical(n_outputs=2)"),
         (["Pendulum-v1", "--env-arg", "g=5"], "3 numbers observed, DiagonalGaussian(n_outputs=1)"),
         (["tests.any_envs:sized_target", "--env-arg", "length=3"], "2 numbers observed"),
+        (["examples.own_simulator:Corridors", "--env-arg", "length=3"], "2 numbers observed"),
     ],
 )
 def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str) -> None:
@@ -81,7 +82,6 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
         ("NoisyStepEnv", "the reward after step 1 of seed 0 is another when it is played again"),
         ("NoisyResetEnv", "the observation after reset of seed 0 is another"),
         ("RememberingEnv", "the reward after step 1 of seed 0 is another"),
-        ("FailingResetEnv", "OSError while seed 0 is played: the map is missing"),
     ],
 )
 def test_an_environment_that_its_seed_does_not_determine(name: str, words: str) -> None:
@@ -90,6 +90,35 @@ def test_an_environment_that_its_seed_does_not_determine(name: str, words: str) 
     assert "seeds         fail: " in result.output
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def line_of(name: str, code: str) -> str:
+    lines = Path("tests/any_envs.py").read_text().splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"class {name}"))
+    return f"any_envs.py, line {1 + start + [code in line for line in lines[start:]].index(True)})"
+
+
+def test_an_environment_that_raises_is_told_by_file_and_line() -> None:
+    result = invoke("check-env", "tests.any_envs:FailingResetEnv", "--steps", "20")
+    assert result.exit_code == 1, result.output
+    where = line_of("FailingResetEnv", "raise OSError")
+    assert f"OSError: the map is missing (tests/{where}" in result.output
+    assert "episodes      fail: " in result.output
+    assert "Traceback" not in result.output
+    refused(invoke("check-env", "tests.any_envs:BrokenEnv"), line_of("BrokenEnv", "raise OSError"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("AlwaysSpoiltEnv", "numbers       fail: the reward of step 3 is nan"),
+        ("ShowsNoNumberEnv", "numbers       fail: the observation of step 2 holds inf"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_told_by_its_step(name: str, words: str) -> None:
+    result = invoke("check-env", f"tests.any_envs:{name}", "--steps", "20")
+    assert result.exit_code == 1, result.output
+    assert words in result.output
 
 
 def test_an_environment_that_shows_what_its_space_does_not_hold() -> None:
@@ -334,7 +363,7 @@ def test_scores_go_where_they_are_asked_for(finished: Path, tmp_path: Path) -> N
     [
         ({"env": "NoSuchEnv-v0"}, ["NoSuchEnv-v0 cannot be made"]),
         ({"env_args": {"wheels": 3}}, ["wheels"]),
-        ({"total_steps": 0}, ["config of another version"]),
+        ({"total_steps": 0}, ["config", "total_steps"]),
     ],
 )
 def test_a_run_whose_environment_is_not_here(
@@ -378,20 +407,12 @@ def test_no_video_of_an_environment_that_draws_no_pictures(tmp_path: Path) -> No
     refused(result, "--video", "TargetEnv draws no pictures")
 
 
-def test_without_a_run_it_is_cage_2s_command() -> None:
+def test_one_evaluate_has_the_options_of_every_environment() -> None:
     result = invoke("evaluate", "--help")
     assert result.exit_code == 0
-    assert "--simulator" in result.output
-    assert "--video" not in result.output
+    for option in ("--simulator", "--video", "--trust"):
+        assert option in result.output
     refused(invoke("evaluate", "no-such-run"), "no-such-run")
-
-
-def test_with_a_run_it_is_the_environments_command(finished: Path) -> None:
-    for path in (finished, finished / "best.pt"):
-        result = invoke("evaluate", str(path), "--help")
-        assert result.exit_code == 0
-        assert "--video" in result.output
-        assert "--simulator" not in result.output
 
 
 def test_a_final_evaluation(tmp_path: Path) -> None:
@@ -404,6 +425,7 @@ def test_a_final_evaluation(tmp_path: Path) -> None:
 
 def test_final_evaluation_of_cage2_is_its_own(tmp_path):
     options = ["--simulator", "compiled", "--total-episodes", "4", "--episodes-per-update", "4"]
+    options += ["--red-agent", "mixed"]
     options += ["--hidden-sizes", "4", "--final-evaluation", "1", "--quiet"]
     result = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output

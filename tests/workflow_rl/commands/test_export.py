@@ -10,8 +10,8 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Categorical, DiagonalGaussian
-from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.policies.policy_file import save_policy
 from workflow_rl.commands.export import export
@@ -51,7 +51,7 @@ def test_torchscript_agrees(normalised: bool, tmp_path: Path) -> None:
     written = output.read_bytes()
     again = run(agent, "--format", "torchscript", "--output", output)
     assert again.exit_code == 2
-    assert "is there already" in again.output
+    assert "--overwrite" in again.output
     assert output.read_bytes() == written
     again = run(agent, "--format", "torchscript", "--output", output, "--overwrite")
     assert again.exit_code == 0, again.output

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from workflow_rl.commands import benchmark as command_module
+from workflow_rl.commands.benchmark import benchmark
 from workflow_rl.reporting import benchmark as benchmark_module
-from workflow_rl.reporting.benchmark import Rate, benchmark, make_rows, make_variants
+from workflow_rl.reporting.benchmark import Rate, make_rows, make_variants
 
 FIELDS = {
     "mode",
@@ -190,7 +192,7 @@ def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(
     def fail(*arguments, **options):
         raise AssertionError("measured before the outputs were checked")
 
-    monkeypatch.setattr(benchmark_module, "measure", fail)
+    monkeypatch.setattr(command_module, "measured_rows", fail)
     result = run(option, tmp_path / "nowhere" / "rates")
     assert result.exit_code == 2
     line = result.output.strip().splitlines()[-1]

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from workflow_rl.commands import compare_modes as command_module
+from workflow_rl.commands.compare_modes import compare_modes
 from workflow_rl.reporting import compare_modes as compare_modes_module
 from workflow_rl.reporting.compare_modes import (
     DEFAULT_MODES,
     ON_POLICY,
     Run,
     alf_configs,
-    compare_modes,
     make_alf_rows,
     make_rows,
     mode_config,
@@ -272,8 +273,8 @@ def trained(monkeypatch) -> list[dict]:
         asked.append(dict(configs))
         return {name: [a_run(metrics((100, -50.0)))] * n_seeds for name in configs}
 
-    monkeypatch.setattr(compare_modes_module, "train_all", note)
-    monkeypatch.setattr(compare_modes_module, "warn_if_results_vary", lambda config: None)
+    monkeypatch.setattr(command_module, "train_all", note)
+    monkeypatch.setattr(command_module, "warn_if_results_vary", lambda config: None)
     return asked
 
 

@@ -24,7 +24,7 @@ from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import same_weights
 from workflow_rl import api as interface
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
@@ -611,7 +611,7 @@ def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
 
     class Stopping:
         def __init__(self, collector):
-            self.collector, self.start_slots = collector, collector.start_slots
+            self.collector, self.start_unrolls = collector, collector.start_unrolls
 
         def collect(self, *arguments):
             raise StopRequested(2)

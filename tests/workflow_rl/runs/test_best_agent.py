@@ -23,7 +23,7 @@ def chosen(path: Path, quiet: bool) -> str:
 
 @pytest.fixture(autouse=True)
 def guest(monkeypatch: pytest.MonkeyPatch) -> None:
-    guests = {ENV: SimpleNamespace(choose_best=f"{__name__}:chosen")}
+    guests = {ENV: SimpleNamespace(choose_best=chosen)}
     monkeypatch.setattr(best_agent, "guests", guests)
 
 

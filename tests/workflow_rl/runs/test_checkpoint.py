@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.archive import read_archive
+from agents.policies.distributions import Categorical
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -17,6 +19,7 @@ from workflow_rl.runs.checkpoint import (
     require_own_shape,
     save_checkpoint,
 )
+from workflow_rl.runs.config import TrainConfig
 
 
 def a_checkpoint() -> Checkpoint:
@@ -80,11 +83,11 @@ def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
 
 @pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
 def test_networks_of_another_shape_than_the_config_are_refused(sizes):
-    layers = {f"actor.{2 * n}.weight": torch.zeros(size, 2) for n, size in enumerate([*sizes, 3])}
+    network = ActorCritic(52, Categorical(145), sizes, "tanh", seed=0).state_dict()
 
     def saved_with(hidden_sizes: list[int]) -> Checkpoint:
-        ppo = {"hidden_sizes": hidden_sizes}
-        return Checkpoint({"ppo": ppo}, {"network": layers}, TrainingState())
+        config = TrainConfig("async", ppo={"hidden_sizes": hidden_sizes}).to_dict()
+        return Checkpoint(config, {"network": network}, TrainingState())
 
     require_own_shape(saved_with(sizes), Path("a.pt"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from tests.any_envs import SeedEnv
 from workflow_rl import api as interface
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec
-from workflow_rl.collection.workers import TooManyFailuresError
+from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.evaluation import evaluate
 from workflow_rl.runs.folder import read_metrics, read_summary
 
 EDGE = "ArithmeticError: the coin stands on its edge"

@@ -25,8 +25,8 @@ from agents.ppo.agent import PPOConfig
 from tests.patience import eventually
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.collection.worker_pool import WorkerPool
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs import learner, loop
@@ -60,7 +60,7 @@ def interfered_run(path: Path, config: TrainConfig, before: Any) -> dict[str, An
     """A run before whose collections something happens, stopped by signals as on the command
     line. before: called with the pool, the policy and the specs."""
 
-    def collector_of(pool: WorkerPool, config: TrainConfig) -> Any:
+    def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
         return Interfered(make_collector(pool, config), functools.partial(before, pool))
 
     return train(config, path, quiet=True, watch=loop.stopped_by_signals, collector_of=collector_of)
@@ -101,7 +101,7 @@ class Interfered:
 
     def __init__(self, collector, before) -> None:
         self.collector, self.before = collector, before
-        self.start_slots = collector.start_slots
+        self.start_unrolls = collector.start_unrolls
 
     def collect(self, policy, specs, *following):
         self.before(policy, specs)

@@ -19,8 +19,7 @@ from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.config import MBPOConfig
 from agents.policies import archive
 from agents.policies.distributions import Categorical, SquashedGaussian
-from agents.ppo.config import PPOConfig
-from agents.sac.replay import Transitions
+from agents.replay import Transitions
 from tests.tiny_runs import all_of, config_of, remembering_agent
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import (
@@ -42,10 +41,10 @@ CONFIG = config_of(
 
 
 def an_agent(capacity: int = 100, obs_dim: int = 3) -> MBPOAgent:
-    mbpo = MBPOConfig(replay_capacity=capacity, warm_up_steps=0, imagined_share=0.0)
-    return MBPOAgent(
-        PPOConfig(hidden_sizes=(2,)), mbpo, obs_dim, Categorical(9), bits=False, seed=0
+    config = MBPOConfig(
+        hidden_sizes=(2,), replay_capacity=capacity, warm_up_steps=0, imagined_share=0.0
     )
+    return MBPOAgent(config, obs_dim, Categorical(9), bits=False, seed=0)
 
 
 def numbered(first: int, count: int, obs_dim: int = 3) -> Transitions:
@@ -57,7 +56,7 @@ def numbered(first: int, count: int, obs_dim: int = 3) -> Transitions:
 
 def experience(agent: MBPOAgent, n_real: int, n_imagined: int = 0) -> None:
     """So many steps more."""
-    obs_dim = agent.network.obs_dim
+    obs_dim = agent.obs_dim
     if n_real:
         agent.replay.add(numbered(agent.replay.n_added, n_real, obs_dim))
     if n_imagined:
@@ -93,13 +92,13 @@ def test_what_is_written_is_read(
     for n_real, n_imagined, resumed in saves:
         experience(agent, n_real, n_imagined)
         files_before = inodes(folder)
-        parts = memory.write(folder, agent, parts)
+        parts = memory.write(folder, agent.memory(), parts)
         assert inodes(folder).items() >= files_before.items()
         memory.remove_others(folder, parts)
         assert inodes(folder).keys() == {part.name for part in parts}
-        assert all(part.end > agent.replay.oldest for part in parts if part.kind == memory.REAL)
+        assert all(part.end > agent.replay.oldest for part in parts if part.kind == "real")
         again.load_state_dict(agent.state_dict())
-        memory.read(folder, memory.parts_of([list(part) for part in parts]), again)
+        memory.read(folder, memory.parts_of([list(part) for part in parts]), again.memory())
         assert all_of(again) == all_of(agent)
         if resumed:
             agent, again = again, agent
@@ -122,7 +121,7 @@ def test_a_few_files_that_are_written_a_few_times(
     agent, parts, n_written = an_agent(capacity), list[memory.Part](), 0
     for size in sizes:
         experience(agent, sizes[0] if constant else size)
-        before, parts = parts, memory.write(folder, agent, parts)
+        before, parts = parts, memory.write(folder, agent.memory(), parts)
         n_written += sum(part.end - part.first for part in set(parts) - set(before))
     n_steps = [part.end - part.first for part in parts]
     assert len(parts) <= 2 + math.log2(agent.replay.n_added)
@@ -133,7 +132,7 @@ def test_a_few_files_that_are_written_a_few_times(
 def test_a_file_is_no_larger_than_its_steps(tmp_path: Path) -> None:
     agent = an_agent(10_000)
     experience(agent, 4000, 100)
-    parts = memory.write(tmp_path / "memory", agent, [])
+    parts = memory.write(tmp_path / "memory", agent.memory(), [])
     n_bytes = sum((tmp_path / "memory" / part.name).stat().st_size for part in parts)
     assert n_bytes < 4100 * (12 + 8 + 8 + 12 + 1) + 2000
 
@@ -141,19 +140,16 @@ def test_a_file_is_no_larger_than_its_steps(tmp_path: Path) -> None:
 def test_numbers_within_bounds_are_kept_too(tmp_path: Path) -> None:
     distribution = SquashedGaussian((-1.0, -1.0), (1.0, 1.0))
     agents = [
-        MBPOAgent(
-            *(PPOConfig(hidden_sizes=(2,)), MBPOConfig(imagined_share=0.0), 3, distribution),
-            *(False, 0),
-        )
+        MBPOAgent(MBPOConfig(hidden_sizes=(2,), imagined_share=0.0), 3, distribution, False, 0)
         for _ in range(2)
     ]
     action = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
     agents[0].replay.add(numbered(0, 50)._replace(action=action))
-    memory.read(tmp_path, memory.write(tmp_path, agents[0], []), agents[1])
+    memory.read(tmp_path, memory.write(tmp_path, agents[0].memory(), []), agents[1].memory())
     assert all_of(agents[0]) == all_of(agents[1])
     choices = an_agent()
     with pytest.raises(ValueError, match="another environment"):
-        memory.read(tmp_path, memory.write(tmp_path, agents[0], []), choices)
+        memory.read(tmp_path, memory.write(tmp_path, agents[0].memory(), []), choices.memory())
 
 
 def saved_run(path: Path) -> MBPOAgent:
@@ -162,7 +158,7 @@ def saved_run(path: Path) -> MBPOAgent:
     assert isinstance(agent, MBPOAgent)
     with RunDir(path, CONFIG) as run:
         experience(agent, 70, 9)
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent)
+        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
     return agent
 
 
@@ -200,7 +196,7 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(
             experience(agent, 35, 4)
         for name in ("fsync", "replace", "unlink"):
             monkeypatch.setattr(os, name, watched(name))
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent)
+        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
         monkeypatch.undo()
     assert n_moments >= 20
     states = [all_of(remembering_agent(moments / str(n))) for n in range(n_moments)]
@@ -211,7 +207,7 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(
         assert state == (before if version == 1 else all_of(agent))
     with RunDir(moments / "0", CONFIG, load_checkpoint(moments / "0" / "checkpoint.pt")) as run:
         again = remembering_agent(moments / "0")
-        run.save("checkpoint.pt", checkpoint_of(again, 1), again)
+        run.save("checkpoint.pt", checkpoint_of(again, 1), again.memory())
     names = {part.name for part in load_checkpoint(moments / "0" / "checkpoint.pt").memory or ()}
     assert {file.name for file in (moments / "0" / "memory").iterdir()} == names
 
@@ -225,7 +221,7 @@ def test_all_that_is_left_of_a_save_that_was_killed_is_removed_by_the_next(tmp_p
     (folder / "notes.txt").write_text("the user's own")
     with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
         experience(agent, 20)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent)
+        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
     names = {file.name for file in folder.iterdir()} - {"notes.txt"}
     assert names == {part.name for part in load_checkpoint(tmp_path / "checkpoint.pt").memory or ()}
     assert (folder / "notes.txt").exists()
@@ -255,7 +251,7 @@ def test_the_steps_may_be_larger_than_any_checkpoint(
     assert isinstance(agent, MBPOAgent)
     experience(agent, 5000)
     with RunDir(tmp_path, CONFIG) as run:
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent)
+        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
     (part,) = load_checkpoint(tmp_path / "checkpoint.pt").memory or ()
     monkeypatch.setattr(archive, "MOST_BYTES", (tmp_path / "checkpoint.pt").stat().st_size)
     assert (tmp_path / "memory" / part.name).stat().st_size > 5 * archive.MOST_BYTES
@@ -279,9 +275,9 @@ def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    of_writing, parts = peak(lambda: memory.write(tmp_path, agent, []))
+    of_writing, parts = peak(lambda: memory.write(tmp_path, agent.memory(), []))
     assert of_writing < 2.5 * memory.CHUNK_BYTES
-    of_reading, _ = peak(lambda: memory.read(tmp_path, parts, again))
+    of_reading, _ = peak(lambda: memory.read(tmp_path, parts, again.memory()))
     assert of_reading < n_bytes + 2.5 * memory.CHUNK_BYTES
     assert agent.state_dict().keys() == again.state_dict().keys()
 
@@ -334,19 +330,19 @@ def test_it_is_what_is_loaded_that_needs_room(
 ) -> None:
     agent = an_agent(capacity=50)
     experience(agent, 50)
-    parts = memory.write(tmp_path, agent, [])
+    parts = memory.write(tmp_path, agent.memory(), [])
     experience(agent, 30, 10)
-    parts = memory.write(tmp_path, agent, parts)
+    parts = memory.write(tmp_path, agent.memory(), parts)
     assert [part.end - part.first for part in parts] == [50, 30, 10]
     sizes = [(tmp_path / part.name).stat().st_size for part in parts]
     needed = sizes[0] * 20 // 50 + sizes[1] + sizes[2]
     for has, enough in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr(os, "sysconf", lambda name, has=has: {"SC_PAGE_SIZE": 1}.get(name, has))
         if enough:
-            memory.read(tmp_path, parts, agent)
+            memory.read(tmp_path, parts, agent.memory())
             continue
         with pytest.raises(ValueError, match=r" 0\.0 GB of memory, and this machine has 0\.0 GB"):
-            memory.read(tmp_path, parts, agent)
+            memory.read(tmp_path, parts, agent.memory())
 
 
 ROWS = 70
@@ -395,7 +391,7 @@ def test_a_file_with_something_else_in_it(
     agent = make_agent(CONFIG)
     assert isinstance(agent, MBPOAgent)
     monkeypatch.chdir(tmp_path)
-    part = memory.Part(memory.REAL, 0, ROWS, "")
+    part = memory.Part("real", 0, ROWS, "")
     path = tmp_path / part.name
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -403,7 +399,7 @@ def test_a_file_with_something_else_in_it(
         np.save(path, content, allow_pickle=True)
     part = part._replace(digest=hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match=r"holds no steps|another environment"):
-        memory.read(tmp_path, [part], agent)
+        memory.read(tmp_path, [part], agent.memory())
     assert not (tmp_path / "ran").exists()
 
 
@@ -411,7 +407,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     agent = saved_run(tmp_path)
     with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
         experience(agent, 7, 3)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent)
+        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
     checkpoint = load_checkpoint(tmp_path / "checkpoint.pt")
     parts = checkpoint.memory or []
     assert [part[:3] for part in parts] == [
@@ -420,7 +416,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     ]
     for some in (parts[1:], parts[::-1], parts[:3], [*parts, parts[-1]]):
         with pytest.raises(ValueError, match="not all of its agent's steps"):
-            memory.read(tmp_path / "memory", some, agent)
+            memory.read(tmp_path / "memory", some, agent.memory())
 
 
 @pytest.mark.parametrize(
@@ -428,7 +424,7 @@ def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
     [
         "real",
         [["real", 0, 5]],
-        [["other", 0, 5, "0" * 64]],
+        [["../real", 0, 5, "0" * 64]],
         [["real", 5, 5, "0" * 64]],
         [["real", -1, 5, "0" * 64]],
         [["real", 0, 2**53, "0" * 64]],
@@ -445,6 +441,12 @@ def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> Non
         load_checkpoint(path)
 
 
+def test_steps_that_the_agent_does_not_remember(tmp_path: Path) -> None:
+    parts = memory.parts_of([["other", 0, 5, "0" * 64]])
+    with pytest.raises(ValueError, match="other"):
+        memory.read(tmp_path, parts, an_agent().memory())
+
+
 def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:
     agent = make_agent(TrainConfig("async"))
     load_memory(agent, Checkpoint({}, agent.state_dict(), TrainingState()), tmp_path)
@@ -453,8 +455,8 @@ def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:
 
 def test_steps_of_no_bytes_are_none(tmp_path):
     rows = np.zeros(5, [(name, "f4", (0,)) for name in Transitions._fields])
-    path = tmp_path / memory.Part(memory.REAL, 0, 5, "").name
+    path = tmp_path / memory.Part("real", 0, 5, "").name
     np.save(path, rows)
-    part = memory.Part(memory.REAL, 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
+    part = memory.Part("real", 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(ValueError, match="holds no steps"):
-        memory.read(tmp_path, [part], an_agent())
+        memory.read(tmp_path, [part], an_agent().memory())

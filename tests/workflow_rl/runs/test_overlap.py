@@ -25,7 +25,7 @@ from tests.tiny_runs import (
     run,
     same_weights,
 )
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.algorithm import DivergedError
+from agents.ppo.agent import PPOAgent
 from tests import tiny_runs
 from tests.any_envs import SeedEnv
 from tests.faults.checks import assert_same_history
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.collection.workers import StopRequested
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.runs import loop, population_dir
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
@@ -645,10 +646,10 @@ def test_what_a_population_cannot_do_is_one_line(arguments, message):
 
 def test_the_commands_end_to_end(tmp_path):
     """Train, be told so, resume what is finished with more, evaluate and plot the folder."""
+    from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.commands.plot import plot
+    from workflow_rl.commands.report import report
     from workflow_rl.commands.verify import verify
-    from workflow_rl.reporting.report import report
-    from workflow_rl.runs.evaluation import evaluate
 
     path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke

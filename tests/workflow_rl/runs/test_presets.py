@@ -32,9 +32,9 @@ from tests.tiny_runs import (
 )
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection.env_positions import first_positions, player_at
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.schedule import FreeRunning
-from workflow_rl.collection.slots import first_slots, player_in
-from workflow_rl.collection.workers import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
@@ -261,7 +261,7 @@ def test_rsl_batch_takes_the_same_number_of_steps_from_every_env(tmp_path):
 def test_sample_factory_sync_collects_a_dataset_and_then_learns_from_it(mode, tmp_path):
     with recorded_updates() as updates:
         run(tmp_path, preset_config(mode, "sample-factory-sync"))
-    player = player_in(SerialEnvs(CountingEnv, 5), first_slots(3, RED_AGENTS, 5))
+    player = player_at(SerialEnvs(CountingEnv, 5), first_positions(3, RED_AGENTS, 5))
     agent = make_agent(preset_config(mode, "sample-factory-sync"))
     policy = NumpyPolicy(agent.policy_parameters())
     expected = [t for _ in range(2) for t in player.unroll(policy, 4)]

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.ppo.agent import DivergedError, PPOAgent
+from agents.algorithm import DivergedError
+from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
-from workflow_rl.collection.workers import StopRequested
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.tune import TUNE_FILE, tune
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import RunDirError, read_config

@@ -1,10 +1,10 @@
-"""What Blue's policy chooses from: all of the environment's actions, or fewer, as good."""
+"""What Blue's policy chooses from: all actions of the environment, or fewer that are as good."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,19 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 ACTION_SETS = ("all", "useful", "by-host", "by-host-timed")
 
 LATE = {30: 5, 50: 3, 100: 12}
-"""Of each horizon: in how many of its last steps restoring a user's host does not pay, the horizons
-counted together. Found by trying, see docs/explanations/champion.md."""
+"""For each horizon: the number of its last steps in which restoring a user's host does not pay, if
+all horizons count. Found by trials, see docs/explanations/champion.md."""
 
 Indices = NDArray[np.int64]
 
 
 @functools.cache
 def useful_actions() -> Indices:
-    """Indices into ACTION_NAMES of those that can do any good.
+    """Return the indices into ACTION_NAMES of the actions that can do any good.
 
-    Without Monitor, which Blue does at the end of every step anyway, without the Defender, which
-    Red never gains by attacking, without User0, which Red never loses, and without decoys that
-    cannot be set up where they are.
+    Monitor is left out, because Blue monitors at the end of every step anyway. So are actions on
+    the Defender, which Red cannot gain, and on User0, which Red cannot lose, and decoys that cannot
+    be set up on their host.
     """
     from workflow_rl.cage2.compiled import tables
 
@@ -44,22 +44,21 @@ def useful_actions() -> Indices:
 
 
 class ActionSet(Protocol):
-    """What a policy chooses from, as the environment's actions. It is told of every step.
+    """What a policy chooses from, as actions of the environment. It has to be told every step.
 
-    n: how many there are.
+    n: the number of choices.
     """
 
     n: int
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """Episodes begin in these M envs; or go on after n_steps, from masks of decoys in place,
-        [M, 13]."""
+        """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        """Indices into ACTION_NAMES, for what the policy chose in M envs."""
+        """Return indices into ACTION_NAMES for the policy's choices in M envs."""
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """Actions [M], indices into ACTION_NAMES, have been made."""
+        """Note the actions [M], indices into ACTION_NAMES, that Blue took in M envs."""
 
 
 class FixedActions:
@@ -81,20 +80,23 @@ class FixedActions:
 
 
 class ActionsByHost:
-    """The useful actions, but with one for all decoys of a host: the next one that can be set up,
-    in the order in which Red falls for them. Where there is none, Blue sleeps."""
+    """The useful actions, with one choice for all decoys of a host.
+
+    The choice sets up the next possible decoy, in the order in which Red falls for them, and sleeps
+    where there is none.
+    """
 
     def __init__(self) -> None:
-        fixed, self._next, self._mask_after = _decoy_tables()
+        fixed, self._next, _ = _decoy_tables()
         decoy_hosts = np.flatnonzero((self._next != 0).any(axis=1))
-        # Below 0: the next decoy on a host.
+        # Numbers below 0 stand for the next decoy on a host.
         self._actions = np.concatenate([fixed, -1 - decoy_hosts])
         self.n = len(self._actions)
         self._decoys = np.zeros((0, len(HOSTS)), np.int64)
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """See ActionSet."""
-        self._decoys = _with_rows(self._decoys, max(envs) + 1)
+        self._decoys = with_rows(self._decoys, max(envs) + 1)
         self._decoys[envs] = decoys
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
@@ -105,15 +107,15 @@ class ActionsByHost:
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
         """See ActionSet."""
-        from workflow_rl.cage2.compiled.tables import ACTION_HOST
-
-        hosts = ACTION_HOST[actions]
-        self._decoys[envs, hosts] = self._mask_after[actions, self._decoys[envs, hosts]]
+        after_actions(self._decoys, np.asarray(envs), actions)
 
 
 class TimedActionsByHost(ActionsByHost):
-    """Actions by host, by the clock: Restore is Remove where a horizon of the challenge is so near
-    that what it saves is less than what it costs, see LATE."""
+    """Actions by host that depend on the time.
+
+    Restore becomes Remove where a horizon of the challenge is so near that Restore saves less than
+    it costs: see LATE.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +125,7 @@ class TimedActionsByHost(ActionsByHost):
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """See ActionSet."""
         super().begin(envs, decoys, n_steps)
-        self._n_steps = _with_rows(self._n_steps, max(envs) + 1)
+        self._n_steps = with_rows(self._n_steps, max(envs) + 1)
         self._n_steps[envs] = n_steps
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
@@ -137,15 +139,17 @@ class TimedActionsByHost(ActionsByHost):
         self._n_steps[envs] += 1
 
 
-def _with_rows(rows: Indices, n: int) -> Indices:
-    """At least n, the new ones 0."""
-    return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), np.int64)])
+def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
+    """Return the rows, with zeros appended if they are fewer than n."""
+    return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), rows.dtype)])
 
 
 @functools.cache
 def _by_the_clock() -> Indices:
-    """What is done in each step for each of the 145 actions, `[101, 145]`; all later steps are as
-    the last."""
+    """Return what replaces each of the 145 actions in each step, `[101, 145]`.
+
+    Later steps are as the last row.
+    """
     instead = np.tile(np.arange(len(ACTION_NAMES)), (max(HORIZONS) + 1, 1))
     for action, name in enumerate(ACTION_NAMES):
         kind, _, host = name.partition(" ")
@@ -155,7 +159,7 @@ def _by_the_clock() -> Indices:
         if host.startswith("User"):
             for horizon, n_late in LATE.items():
                 instead[horizon - n_late : horizon, action] = remove
-        # In the last step it costs at least what any other host is worth.
+        # In the last step Restore costs at least as much as any host but Op_Server0 is worth.
         if host != "Op_Server0":
             instead[max(HORIZONS) - 1, action] = remove
     return instead
@@ -163,8 +167,11 @@ def _by_the_clock() -> Indices:
 
 @functools.cache
 def _decoy_tables() -> tuple[Indices, Indices, Indices]:
-    """The useful actions that set up no decoy; the next decoy's action by host and mask of decoys
-    there (0, to sleep, if there is none) [13, 256]; and that mask after every action [145, 256]."""
+    """Return three tables about decoys, whose masks are those of the decoys on a host.
+
+    The useful actions that set up no decoy; the action of the next decoy by host and mask, or 0,
+    Sleep, [13, 256]; and the mask after every action [145, 256].
+    """
     from workflow_rl.cage2.compiled import tables
 
     n_masks = 1 << tables.N_DECOYS
@@ -186,7 +193,7 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
             fits = tables.DECOY_FITS[host, decoy] and tables.DECOY_FREE_PORT[decoy] not in ports
             is_new = fits and not mask >> decoy & 1
             after[action, mask] |= is_new << decoy
-            # On a port that a decoy has already, another fools nobody else.
+            # A second decoy on one port has no effect.
             if is_new and tables.DECOY_PORT[decoy] not in ports and action in useful:
                 following[host, mask] = following[host, mask] or action
     fixed = np.array([action for action in useful_actions() if action not in decoy_of])
@@ -194,7 +201,7 @@ def _decoy_tables() -> tuple[Indices, Indices, Indices]:
 
 
 def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
-    """Bring masks of decoys `[N, 13]` up to date with the actions `[M]` of some envs `[M]`."""
+    """Update masks of decoys `[N, 13]` with the actions `[M]` of some envs `[M]`."""
     from workflow_rl.cage2.compiled.tables import ACTION_HOST
 
     _, _, after = _decoy_tables()
@@ -203,7 +210,7 @@ def after_actions(decoys: Indices, envs: Indices, actions: Indices) -> None:
 
 
 def masks_of(decoys: Indices) -> NDArray[np.bool_]:
-    """Which of the 145 actions can do any good, `[N, 145]`, beside these decoys `[N, 13]`."""
+    """Return which of the 145 actions can do any good, `[N, 145]`, beside decoys `[N, 13]`."""
     from workflow_rl.cage2.compiled.tables import ACTION_HOST
 
     useful = _useful_beside()
@@ -213,7 +220,7 @@ def masks_of(decoys: Indices) -> NDArray[np.bool_]:
 
 @functools.cache
 def _useful_beside() -> NDArray[np.bool_]:
-    """By action and mask of the decoys on its host, `[145, 256]`: another decoy has to be new."""
+    """Return whether an action can do any good, by action and mask of decoys, `[145, 256]`."""
     from workflow_rl.cage2.compiled.tables import ACTION_KIND, FIRST_DECOY, LAST_DECOY, N_DECOYS
 
     _, _, after = _decoy_tables()
@@ -225,7 +232,7 @@ def _useful_beside() -> NDArray[np.bool_]:
 
 
 def make_action_set(name: str) -> ActionSet:
-    """That of ACTION_SETS."""
+    """Return one of ACTION_SETS."""
     by_host = {"by-host": ActionsByHost, "by-host-timed": TimedActionsByHost}
     if name in by_host:
         return by_host[name]()

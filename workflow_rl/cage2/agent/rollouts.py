@@ -1,12 +1,13 @@
-"""What actions are worth, by rollouts from what Blue believes: what a search over its belief needs.
+"""What actions are worth, by rollouts from what Blue believes.
 
-Rollouts of a policy from hypotheses drawn by their probability, as in Tesauro and Galperin 1996,
-"On-line Policy Improvement using Monte-Carlo Search". All actions are tried with the same draws, so
-that their difference has less noise than their returns.
+A rollout plays a policy from a hypothesis that is drawn by its probability, as in Tesauro and
+Galperin 1996, "On-line Policy Improvement using Monte-Carlo Search". All actions are tried with the
+same draws, so that their difference has less noise than their returns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,28 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
-from agents.policies.numpy_policy import ACTIVATIONS, PolicyParameters
+from agents.policies.networks import ACTIVATIONS
+from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.views import Bits
+from workflow_rl.cage2.agent.views import BeliefView, Bits
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
 from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
-from workflow_rl.cage2.scoring.evaluation import load_trained
+from workflow_rl.cage2.scoring.loading import load_trained
 from workflow_rl.cage2.scoring.selection import ATTACKERS
+from workflow_rl.environments.episode import SeedStream, episode_spec
 
 CELLS = np.array([sum(t < horizon for horizon in HORIZONS) for t in range(max(HORIZONS))], float)
-"""In how many of an attacker's cells each step of an episode counts, `[100]`."""
+"""The number of an attacker's cells in which each step of an episode counts, `[100]`."""
 SLEEP = ACTION_NAMES.index("Sleep")
 LEAST_PROBABILITY = 0.005
-"""That Red is on a host, for Remove and Restore to be tried there; and that Blue is wrong about
-malware there, for Analyse."""
+"""Remove and Restore are tried where Red is present with at least this probability, and Analyse
+where Blue is wrong about malware with at least this probability."""
 
 
 class Believed(NamedTuple):
-    """Where an episode is, as far as Blue knows: a record of `blue_belief.BELIEF`, its hypotheses
-    `[N_HYPOTHESES]`, the 52 bits it sees, and how many steps have been."""
+    """A moment of an episode as far as Blue knows it.
+
+    belief: a record of `blue_belief.BELIEF`. hypotheses: `[N_HYPOTHESES]`. obs: the 52 bits that
+    Blue sees. n_steps: steps of the episode so far.
+    """
 
     belief: Any
     hypotheses: NDArray[Any]
@@ -43,8 +50,56 @@ class Believed(NamedTuple):
     n_steps: int
 
 
+class Watched:
+    """Episodes of a greedy agent, one against each of the given red agents, step by step.
+
+    Attributes:
+        t: the number of steps so far.
+        shown: uint8 `[N, D]`, what the policy sees.
+        choices: `[N]`, what the policy chooses.
+    """
+
+    def __init__(
+        self, policy: PolicyParameters, environment: Cage2, red_agents: Sequence[str], seed: int
+    ) -> None:
+        self._policy, self._every = policy, range(len(red_agents))
+        self._envs, self._view = CompiledEnvs(len(CELLS), len(red_agents)), BeliefView()
+        self._action_set = make_action_set(environment.actions)
+        self._opening = [ACTION_NAMES.index(name) for name in environment.opening]
+        specs = [
+            episode_spec(seed, number, (red_agent,), SeedStream.SELECTION)
+            for number, red_agent in enumerate(red_agents)
+        ]
+        self.t, self._obs = 0, self._envs.reset(self._every, specs)
+        self.shown = self._view.begin(self._every, self._obs)
+        self._action_set.begin(self._every)
+        self.choices = choices_of(policy, self.shown)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the next action belongs to the fixed opening."""
+        return self.t < len(self._opening)
+
+    def place(self, env: int) -> Believed:
+        """Return a copy of the moment in an env."""
+        belief, hypotheses = self._view.beliefs[env].copy(), self._view.hypotheses[env].copy()
+        return Believed(belief, hypotheses, self._obs[env].copy(), self.t)
+
+    def step(self) -> None:
+        """Play one step in every env."""
+        if self.is_opening:
+            taken = np.full(len(self._every), self._opening[self.t])
+        else:
+            taken = self._action_set.chosen(self._every, self.choices)
+        self._obs = self._envs.step(self._every, taken).obs
+        self.shown = self._view.after(self._every, taken, self._obs)
+        self._action_set.after(self._every, taken)
+        self.t += 1
+        self.choices = choices_of(self._policy, self.shown)
+
+
 def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
-    """An agent that can be searched with, and its environment. Raises CheckpointError."""
+    """Return an agent that a search can start from, and its environment. Raises CheckpointError."""
     from workflow_rl.runs.checkpoint import CheckpointError
 
     policy, environment = load_trained(path)
@@ -61,8 +116,10 @@ def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
 
 
 def choices_of(policy: PolicyParameters, shown: Bits) -> Actions:
-    """The likeliest choice for each of `[N, D]`, of an MLP that sees bits as they are; unlike an
-    Actor's not the same bit for bit for any N."""
+    """Return the likeliest choice `[N]` for each row of `[N, D]`, of an MLP that sees plain bits.
+
+    Unlike an Actor's, a choice may depend on N where logits are nearly equal.
+    """
     assert policy.network == "mlp"
     assert policy.obs_mean is None
     hidden = shown.astype(np.float32)
@@ -81,10 +138,10 @@ def imagined_rewards(
     n_rollouts: int,
     random: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Rewards [K, n_rollouts, n_steps] if Blue goes on with each of K choices, and then greedily
-    with the policy, which chooses from an action set of `ACTION_SETS`.
+    """Return rewards [K, n_rollouts, n_steps] of Blue's K first choices, followed by the policy.
 
-    The OT service is taken to run, and not to have been restored before.
+    The policy plays greedily and chooses from the action set `actions`, one of `ACTION_SETS`. The
+    rollouts assume that the OT service runs, and that Blue has not restored it before.
     """
     n = len(first) * n_rollouts
     n_hypotheses = int(where.belief["n_hypotheses"])
@@ -111,9 +168,34 @@ def imagined_rewards(
     return rewards.T.reshape(len(first), n_rollouts, n_steps)
 
 
+def imagined_gains(
+    policy: PolicyParameters,
+    actions: str,
+    where: Believed,
+    own: int,
+    others: Sequence[int],
+    n_steps: int,
+    n_rollouts: int,
+    random: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return the gains [K, n_rollouts] of K other choices over the agent's own.
+
+    A gain is a difference of returns, with each step weighted by the cells in which it counts. A
+    rollout has n_steps steps, or as many as are left of the episode.
+    """
+    cells = CELLS[where.n_steps : where.n_steps + n_steps]
+    first = np.array([own, *others])
+    returns = (
+        imagined_rewards(policy, actions, where, first, len(cells), n_rollouts, random) @ cells
+    )
+    return np.asarray(returns[1:] - returns[0])
+
+
 def that_matter(actions: str, where: Believed) -> dict[int, int]:
-    """Choices that change anything, if only what Blue believes, and the environment's action that
-    each is; and Sleep, which stands for all others."""
+    """Return the choices that change anything, if only what Blue believes, with their actions.
+
+    Sleep stands for all choices that change nothing. Actions are indices into ACTION_NAMES.
+    """
     action_set = make_action_set(actions)
     every = range(action_set.n)
     action_set.begin(every, where.belief["decoys"].astype(np.int64), where.n_steps)

@@ -1,6 +1,6 @@
 """Blue agents that follow a fixed rule: the baselines of CAGE Challenge 2.
 
-They act on the observation of the env, 52 bits, and by the index of an action. `react-remove` and
+They read the observation of the env, 52 bits, and return the index of an action. `react-remove` and
 `react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and `BlueReactRestoreAgent`.
 """
 
@@ -18,7 +18,7 @@ USER0 = 8
 
 
 class ScriptedAgent(Protocol):
-    """Plays one episode after another."""
+    """An agent that plays one episode after another."""
 
     def reset(self, seed: int) -> None:
         """Prepare for an episode; the seed determines any draws made in it."""
@@ -28,7 +28,7 @@ class ScriptedAgent(Protocol):
 
 
 class SleepAgent:
-    """Never does anything."""
+    """An agent that never does anything."""
 
     def reset(self, seed: int) -> None:
         pass
@@ -38,7 +38,7 @@ class SleepAgent:
 
 
 class RandomAgent:
-    """Draws each action with equal probability."""
+    """An agent that draws all actions with equal probability."""
 
     def reset(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -48,12 +48,12 @@ class RandomAgent:
 
 
 class ReactAgent:
-    """Monitors until a process is caught, then treats the hosts concerned, first come first served.
+    """An agent that monitors until a process is caught, and then treats the hosts in turn.
 
-    The 52 bits do not suffice: they show a host as exploited both when a process was caught and
-    when SSH passwords were guessed, and CybORG's agents react to the former only. The env's
-    `info["suspicious_hosts"]`, a mask of hosts `[13]`, tells. As in CybORG, User0 is left to Red,
-    and what is seen while a host is being treated is missed.
+    The 52 bits do not suffice: they show a host as exploited if a process was caught, and also if
+    SSH passwords were guessed, but CybORG's agents react to the former alone. So the agent reads
+    `info["suspicious_hosts"]`, a mask of hosts `[13]`. As in CybORG, it leaves User0 to Red, and
+    misses what is seen while it treats a host.
 
     Args:
         first_treatment: index of the action that treats host 0.

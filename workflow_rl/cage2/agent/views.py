@@ -1,7 +1,7 @@
-"""What Blue's policy sees of CAGE-2, and such a policy where the 52 bits and 145 actions are.
+"""What Blue's policy sees of CAGE-2, and an actor that plays such a policy on the 52 bits.
 
-`viewed_envs` has the envs that it learns with. Needs nothing but NumPy and `agents`: submissions
-take this module along.
+`viewed_envs` has the envs that the policy learns in. This module needs NumPy and `agents` alone,
+because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agents.policies.distributions import Choice
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import Indices, make_action_set
+from workflow_rl.cage2.agent.action_sets import Indices, make_action_set, with_rows
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 OBSERVATIONS = ("table", "belief", "true-state")
@@ -25,14 +25,16 @@ Bits = NDArray[np.uint8]
 
 
 class View(Protocol):
-    """What Blue sees in each of several envs, numbered from 0. It is told of every step there."""
+    """What Blue sees in several envs, numbered from 0. It has to be told every step."""
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """Episodes begin in M envs: what Blue sees, uint8 [M, D], of obs [M, 52]."""
+        """Begin episodes in M envs: return what Blue sees, uint8 [M, D], given obs [M, 52]."""
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """What Blue sees, uint8 [M, D], of the obs [M, 52] that its actions [M] have led to, which
-        are indices into ACTION_NAMES."""
+        """Return what Blue sees, uint8 [M, D], given obs [M, 52] after its actions [M].
+
+        Actions are indices into ACTION_NAMES.
+        """
 
 
 class TableView:
@@ -48,22 +50,22 @@ class TableView:
 
 
 class BeliefView:
-    """The 52 bits, and what Blue concludes from all that it saw: see `compiled.blue_belief`.
+    """The 52 bits, and what Blue concludes from the whole episode: see `compiled.blue_belief`.
 
-    beliefs: by env. hypotheses: by env, `[N, N_HYPOTHESES]`.
+    beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
     """
 
     def __init__(self) -> None:
         belief = _blue_belief()
         self.beliefs = np.zeros(0, belief.BELIEF)
         self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), _hypothesis())
-        # Room to work in.
+        # Working space.
         self._candidates = np.zeros(belief.N_CANDIDATES, _hypothesis())
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         """See View."""
-        self.beliefs = _of_length(max(envs) + 1, self.beliefs)
-        self.hypotheses = _of_length(max(envs) + 1, self.hypotheses)
+        self.beliefs = with_rows(self.beliefs, max(envs) + 1)
+        self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
         shown = self._empty(obs)
         _blue_belief().begin_beliefs(
             self.beliefs, np.array(envs), self.hypotheses, plain(obs), shown
@@ -88,14 +90,8 @@ class BeliefView:
         return np.empty((len(obs), _blue_belief().N_SHOWN), np.uint8)
 
 
-def _of_length(length: int, rows: NDArray[Any]) -> NDArray[Any]:
-    """The rows, with empty ones added if they are fewer."""
-    missing = max(length - len(rows), 0)
-    return np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
-
-
 def _blue_belief() -> Any:
-    # Not before it is needed: numba takes half a second to import.
+    # Imported only where it is needed: importing numba takes half a second.
     from workflow_rl.cage2.compiled import blue_belief
 
     return blue_belief
@@ -108,18 +104,18 @@ def _hypothesis() -> Any:
 
 
 def plain(obs: Bits) -> Bits:
-    """In the one layout that compiled code is compiled for."""
+    """Return the bits in the one memory layout that compiled code accepts."""
     return np.array(obs, np.uint8, order="C")
 
 
 def make_view(observation: str) -> View:
-    """That of OBSERVATIONS, but for the true state, which Blue does not see."""
+    """Return the view of one of OBSERVATIONS, except the true state, which Blue does not see."""
     assert observation != "true-state"
     return BeliefView() if observation == "belief" else TableView()
 
 
 class ViewingActor:
-    """An actor of `ViewedEnvs`, playing on the 52 bits with all 145 actions."""
+    """An actor of `ViewedEnvs` that plays on the 52 bits with all 145 actions."""
 
     def __init__(
         self, actor: Actor, observation: str, actions: str, opening: Sequence[str] = ()
@@ -129,7 +125,7 @@ class ViewingActor:
         self._view = make_view(observation)
         self._actions = make_action_set(actions)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
-        # By env: how many actions have been made, and the last one.
+        # By env: the number of actions so far, and the last one.
         self._made: dict[int, tuple[int, int]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -140,10 +136,12 @@ class ViewingActor:
         self._made[env] = 0, 0
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Actions, indices into ACTION_NAMES, for obs [M, 52]: see Actor. What belongs to the
-        opening has probability 1."""
+        """Return indices into ACTION_NAMES for obs [M, 52], and log-probabilities: see Actor.
+
+        Actions of the opening have probability 1.
+        """
         obs = np.atleast_2d(obs)
-        # Compiled code would read whatever lies behind others.
+        # Compiled code does not check, and would read beyond a shorter array.
         if obs.shape != (len(envs), TABLE_SIZE) or not ((obs == 0) | (obs == 1)).all():
             raise ValueError(f"observations are zeros and ones, ({len(envs)}, {TABLE_SIZE})")
         for env in envs:

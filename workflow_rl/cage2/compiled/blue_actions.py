@@ -47,7 +47,7 @@ def act_as_blue(s: Any, kind: int, host: int) -> None:
     if kind == MONITOR:
         # Nothing has happened since Blue monitored at the end of the last step.
         return
-    # The choice of one of Blue's sessions on the host.
+    # CybORG chooses one of Blue's sessions on the host.
     randbelow(s, N_BLUE_SESSIONS[host])
     if kind == ANALYSE:
         # `DensityScout`: only Red's files have a high density.
@@ -62,7 +62,7 @@ def act_as_blue(s: Any, kind: int, host: int) -> None:
 
 @compiled
 def remove(s: Any, host: int) -> None:
-    """`Remove` and `StopProcess`: stop what monitoring ever caught there, unless it is root's."""
+    """`Remove` and `StopProcess`: stop all processes ever caught on the host, except root's."""
     for i in range(s.n_suspicious):
         if s.suspicious_host[i] == host:
             stop_process(s, host, s.suspicious_pid[i])
@@ -86,7 +86,7 @@ def stop_process(s: Any, host: int, pid: int) -> None:
     if kind & KIND >= SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
-            # It starts the session again, but takes the session's number for the session.
+            # CybORG restarts the session, but confuses the session with its number.
             s.error = CYBORG_FAILS
     elif is_service:
         add_process(s, host, kind)
@@ -94,10 +94,10 @@ def stop_process(s: Any, host: int, pid: int) -> None:
 
 @compiled
 def restore(s: Any, host: int) -> None:
-    """`RestoreFromBackup`: all that was added to the host goes, with Red's sessions there.
+    """`RestoreFromBackup`: remove all that was added to the host, with Red's sessions there.
 
-    The sessions from the start stay, and so does what Red remembers in its own. The backup lists
-    the OT service without its PID, so that Red cannot stop it again.
+    The first sessions stay, and Red's own keeps its memory. The backup lists the OT service without
+    its PID, so that Red cannot stop the service again.
     """
     remove_all_processes(s, host)
     free_ephemeral_ports(s, host)
@@ -118,7 +118,7 @@ def set_up_decoy(s: Any, decoy: int, host: int) -> None:
     if not DECOY_RUNS_ON[decoy, host] or is_using_port(s, host, DECOY_FREE_PORT[decoy]):
         s.blue_success = FALSE
         return
-    # The choice of the only factory.
+    # CybORG chooses the only factory.
     randbelow(s, 1)
     is_privileged = BLUE_IS_PRIVILEGED[host] or DECOY_IS_PRIVILEGED[decoy]
     pid = add_process(s, host, decoy | (PRIVILEGED if is_privileged else 0))

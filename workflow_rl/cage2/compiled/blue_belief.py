@@ -1,8 +1,9 @@
-"""What Blue can conclude from its own actions and what it saw in an episode, and nothing else.
+"""What Blue can conclude from its own actions and observations in an episode, and nothing else.
 
-Hypotheses of what Red is, has and knows, each with its probability, by Bayes' rule: every step each
-becomes as many as Red had choices that fit what Blue saw. Few remain, for what Red does next tells
-them apart. So Blue knows who attacks after two steps, and nearly always where Red is.
+A belief is a set of hypotheses of what Red is, has and knows, each with a probability. In every
+step, a hypothesis branches into all choices of Red that fit Blue's observation, and Bayes' rule
+gives the new probabilities. Few hypotheses remain, since Red's next actions tell them apart: Blue
+knows the red agent after two steps, and nearly always knows where Red is.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ from workflow_rl.cage2.compiled.tables import (
 from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
 
 N_HYPOTHESES = 16
+"""Largest number of hypotheses that are kept."""
 LEAST_PROBABILITY = 1e-4
-"""What is less likely is forgotten, and all but so many."""
+"""Less likely hypotheses are forgotten."""
 N_CANDIDATES = N_HYPOTHESES * N_HOSTS * N_OUTCOMES
 
 BELIEF = np.dtype(
     [
         ("n_hypotheses", np.uint8),
-        # Masks of those in place, by host.
+        # By host: the mask of the decoys in place.
         ("decoys", np.uint8, N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
@@ -67,10 +69,11 @@ WORTH_A_DECOY = np.array(
         if DECOY_FITS[host, decoy] and host != RED_HOST
     ]
 )
-"""Hosts and decoys that Blue may want there: Red is on its own host anyway. [K, 2]."""
+"""Pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs none."""
 
-# Probabilities are shown as whether they are above these: equal beliefs are equal bits.
 THRESHOLDS = (0.1, 0.5, 0.9)
+"""A probability is shown by whether it exceeds each of these, so that equal beliefs give equal
+bits."""
 N_MASKS_SHOWN = 7
 N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
@@ -85,7 +88,7 @@ N_SHOWN = (
 
 @compiled
 def begin_belief(b: Any, hypotheses: Any) -> None:
-    """As an episode begins: one of the two who attack."""
+    """Set the belief at the start of an episode: either of the two attackers."""
     b.n_hypotheses = 2
     b.decoys[:] = 0
     begin_hypothesis(hypotheses[0], B_LINE)
@@ -97,9 +100,9 @@ def begin_belief(b: Any, hypotheses: Any) -> None:
 def conclude(
     b: Any, hypotheses: Any, action: int, obs: Any, candidates: Any, odds: Any, weights: Any
 ) -> None:
-    """A step: Blue's action, and the bits that it led to, uint8 `[52]`.
+    """Update the belief with Blue's action and the bits that followed, obs uint8 `[52]`.
 
-    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: room to work in.
+    candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: working space.
     """
     kind, host = int(ACTION_KIND[action]), int(ACTION_HOST[action])
     new_decoy_host = note_decoys(b, kind, host)
@@ -133,13 +136,13 @@ def conclude(
                     n_candidates += 1
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
-    # Otherwise Red is neither of the two, or what it is was too unlikely to be kept: all that was
-    # thought of it stays.
+    # Otherwise Red is neither attacker, or the true hypothesis was too unlikely to be kept: the
+    # belief stays as it was.
 
 
 @compiled
 def note_decoys(b: Any, kind: int, host: int) -> int:
-    """What Blue's action makes of the decoys. Returns the host of a new one, or NONE."""
+    """Update the decoys with Blue's action. Returns the host of a new decoy, or NONE."""
     if kind == RESTORE:
         b.decoys[host] = 0
     if not FIRST_DECOY <= kind <= LAST_DECOY:
@@ -153,8 +156,10 @@ def note_decoys(b: Any, kind: int, host: int) -> int:
 
 @compiled
 def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: int) -> None:
-    """Of the first n candidates `[N_CANDIDATES]`, with weights that need not add up to 1: those
-    that say the same as one, the likeliest first."""
+    """Merge equal candidates among the first n, and keep the likeliest as hypotheses.
+
+    weights `[N_CANDIDATES]` need not add up to 1.
+    """
     total = 0.0
     for i in range(n):
         total += weights[i]
@@ -183,9 +188,9 @@ def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: in
 
 @compiled
 def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any) -> None:
-    """All that Blue acts on, uint8 `[N_SHOWN]`: obs, then what it concludes, as bits.
+    """Write all that Blue acts on, shown uint8 `[N_SHOWN]`: obs, then the belief as bits.
 
-    probabilities `[N_PROBABILITIES]`: room to work in.
+    probabilities `[N_PROBABILITIES]`: working space.
     """
     n = len(obs)
     shown[:n] = obs
@@ -220,9 +225,12 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
 
 @compiled
 def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
-    """Of every contested host, that Red has sessions there, that monitoring caught them all as a
-    user's, that Red owns it, and that Red exploits it next; of B_line, that it attacks, and each
-    next action."""
+    """Write the probabilities that Blue is shown, `[N_PROBABILITIES]`.
+
+    For every contested host: that Red has sessions there, that Remove would end all of them, that
+    Red owns the host, and that Red exploits the host next. Then: that B_line attacks, and each of
+    B_line's actions as the next one.
+    """
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]
@@ -246,8 +254,10 @@ def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
 
 @entry_point
 def begin_beliefs(beliefs: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any) -> None:
-    """Episodes begin in the M chosen of N beliefs, whose hypotheses are `[N, N_HYPOTHESES]`.
-    obs `[M, 52]`, shown `[M, N_SHOWN]`, uint8."""
+    """Begin episodes in the M chosen of N beliefs.
+
+    hypotheses: `[N, N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, N_SHOWN]`, written.
+    """
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):
         its = hypotheses[chosen[i]]
@@ -265,8 +275,11 @@ def conclude_steps(
     obs: Any,
     shown: Any,
 ) -> None:
-    """A step in the M chosen of N beliefs: actions int64 `[M]`, and obs that it led to.
-    candidates `[N_CANDIDATES]`: room to work in."""
+    """Update the M chosen of N beliefs with a step.
+
+    actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, N_SHOWN]`,
+    written. candidates: `[N_CANDIDATES]`, working space.
+    """
     odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):

@@ -35,8 +35,8 @@ from workflow_rl.cage2.compiled.tables import (
     SSH_PORT,
 )
 
-# Of the hosts but Red's, six are listed from the left of `ports` and six from the right: so a port
-# and the host that uses it fit into 16 bits.
+# Red's host aside, six hosts are listed from the left of `ports` and six from the right, so that a
+# port and the host that uses it fit into 16 bits.
 _RANKS = np.cumsum(np.arange(N_HOSTS) != RED_HOST) - 1
 PORT_SIDE = _RANKS // 6
 FIRST_PORT = _RANKS % 6 * N_EPHEMERAL
@@ -46,7 +46,7 @@ assert FIRST_PORT.max() + N_EPHEMERAL <= 2**16
 
 @compiled
 def has_pid(s: Any, host: int, pid: int) -> bool:
-    """Whether a process of the host has this PID."""
+    """Return whether a process of the host has this PID."""
     for i in range(N_PIDS_OF_HOST[host]):
         if PIDS[host, i] == pid:
             # Only the OT service ever stops.
@@ -59,7 +59,7 @@ def has_pid(s: Any, host: int, pid: int) -> bool:
 
 @compiled
 def has_added_pid(s: Any, host: int, pid: int) -> bool:
-    """Whether a process that was not there at the start has this PID."""
+    """Return whether a process that was added since the start has this PID."""
     process = s.first_process[host]
     while process != NO_PROCESS:
         if s.processes[process].pid == pid:
@@ -70,7 +70,7 @@ def has_added_pid(s: Any, host: int, pid: int) -> bool:
 
 @compiled
 def draw_pid(s: Any, host: int) -> int:
-    """The PID that `Host.add_process` draws."""
+    """Draw a PID as `Host.add_process` does."""
     pid = 0
     while pid == 0 or has_pid(s, host, pid):
         pid = randbelow(s, N_PIDS)
@@ -79,7 +79,7 @@ def draw_pid(s: Any, host: int) -> int:
 
 @compiled
 def add_process(s: Any, host: int, kind: int) -> int:
-    """`Host.add_process`, at the end of the host's list; returns the PID."""
+    """`Host.add_process`: append a process to the host's list, and return the PID."""
     pid = draw_pid(s, host)
     process = int(s.free_process)
     if process != NO_PROCESS:
@@ -103,7 +103,7 @@ def add_process(s: Any, host: int, kind: int) -> int:
 
 @compiled
 def remove_process(s: Any, host: int, process: int, previous: int) -> None:
-    """Take a process, which `previous` comes before (or NO_PROCESS), from the host's list."""
+    """Take a process from the host's list. previous: the one before it, or NO_PROCESS."""
     following = s.processes[process].next
     if previous == NO_PROCESS:
         s.first_process[host] = following
@@ -117,7 +117,7 @@ def remove_process(s: Any, host: int, process: int, previous: int) -> None:
 
 @compiled
 def remove_all_processes(s: Any, host: int) -> None:
-    """Take all that was added since the start."""
+    """Take all processes from the list that were added since the start."""
     if s.first_process[host] != NO_PROCESS:
         s.processes[s.last_process[host]].next = s.free_process
         s.free_process = s.first_process[host]
@@ -144,7 +144,7 @@ def is_using_port(s: Any, host: int, port: int) -> bool:
 
 @compiled
 def first_decoy_on_port(s: Any, host: int, port: int) -> int:
-    """The first decoy in the host's list that listens on a port, or NO_PROCESS."""
+    """Return the first decoy in the host's list that listens on a port, or NO_PROCESS."""
     process = s.first_process[host]
     while process != NO_PROCESS:
         kind = s.processes[process].kind & KIND
@@ -156,7 +156,7 @@ def first_decoy_on_port(s: Any, host: int, port: int) -> int:
 
 @compiled
 def red_session(s: Any, host: int, index: int) -> int:
-    """The process of Red's session on a host, counted from 0 in the order of `State.sessions`."""
+    """Return the process of Red's index-th session on a host, in the order of `State.sessions`."""
     process = s.first_process[host]
     while process != NO_PROCESS:
         if s.processes[process].kind & KIND >= SHELL:
@@ -169,7 +169,7 @@ def red_session(s: Any, host: int, index: int) -> int:
 
 @compiled
 def row_of_bits(s: Any, host: int) -> int:
-    """Where in `port_bits` the host's ports are, or -1: they are listed."""
+    """Return the host's row in `port_bits`, or -1 if its ports are listed."""
     if len(s.port_bits) == N_HOSTS:
         return host
     if host == RED_HOST:
@@ -179,7 +179,7 @@ def row_of_bits(s: Any, host: int) -> int:
 
 @compiled
 def use_ephemeral_port(s: Any, host: int) -> None:
-    """`Host.get_ephemeral_port`: one that is in use is drawn again, but only once."""
+    """`Host.get_ephemeral_port`: a port that is in use is drawn again, but only once."""
     port = randbelow(s, N_EPHEMERAL)
     row = row_of_bits(s, host)
     if row >= 0:
@@ -204,13 +204,13 @@ def use_ephemeral_port(s: Any, host: int) -> None:
 
 @compiled
 def at(side: int, i: int) -> int:
-    """Where the i-th port listed from a side of `ports` is."""
+    """Return the index of the i-th port that is listed from a side of `ports`."""
     return i if side == 0 else MAX_PORTS - 1 - i
 
 
 @compiled
 def take_listed_ports(s: Any, host: int, keep: bool) -> None:
-    """Remove a host's ports from the list; with `keep`, its bits remember them."""
+    """Remove a host's ports from the list. keep: note them in the bits of the busy host."""
     side, first = PORT_SIDE[host], FIRST_PORT[host]
     n = int(s.n_ports[side])
     i = 0
@@ -247,7 +247,7 @@ def make_room_for_ports(s: Any) -> None:
 
 @compiled
 def free_ephemeral_ports(s: Any, host: int) -> None:
-    """What `Host.restore` does to the ports in use."""
+    """Free a host's ports, as `Host.restore` does."""
     row = row_of_bits(s, host)
     if row >= 0:
         s.port_bits[row, :] = 0

@@ -1,7 +1,7 @@
-"""Steps of episodes as Blue believes them to be: a model of CAGE-2 made of hypotheses alone.
+"""Episodes as Blue believes them to be: a model of CAGE-2 that is made of hypotheses alone.
 
-A hypothesis says all that Red's next steps, their traces and the rewards depend on, so that it can
-take the simulator's place where an episode is to be gone on with that Blue has seen in part.
+Red's next steps, their traces and the rewards depend on nothing but what a hypothesis holds. So a
+hypothesis can replace the simulator where an episode goes on that Blue has seen in part.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from workflow_rl.cage2.compiled.tables import (
     RESTORE,
 )
 
-# What no hypothesis says: what Blue has seen of the hosts' compromise, and what `reward` reads. The
-# OT service stops only once: a backup lists it without its PID.
+# What a hypothesis leaves out: the compromise that Blue has seen, and what `reward` reads. The OT
+# service stops only once, because a backup lists it without its PID.
 REST = np.dtype(
     [
         ("compromise", np.uint32),
@@ -71,12 +71,12 @@ def imagine_steps(
     rewards: Any,
     shown: Any,
 ) -> None:
-    """A step in each of N episodes: actions int64 `[N]`, rewards float64 `[N]`, shown
-    uint8 `[N, D]`.
+    """Play a step in each of N episodes.
 
-    truths: HYPOTHESIS `[N]`, what is so there; beliefs and hypotheses `[N, N_HYPOTHESES]`: what
-    Blue thinks; rest: REST `[N]`. All are brought up to date. uniform: draws from 0 to 1, `[N, 2]`:
-    which of its targets Red takes, and what comes of it.
+    truths: HYPOTHESIS `[N]`, what is true. beliefs `[N]`, hypotheses `[N, N_HYPOTHESES]`: what Blue
+    believes. rest: REST `[N]`. All four are updated. actions: int64 `[N]`. uniform: `[N, 2]`, draws
+    from 0 to 1 for Red's target and for the outcome. rewards: float64 `[N]`, written. shown: uint8
+    `[N, D]`, written.
     """
     odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities = np.zeros(N_PROBABILITIES)
@@ -98,7 +98,7 @@ def imagine_steps(
         target, activity = 0, NO_ACTIVITY
         if targets != 0:
             target = drawn_bit(targets, uniform[n, 0])
-            # A subnet's number is a host's too: nothing is made of the decoys there.
+            # A subnet's number is read as a host's here, but the decoys there have no effect.
             decoys = int(copy[0].decoys[target])
             is_new = new_decoy_host == target
             left, outcome = uniform[n, 1], FAILED
@@ -120,7 +120,7 @@ def imagine_steps(
 
 @compiled
 def drawn_bit(mask: int, uniform: float) -> int:
-    """One of a mask's bits, by a draw from 0 to 1."""
+    """Return the number of one of a mask's bits, by a draw from 0 to 1."""
     left = int(uniform * count_bits(mask))
     for i in range(N_HOSTS):
         if mask >> i & 1:

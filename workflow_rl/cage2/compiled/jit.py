@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def digest(files: Iterable[Path]) -> str:
-    """What changes whenever one of these files does."""
+    """Return a digest of files."""
     content = hashlib.sha256()
     for path in sorted(files):
         content.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -33,22 +33,21 @@ SOURCES = digest([*_HERE.glob("*.py"), _HERE.parent / "scenario2.py"])
 
 
 def compiled(function: Function) -> Function:
-    """Compile on first use; part of the entry point that calls it."""
+    """Compile a function on first use, as a part of the entry point that calls the function."""
     return cast(Function, numba.njit(nogil=True)(function))
 
 
 def entry_point(function: Function) -> Function:
-    """Compile on first use and keep the result on disk, with all that it calls."""
+    """Compile a function on first use, and keep the result on disk with all that it calls."""
     dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
-    # numba compiles again after a change in this function's file, but not after one in the files of
-    # what it calls: the old simulator would go on playing.
+    # numba compiles again after a change in the function's own file alone. Without this stamp, a
+    # change in the file of a callee would leave the old simulator in use.
     dispatcher._cache._cache_file._source_stamp = SOURCES
     return cast(Function, dispatcher)
 
 
 def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> bool:
-    """Whether an entry point has been compiled before for such records, its first argument, so that
-    its first call takes no time."""
+    """Return whether an entry point is on disk, compiled for such records as first argument."""
     cache_file = cast(Any, function)._cache._cache_file
     of_them = numba.typeof(records)
     return any(signature[0] == of_them for signature, *_ in cache_file._load_index())
@@ -58,13 +57,16 @@ def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> b
 def announce_compiling(
     what: str, seconds: str, functions: tuple[Callable[..., Any], ...], records: np.dtype[Any]
 ) -> None:
-    """If it is to come. Asked once a process: finding out takes longer than a thousand steps."""
+    """Say that the functions will be compiled, unless they are on disk.
+
+    The cache asks once a process, because finding out takes longer than a thousand steps.
+    """
     if not all(is_on_disk(function, np.zeros(1, records)) for function in functions):
         logger.warning("Compiling %s: about %s, only this once.", what, seconds)
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:
-    """Have the processor fetch the byte `offset` of `records[index]`, and do not wait for it."""
+    """Have the processor fetch the byte `offset` of `records[index]`, without waiting for it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])

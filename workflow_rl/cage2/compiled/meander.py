@@ -1,4 +1,4 @@
-"""RedMeander's program but for its draws: what it may do next, and what it makes of the outcome.
+"""RedMeander's program without its draws: what the agent may do next, and what it then notes.
 
 The simulator adds the draws; Blue's hypotheses follow every draw that fits. Both are records
 with the fields `meander_*`, `known_*`, `red_*` and `error` of `state.STATE`.
@@ -30,11 +30,11 @@ from workflow_rl.cage2.compiled.tables import (
 
 @compiled
 def meanders_options(s: Any) -> tuple[np.int64, np.int64]:
-    """The kind of its next action, and the mask of the hosts (or the subnet) that it chooses from.
+    """Return the kind of the next action, and the mask of the hosts or the subnet to choose from.
 
-    RED_SLEEP: CybORG's agent has nothing left to do and fails.
+    RED_SLEEP means that CybORG's agent has nothing left to do and fails.
     """
-    # All signed: numba makes a float of what is signed in one place and unsigned in another.
+    # All are signed: numba turns a mixture of signed and unsigned integers into a float.
     if s.meander_escalated >> OT_HOST & 1:
         return np.int64(IMPACT), np.int64(1 << OT_HOST)
     for i in range(N_SUBNETS):
@@ -56,7 +56,7 @@ def meanders_options(s: Any) -> tuple[np.int64, np.int64]:
 
 @compiled
 def act_as_meander(s: Any, kind: int, target: int) -> None:
-    """Do this, and note it in the lists."""
+    """Choose this action, and note it in the agent's lists."""
     if kind == DISCOVER_SYSTEMS:
         s.meander_subnets |= 1 << target
     elif kind == DISCOVER_SERVICES:

@@ -1,4 +1,4 @@
-"""The compiled network in plain values, to be held against CybORG's."""
+"""The compiled network in plain values, which can be compared with CybORG's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage2.compiled.hosts import FIRST_PORT, PORT_SIDE
-from workflow_rl.cage2.compiled.simulator import address_of, subnet_of
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
 from workflow_rl.cage2.compiled.tables import (
     DECOY_PORT,
@@ -32,16 +31,17 @@ from workflow_rl.cage2.compiled.tables import (
     STARTING_USERS,
     SUBNETS,
 )
+from workflow_rl.cage2.compiled.texts import address_of, subnet_of
 from workflow_rl.cage2.scenario2 import HOSTS
 
 DECOY_NAMES = tuple(DECOYS)
 
 Process = tuple[int, bool, list[int]]
-"""PID, whether it runs as root or SYSTEM, and the ports that it listens on."""
+"""The PID, whether the process runs as root or SYSTEM, and its listening ports."""
 
 
 def compiled_network(state: Any) -> dict[str, Any]:
-    """Everything in a record of `state.STATE` that can change a later step."""
+    """Return everything in a record of `state.STATE` that can change a later step."""
     network: dict[str, Any] = {
         "random words drawn, modulo 624": int(state["mt_index"]),
         "subnets": {name: subnet_of(state, i) for i, name in enumerate(SUBNETS)},
@@ -76,7 +76,7 @@ def _hosts_in(mask: Any) -> list[str]:
 
 
 def _added(state: Any, host: int) -> list[tuple[int, int]]:
-    """PID and kind of the processes that were not there at the start."""
+    """Return PID and kind of the processes that were added since the start."""
     added, process = [], int(state["first_process"][host])
     while process != NO_PROCESS:
         added.append(
@@ -87,7 +87,7 @@ def _added(state: Any, host: int) -> list[tuple[int, int]]:
 
 
 def decoys_on(state: Any, host: int) -> list[str]:
-    """Those that run there, in the order in which they were set up."""
+    """Return the decoys that run on a host, in the order in which they were set up."""
     return [DECOY_NAMES[kind & KIND] for _, kind in _added(state, host) if kind & KIND < N_DECOYS]
 
 
@@ -113,7 +113,7 @@ def _processes(state: Any, host: int) -> list[Process]:
 
 
 def red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
-    """PID, and whether it is root's or SYSTEM's."""
+    """Return the PID of each session, and whether it is root's or SYSTEM's."""
     sessions = [
         (pid, bool(kind & PRIVILEGED)) for pid, kind in _added(state, host) if kind & KIND >= SHELL
     ]
@@ -125,7 +125,7 @@ def red_sessions(state: Any, host: int) -> list[tuple[int, bool]]:
 
 
 def _other_sessions(state: Any, host: int) -> list[tuple[str, int, bool]]:
-    """Agent, PID, and whether it is root's or SYSTEM's: nobody ever loses or wins one."""
+    """Return the agent, the PID and the privilege of other sessions, which never change."""
     return [
         (agent, int(state["session_pid"][slot]), user in PRIVILEGED_USERS)
         for agent, at, slot, user in zip(
@@ -136,7 +136,7 @@ def _other_sessions(state: Any, host: int) -> list[tuple[str, int, bool]]:
 
 
 def _services(state: Any, host: int) -> dict[str, Any]:
-    """PIDs by service; of the OT service also whether it is listed as active."""
+    """Return PIDs by service, and for the OT service also whether it is listed as active."""
     services: dict[str, Any] = {}
     if host == OT_HOST:
         pid = OT_PID if state["ot_listed_with_pid"] else None
@@ -162,7 +162,7 @@ def _ephemeral_ports(state: Any, host: int) -> list[int]:
 
 
 def known_ports(state: Any, host: int) -> list[int] | None:
-    """Of those that some exploit attacks; None if Red has not scanned the host."""
+    """Return the ports of exploits that Red knows; None if Red has not scanned the host."""
     if not state["scanned_by_session"] >> host & 1:
         return None
     return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)

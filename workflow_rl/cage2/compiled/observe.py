@@ -17,10 +17,10 @@ from workflow_rl.cage2.compiled.tables import (
     TRUE,
 )
 
-# A host's activity and its compromise are two bits each, the first the lowest.
+# A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
 UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
-# By activity, and four times compromise: the four bytes of a host, as one word.
+# Indexed by activity + 4 * compromise: the four bytes of a host, as one word.
 BYTES = np.array(
     [
         int.from_bytes(bytes((a & 1, a >> 1, c & 1, c >> 1)), "little")
@@ -49,8 +49,11 @@ def observe(s: Any, kind: int, host: int, obs: Any) -> None:
 def note_and_show(
     s: Any, kind: int, host: int, activity: int, seen_on: int, malware_found: bool, obs: Any
 ) -> None:
-    """What Blue's action, the activity on a host and what was found on its own target make of
-    `s.compromise`, and the bits: obs uint32 `[13]`."""
+    """Update `s.compromise`, and write the bits, obs uint32 `[13]`.
+
+    kind, host: Blue's action. activity, seen_on: the activity that Blue saw, and its host.
+    malware_found: whether Blue's analysis found Red's files.
+    """
     if kind == RESTORE:
         set_compromise(s, host, UNCOMPROMISED)
     elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
@@ -69,10 +72,10 @@ def note_and_show(
 
 @compiled
 def activity_of(n_events: int, ports: int, reverse_shell_seen: bool, is_new_decoy: bool) -> int:
-    """`_interpret_connections`: so many connections seen on a host, to a mask of ports there, and a
-    decoy set up there, if any.
+    """`_interpret_connections`: return the activity that Blue sees on a host.
 
-    A decoy alone shows no activity.
+    n_events, ports: the connections there, and the mask of their ports. is_new_decoy: whether Blue
+    set up a decoy there; a decoy alone shows no activity.
     """
     n_anomalies = n_events + is_new_decoy
     n_ports = count_bits(ports)
@@ -85,7 +88,7 @@ def activity_of(n_events: int, ports: int, reverse_shell_seen: bool, is_new_deco
 
 @compiled
 def count_bits(mask: int) -> int:
-    """How many of them are set."""
+    """Return the number of bits that are set."""
     n = 0
     while mask:
         mask &= mask - 1
@@ -95,11 +98,11 @@ def count_bits(mask: int) -> int:
 
 @compiled
 def compromise_of(s: Any, host: int) -> int:
-    """How far Blue believes a host to be compromised."""
+    """Return the compromise of a host that Blue's table shows."""
     return int(s.compromise) >> 2 * host & 3
 
 
 @compiled
 def set_compromise(s: Any, host: int, compromise: int) -> None:
-    """Blue's belief, kept from step to step as in `blue_info`."""
+    """Set the compromise of a host, which is kept from step to step as in `blue_info`."""
     s.compromise = int(s.compromise) & ~(3 << 2 * host) | compromise << 2 * host

@@ -4,8 +4,8 @@ Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_ar
 follow `random.Random` of CPython 3.11, which draws the same in 3.12 and 3.13.
 
 A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
-the next word. Words are renewed one at a time, when they are drawn: the sequence is the same as
-renewing all 624 at once, and an episode pays for no more words than it draws.
+the next word. Words are renewed one at a time, when they are drawn. This gives the same sequence as
+renewing all 624 at once, and an episode pays only for the words that it draws.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.uint16)], align=True
 
 
 def _initial_words() -> Any:
-    """`init_genrand(19650218)`, from where `init_by_array` starts."""
+    """`init_genrand(19650218)`, which `init_by_array` starts from."""
     words = [19650218]
     for i in range(1, N):
         words.append((1812433253 * (words[-1] ^ words[-1] >> 30) + i) & WORD)
@@ -43,7 +43,7 @@ def seed(g: Any, value: int) -> None:
     i, key = 1, 0
     for n_renewed in range(N):
         mixed = (previous ^ (previous >> 30)) * 1664525
-        # The last round comes back to the first word that was renewed.
+        # The last round returns to the first word that was renewed.
         word = np.int64(INITIAL_WORDS[i] if n_renewed < N - 1 else mt[i])
         previous = ((word ^ mixed) + (low if key == 0 else high) + key) & WORD
         mt[i] = previous
@@ -66,7 +66,7 @@ def seed(g: Any, value: int) -> None:
 
 @compiled
 def next_word(g: Any) -> Any:
-    """The next 32 random bits."""
+    """Return the next 32 random bits."""
     mt = g.mt
     i = np.int64(g.mt_index)
     following = i + 1 if i + 1 < N else 0
@@ -117,7 +117,7 @@ def randbelow(g: Any, n: int) -> int:
 
 @compiled
 def choices_index(g: Any, n: int) -> int:
-    """The index that `choices(population)` of n elements picks."""
+    """Return the index that `choices(population)` picks from n elements."""
     return math.floor(random(g) * n)
 
 
@@ -125,8 +125,8 @@ def choices_index(g: Any, n: int) -> int:
 def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
     """`sample(range(n), k)` into `chosen` `[k]`; `pool` `[n]` is working space.
 
-    As in CPython a short population is dealt from a pool, and of a long one, numbers are drawn
-    again that were drawn before; `pool` is not used then.
+    As in CPython, a short population is dealt from a pool. For a long one `pool` is not used, and
+    a number that was drawn before is drawn again.
     """
     longest_pool = 21
     if k > 5:

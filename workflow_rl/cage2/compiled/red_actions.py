@@ -1,4 +1,4 @@
-"""Red's actions on the network, what they show and what Red learns from them."""
+"""Red's actions: their effects on the network, their traces, and what Red learns."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def is_reachable(s: Any, subnet: int) -> bool:
 
 @compiled
 def show_connection(s: Any, host: int, port: int) -> None:
-    """Append to the host's `events['NetworkConnections']`, of which only this counts."""
+    """Note what counts of a new entry in the host's `events['NetworkConnections']`."""
     s.event_host = host
     s.n_events += 1
     s.event_ports |= 1 << port

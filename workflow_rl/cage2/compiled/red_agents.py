@@ -34,8 +34,9 @@ from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# B_lineAgent's fifteen actions, and where it goes on from each that fails. Its targets: a subnet, a
-# fixed host, the first host that it attacks or the one in Enterprise that this leads to.
+# B_lineAgent's fifteen actions, and the action that follows each one that fails. A target is a
+# subnet, a fixed host, the first host that the agent attacks, or the host in Enterprise that the
+# first host leads to.
 FIRST_HOST, ENTERPRISE_HOST = N_HOSTS, N_HOSTS + 1
 ENTERPRISE2 = HOSTS.index("Enterprise2")
 PLAN = np.array(
@@ -79,12 +80,11 @@ def choose_as_red(s: Any) -> None:
 def b_line(s: Any) -> None:
     """`B_lineAgent.get_action`.
 
-    An action once made is repeated with the same target, so that all targets follow from the first
-    host.
+    A repeated action has the same target as before, so that all targets follow from the first host.
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not s.b_line_made >> action & 1:
-        # One of the hosts in User but Red's own, which is the first.
+        # Any host in User except Red's own, which is the first.
         s.b_line_host = SUBNET_HOSTS[USER, 1 + randbelow(s, N_SUBNET_HOSTS[USER] - 1)]
     s.b_line_made |= 1 << action
     s.b_line_action = action
@@ -94,20 +94,20 @@ def b_line(s: Any) -> None:
 
 @compiled
 def next_of_b_line(s: Any) -> int:
-    """Which of its actions it makes next."""
+    """Return the index of B_line's next action."""
     action = int(s.b_line_action)
     succeeded = s.red_success == TRUE
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
         if s.b_line_made >> action & 1 or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
-        # The scan before, of a host out of reach, showed nothing.
+        # The scan before this exploit showed nothing: its host is out of reach.
         action = 0
 
 
 @compiled
 def target_of_b_line(s: Any, action: int) -> int:
-    """The host of an action, or its subnet, once the first host has been chosen."""
+    """Return the host or the subnet of an action, once the first host has been chosen."""
     target = int(PLAN[action, 1])
     if target == FIRST_HOST:
         target = int(s.b_line_host)
@@ -118,7 +118,7 @@ def target_of_b_line(s: Any, action: int) -> int:
 
 @compiled
 def meander(s: Any) -> None:
-    """`RedMeanderAgent.get_action`: by chance one of the targets that its program leaves."""
+    """`RedMeanderAgent.get_action`: choose at random among the targets that its program allows."""
     learn_as_meander(s)
     kind, targets = meanders_options(s)
     if kind == RED_SLEEP:
@@ -128,7 +128,7 @@ def meander(s: Any) -> None:
     if kind in (DISCOVER_SERVICES, ESCALATE, EXPLOIT):
         order = shuffle_nibbles(s, address_order(int(s.first_address)), N_HOSTS)
         if kind != DISCOVER_SERVICES:
-            # It shuffles both, and then finds which of them it needs.
+            # The agent shuffles both, and then finds which one it needs.
             hostnames = shuffle_nibbles(s, IN_ORDER, N_HOSTS)
             if kind == ESCALATE:
                 order = hostnames
@@ -137,14 +137,14 @@ def meander(s: Any) -> None:
 
 @compiled
 def address_order(first: int) -> int:
-    """The order of the addresses in Red's action space: the hosts' order, but for the first one."""
+    """Return the order of the addresses in Red's action space: the hosts' order after the first."""
     below = (1 << 4 * first) - 1
     return (IN_ORDER & ~((below << 4) | 15)) | (IN_ORDER & below) << 4 | first
 
 
 @compiled
 def first_in(order: int, hosts: int) -> int:
-    """The first host, in an order, that is in a mask; or NONE."""
+    """Return the first host, in an order, that is in a mask; or NONE."""
     if hosts != 0:
         for _ in range(N_HOSTS):
             if hosts >> (order & 15) & 1:

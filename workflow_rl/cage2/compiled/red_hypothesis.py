@@ -109,7 +109,7 @@ FIRST_HOSTS = SUBNET_MASK[USER] & ~(1 << RED_HOST)
 
 @compiled
 def begin_hypothesis(h: Any, red_agent: int) -> None:
-    """As an episode begins."""
+    """Set the hypothesis at the start of an episode."""
     h.error = NO_ERROR
     h.red_agent = red_agent
     h.red_kind = 0
@@ -140,7 +140,7 @@ def begin_hypothesis(h: Any, red_agent: int) -> None:
 
 @compiled
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two hypotheses say the same."""
+    """Return whether two hypotheses are equal in all that a later step can depend on."""
     if (
         a.red_agent != b.red_agent
         or a.sessions != b.sessions
@@ -172,7 +172,7 @@ def is_same(a: Any, b: Any) -> bool:
 
 @compiled
 def after_blue(h: Any, kind: int, host: int) -> None:
-    """What Blue's action changes."""
+    """Apply Blue's action."""
     bit = 1 << host
     if kind == RESTORE:
         h.sessions &= ~bit
@@ -186,8 +186,10 @@ def after_blue(h: Any, kind: int, host: int) -> None:
 
 @compiled
 def reds_options(h: Any) -> tuple[np.int64, np.int64]:
-    """The kind of Red's next action, and the mask of hosts (or the subnet) that it chooses from,
-    each as likely as the others."""
+    """Return the kind of Red's next action, and the mask of the hosts or the subnet to choose from.
+
+    All of them are equally likely.
+    """
     if h.red_agent == MEANDER:
         return meanders_options(h)
     action = next_of_b_line(h)
@@ -199,7 +201,7 @@ def reds_options(h: Any) -> tuple[np.int64, np.int64]:
 
 @compiled
 def is_within_reach(h: Any, subnet: int) -> bool:
-    """As `red_actions.is_reachable`."""
+    """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
     return not GUARDED[subnet] or h.sessions & ENTERPRISE != 0
 
 
@@ -207,8 +209,11 @@ def is_within_reach(h: Any, subnet: int) -> bool:
 def odds_of(
     h: Any, kind: int, target: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
 ) -> None:
-    """Into odds `[N_OUTCOMES]`: the probability of each outcome of Red's action together with this
-    activity on its target. decoys: those in place there; is_new_decoy: since this step."""
+    """Write the probability of each outcome of Red's action together with this activity.
+
+    activity: what Blue sees on the target. decoys: mask of those in place there. is_new_decoy:
+    whether Blue set one up in this step. odds: `[N_OUTCOMES]`, written.
+    """
     odds[:] = 0
     if kind == EXPLOIT:
         odds_of_exploit(h, target, activity, decoys, is_new_decoy, odds)
@@ -225,7 +230,7 @@ def odds_of(
 
 @compiled
 def succeeds(h: Any, kind: int, target: int) -> bool:
-    """Whether an action that shows nothing and leaves nothing to chance does."""
+    """Return whether an action succeeds that shows nothing and involves no chance."""
     if kind == DISCOVER_SYSTEMS:
         return is_within_reach(h, target)
     has_session = h.sessions >> target & 1 != 0
@@ -267,7 +272,7 @@ def add_odds(
     chance: float,
     odds: Any,
 ) -> None:
-    """Those of one exploit, which Red chooses with this chance."""
+    """Add the odds of one exploit, which Red chooses with probability `chance`."""
     vulnerability = VULNERABILITY[host, exploit]
     if vulnerability == NOT_VULNERABLE and not is_decoy:
         odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
@@ -290,10 +295,10 @@ def add_odds(
 
 @compiled
 def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
-    """What Red's action changes, and what Red learns of it."""
+    """Apply Red's action with an outcome, and what Red learns."""
     bit = 1 << target
     act(h, kind, target)
-    # B_line asks only for those of its last scan. Blue may not have seen them.
+    # B_line reads only the events of its last scan. Blue may not have seen them.
     h.n_events = 0
     if kind == DISCOVER_SYSTEMS and outcome == DONE:
         h.known_addresses |= SUBNET_MASK[target]
@@ -315,14 +320,14 @@ def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None
     h.red_success = FALSE if outcome == FAILED else TRUE
     if h.red_agent == MEANDER:
         learn_as_meander(h)
-        # All that matters is learned: hypotheses that differ in the rest only are the same.
+        # These no longer matter: without them more hypotheses are equal.
         h.red_success = UNKNOWN
         h.n_events = 0
 
 
 @compiled
 def act(h: Any, kind: int, target: int) -> None:
-    """Note it in the red agent's lists."""
+    """Note an action in the red agent's lists."""
     if h.red_agent == MEANDER:
         act_as_meander(h, kind, target)
         return
@@ -335,7 +340,7 @@ def act(h: Any, kind: int, target: int) -> None:
 
 @compiled
 def start_session(h: Any, bit: int, outcome: int) -> None:
-    """Remove ends shells that monitoring caught, if they are not root's."""
+    """Start a session of Red. Remove ends a shell that monitoring caught, unless it is root's."""
     had_others = h.sessions & ~h.removable & bit != 0
     h.sessions |= bit
     h.known_hostnames |= bit
@@ -351,7 +356,7 @@ def start_session(h: Any, bit: int, outcome: int) -> None:
 
 @compiled
 def decoy_ports(decoys: int) -> int:
-    """The mask of ports of a mask of decoys."""
+    """Return the mask of ports of a mask of decoys."""
     ports = 0
     for decoy in range(N_DECOYS):
         if decoys >> decoy & 1:

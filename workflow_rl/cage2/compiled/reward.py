@@ -18,8 +18,8 @@ from workflow_rl.cage2.compiled.tables import (
 def reward(s: Any, kind: int) -> float:
     """`HybridAvailabilityConfidentialityRewardCalculator` and the cost of Blue's action.
 
-    CybORG sums floats and rounds to tenths, this counts the tenths: the same number, and 0.0 as in
-    CybORG never negative.
+    CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
+    0.0 is never negative.
     """
     tenths = RESTORE_COST if kind == RESTORE else 0
     if not s.ot_running:

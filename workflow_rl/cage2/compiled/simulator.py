@@ -1,186 +1,36 @@
-"""Whole episodes: reset, step, and many environments at once."""
+"""Many environments at once, and one behind CybORG's interface."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workflow_rl.cage2.compiled.blue_actions import act_as_blue
-from workflow_rl.cage2.compiled.hosts import draw_pid
+from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.jit import announce_compiling, compiled, entry_point, prefetch
-from workflow_rl.cage2.compiled.observe import observe
-from workflow_rl.cage2.compiled.random import M, N, randbelow, sample, seed
-from workflow_rl.cage2.compiled.red_actions import act_as_red
-from workflow_rl.cage2.compiled.red_agents import choose_as_red
-from workflow_rl.cage2.compiled.reward import reward
-from workflow_rl.cage2.compiled.state import (
-    NO_ERROR,
-    NO_PROCESS,
-    NONE,
-    SIZES,
-    STATE,
-    error_of,
-    state_for,
-)
-from workflow_rl.cage2.compiled.tables import (
-    ACTION_HOST,
-    ACTION_KIND,
-    BOUND_ADDRESS,
-    BOUND_HOST,
-    BOUND_SUBNET,
-    DISCOVER_SYSTEMS,
-    ESCALATE,
-    IMPACT,
-    N_ACTIONS,
-    N_ADDRESSES,
-    N_HOSTS,
-    N_POSSIBLE_SUBNETS,
-    N_SERVICES,
-    N_STARTING_SESSIONS,
-    N_SUBNET_HOSTS,
-    N_SUBNETS,
-    NETWORK,
-    RED_HOST,
-    RED_SLEEP,
-    STARTING_HOSTS,
-    STARTING_SLOTS,
-    SUBNET,
-    SUBNET_HOSTS,
-    UNKNOWN,
-)
+from workflow_rl.cage2.compiled.random import M, N, seed
+from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, state_for
+from workflow_rl.cage2.compiled.tables import N_ACTIONS, N_HOSTS, UNKNOWN
+from workflow_rl.cage2.compiled.texts import red_action_of
 from workflow_rl.cage2.env.arguments import SEED_LIMIT
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS, RED_AGENTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
-"""What is told of a step besides: see `Simulator.facts`."""
+"""Further facts about a step: see `Simulator.facts`."""
 NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
-# Red's actions that name a host; the others name an address, or nothing.
-HOST_KINDS = (ESCALATE, IMPACT)
-
-# How many envs ahead to fetch, and how many cache lines of each that every step reads.
+# The number of envs by which prefetching is ahead, and the cache lines that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
 FIRST_WORD = STATE.fields["mt"][1]  # type: ignore[index]
 
 
-@compiled
-def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
-    """`random.seed` and `State.reset`, whose draws are the addresses and the PIDs of sessions."""
-    seed(s, episode_seed)
-    s.error = NO_ERROR
-    s.red_agent = red_agent
-    draw_addresses(s)
-    forget(s)
-    s.session_pid[:] = 0
-    for i in range(N_STARTING_SESSIONS):
-        s.session_pid[STARTING_SLOTS[i]] = draw_pid(s, int(STARTING_HOSTS[i]))
-
-
-@compiled
-def draw_addresses(s: Any) -> None:
-    """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
-    # Lists that are empty when an episode begins: working space until then.
-    chosen, pool = s.suspicious_pid, s.ports
-    s.first_address = BOUND_HOST
-    sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, pool)
-    for subnet in range(N_SUBNETS):
-        # The choice of a part of the subnet that is large enough: all of it.
-        randbelow(s, 1)
-        sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], chosen, pool)
-        for i in range(N_SUBNET_HOSTS[subnet]):
-            host = SUBNET_HOSTS[subnet, i]
-            s.address_index[host] = chosen[i] + 1
-            if s.subnet_index[subnet] == BOUND_SUBNET and s.address_index[host] == BOUND_ADDRESS:
-                s.first_address = host
-
-
-@compiled
-def forget(s: Any) -> None:
-    """Everything else as it is when an episode begins."""
-    s.first_process[:] = NO_PROCESS
-    s.last_process[:] = NO_PROCESS
-    s.free_process = NO_PROCESS
-    s.n_processes = 0
-    for host in range(N_HOSTS):
-        for service in range(N_SERVICES):
-            s.service_pid[host, service] = 0
-    s.ot_running = True
-    s.ot_active = True
-    s.ot_listed_with_pid = True
-    s.port_bits[0, :] = 0
-    # Of an episode before; seldom any.
-    if s.busy_host != NONE or len(s.port_bits) == N_HOSTS:
-        for row in range(1, len(s.port_bits)):
-            s.port_bits[row, :] = 0
-    s.busy_host = NONE
-    s.n_ports[:] = 0
-    s.n_suspicious = 0
-    s.has_malware = 0
-    s.is_owned = 0
-    s.n_red_sessions[:] = 0
-    s.known_subnets = 1 << SUBNET[RED_HOST]
-    s.known_addresses = 1 << RED_HOST
-    s.known_hostnames = 1 << RED_HOST
-    s.scanned_by_session = 0
-    s.known_ports[:] = 0
-    s.knows_ot_service = False
-    s.b_line_action = 0
-    s.b_line_made = 0
-    s.b_line_host = NONE
-    s.meander_subnets = 0
-    s.meander_scanned = 0
-    s.meander_exploited = 0
-    s.meander_escalated = 0
-    s.meander_mapped = 0
-    s.meander_last_host = NONE
-    s.meander_last_address = NONE
-    s.red_kind = 0
-    s.red_target = 0
-    s.red_success = UNKNOWN
-    s.blue_success = UNKNOWN
-    s.event_host = NONE
-    s.n_events = 0
-    s.event_ports = 0
-    s.reverse_shell_seen = False
-    s.caught_host = NONE
-    s.compromise = 0
-
-
-@compiled
-def step_env(s: Any, action: int, obs: Any) -> float:
-    """`EnvironmentController.step`: Blue, Green (who sleeps), Red, then Blue's Monitor.
-
-    Writes obs, uint32 `[13]`, and returns the reward.
-    """
-    kind, host = int(ACTION_KIND[action]), int(ACTION_HOST[action])
-    act_as_blue(s, kind, host)
-    choose_as_red(s)
-    act_as_red(s)
-    observe(s, kind, host, obs)
-    return reward(s, kind)
-
-
-@compiled
-def tell(s: Any, facts: Any) -> None:
-    """Write FACTS, int8 `[5]`, of the last step."""
-    facts[0] = s.blue_success
-    facts[1] = s.red_kind
-    facts[2] = s.red_target
-    if s.red_kind == RED_SLEEP:
-        facts[2] = -1
-    elif s.red_kind == DISCOVER_SYSTEMS:
-        facts[2] = N_HOSTS + s.red_target
-    facts[3] = s.red_success
-    facts[4] = -1 if s.caught_host == NONE else s.caught_host
-
-
 @entry_point
 def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any) -> None:
-    """Start an episode in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts
-    int8 `[N, 5]`."""
+    """Start an episode in the chosen envs.
+
+    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
+    """
     for i in range(len(states)):
         if chosen[i]:
             reset_env(states[i], seeds[i], red_agents[i])
@@ -190,15 +40,14 @@ def reset_envs(states: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, 
 
 @entry_point
 def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, facts: Any) -> int:
-    """Play one step in the chosen envs: all arrays `[N]`, but obs uint32 `[N, 13]` and facts int8
-    `[N, 5]`.
+    """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
 
-    Returns the index of an env that cannot go on, or -1.
+    obs: uint32 `[N, 13]`. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
     n_envs = len(states)
     for i in range(n_envs):
-        # While this env steps, what the next ones will read is on its way.
+        # While this env steps, the memory of the next envs is fetched.
         if i + 2 * AHEAD < n_envs:
             for line in range(FIRST_LINES):
                 prefetch(states, i + 2 * AHEAD, LINE * line)
@@ -215,14 +64,14 @@ def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, fa
 
 @entry_point
 def reseed_envs(states: Any, seeds: Any) -> None:
-    """Have the draws follow that come after `random.seed(seeds[i])`."""
+    """Seed the generator of each env, as `random.seed(seeds[i])` does."""
     for i in range(len(states)):
         seed(states[i], seeds[i])
 
 
 @compiled
 def prefetch_words(states: Any, i: int) -> None:
-    """The words of the generator that its next draws read."""
+    """Prefetch the words of the generator that the next draws read."""
     following = np.int64(states[i].mt_index)
     middle = following + M if following + M < N else following + M - N
     for word in (following, middle):
@@ -231,18 +80,18 @@ def prefetch_words(states: Any, i: int) -> None:
 
 
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
-"""Of `Simulator.save`: arrays of the envs' bytes, of what is seen, rewards and facts."""
+"""What `Simulator.save` returns: the envs' bytes, what Blue sees, rewards and facts."""
 
 
 class Simulator:
-    """N networks that play in step. Copies and pickles of it go on as it would.
+    """N networks that step together. Copies and pickles go on as the original would.
 
     Args:
         n_envs: N.
-        max_steps: how many steps any episode is sure to fit in; the more, the larger a network.
+        max_steps: number of steps that every episode has room for; memory grows with it.
 
     Attributes:
-        states: record array `[N]` of `state.STATE`: the envs themselves.
+        states: record array `[N]` of `state.STATE`, the networks.
         obs: uint8 `[N, 52]`, what Blue sees now; overwritten by the next call.
         rewards: float64 `[N]`, of the last step; overwritten by the next call.
         facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
@@ -263,7 +112,7 @@ class Simulator:
 
     def _view(self) -> None:
         self.obs = self._words.view(np.uint8)
-        # As bytes, records are copied many times as fast.
+        # Records are copied many times as fast in the form of bytes.
         self._rows = self.states.view(np.uint8).reshape(len(self.states), -1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -279,19 +128,21 @@ class Simulator:
         return self._rows, self._words, self.rewards, self.facts
 
     def save(self) -> Snapshot:
-        """All that the next steps follow from."""
+        """Return a snapshot of all that the next steps follow from."""
         return tuple(array.copy() for array in self._kept)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Go on from there. Raises ValueError if it is of other envs, and changes nothing."""
+        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
         if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
             raise ValueError("the snapshot is of another number of envs, or of longer episodes")
         for array, saved in zip(self._kept, snapshot, strict=True):
             array[:] = saved
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
-        """Each of the snapshot's envs several times, one after the other, and with these seeds
-        `[N]` for what is drawn from now on."""
+        """Load each env of a smaller snapshot several times in a row.
+
+        seeds: `[N]`, for the draws from now on.
+        """
         for array, saved in zip(self._kept, snapshot, strict=True):
             each = array.reshape(len(saved), len(array) // len(saved), *array.shape[1:])
             each[:] = saved[:, None]
@@ -330,8 +181,10 @@ class Simulator:
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
-        """`step` for arrays `[N]` of which the caller is sure: with few envs, making sure takes ten
-        times as long as the step."""
+        """Play one step as `step` does, without checking the arrays `[N]`.
+
+        With few envs, the checks take ten times as long as the step.
+        """
         failed = step_envs(self.states, chosen, actions, self._words, self.rewards, self.facts)
         if failed >= 0:
             raise RuntimeError(f"env {failed}: {error_of(self.states[failed])}")
@@ -342,14 +195,14 @@ class Simulator:
         return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
-        """One number from 0 to stop - 1 for each env. Compiled code would not notice others."""
+        """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise ValueError(f"{name}: integers are needed, not {array.dtype}")
         if array.size and not 0 <= array.min() <= array.max() < stop:
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
-        # A copy: the simulator would be compiled once more for read-only arrays.
+        # This is a copy, because read-only arrays would make numba compile once more.
         return np.array(np.broadcast_to(array, len(self.states)), np.int64)
 
 
@@ -404,47 +257,14 @@ class CompiledSimulator:
         return red_action_of(self.state)
 
     def save(self) -> Snapshot:
-        """See Simulator."""
+        """Return a snapshot."""
         return self._simulator.save()
 
     def load(self, snapshot: Snapshot) -> None:
-        """See Simulator."""
+        """Go on from a snapshot."""
         self._simulator.load(snapshot)
         self._tell()
 
 
 CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)
-"""By the host on which a process was caught, or -1: a mask of hosts `[13]`."""
-
-
-def red_action_of(state: Any) -> str:
-    """Red's last action, as CybORG prints it."""
-    kind, target = int(state["red_kind"]), int(state["red_target"])
-    if kind == RED_SLEEP or kind in HOST_KINDS:
-        return _red_action(kind, target)
-    subnet = target if kind == DISCOVER_SYSTEMS else int(SUBNET[target])
-    host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
-    return _red_action(kind, 16 * int(state["subnet_index"][subnet]) + host_part)
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _red_action(kind: int, at: int) -> str:
-    """`at` is an index into `HOSTS`, or an address's distance from the network's first."""
-    name = RED_ACTIONS[kind]
-    if kind == RED_SLEEP:
-        return name
-    if kind in HOST_KINDS:
-        return f"{name} {HOSTS[at]}"
-    address = NETWORK.network_address + at
-    return f"{name} {address}/28" if kind == DISCOVER_SYSTEMS else f"{name} {address}"
-
-
-def subnet_of(state: Any, subnet: int) -> str:
-    """The subnet's addresses, as CybORG prints them."""
-    return f"{NETWORK.network_address + 16 * int(state['subnet_index'][subnet])}/28"
-
-
-def address_of(state: Any, host: int) -> str:
-    """The host's address, as CybORG prints it."""
-    first = NETWORK.network_address + 16 * int(state["subnet_index"][SUBNET[host]])
-    return str(first + int(state["address_index"][host]))
+"""Masks of hosts, `[14, 13]`: row i has host i alone, and row -1 has none."""

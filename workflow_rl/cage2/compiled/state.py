@@ -1,4 +1,4 @@
-"""One simulated network as a record of fixed size, which follows from how long episodes are."""
+"""One simulated network as a record, whose size depends on the length of episodes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from workflow_rl.cage2.compiled.tables import (
     N_SUBNETS,
 )
 
-# Steps of an episode that always fit, in the record that is used for up to so many: more would only
-# be carried around. Each is compiled when it is first needed.
 SIZES = (100, 1_000, 10_000)
+"""Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
+and the simulator is compiled for it when it is first needed."""
 MAX_PORTS = 600
 NONE = 255
 NO_PROCESS = 0  # The first slot is never used.
 
-# A process that was not there at the start: a decoy (numbered as in `tables.DECOYS`), or what Red
-# runs in one of its sessions, from an exploit or by SSH; bit 16 marks root's and SYSTEM's.
+# Kinds of processes that are added in an episode: decoys (numbered as in `tables.DECOYS`), and
+# those of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
 SHELL, SSH = N_DECOYS, N_DECOYS + 1
 KIND, PRIVILEGED = 15, 16
 
@@ -35,7 +35,7 @@ NO_ERROR, TOO_MANY_PROCESSES, TOO_MANY_SUSPICIOUS_PIDS, TOO_MANY_PORTS, CYBORG_F
 
 
 def error_of(state: Any) -> str:
-    """Why a record's episode cannot go on, in words."""
+    """Return in words why a record's episode cannot go on."""
     return (
         "",
         f"more than {len(state['processes']) - 1} decoys and red sessions at once",
@@ -46,14 +46,67 @@ def error_of(state: Any) -> str:
 
 
 def state_for(n_steps: int) -> np.dtype[Any]:
-    """The smallest record that holds any episode of so many steps; the largest, if none does."""
+    """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
     return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]))
+
+
+# Fields that every step reads come first: with thousands of envs, loading a record costs more
+# than the step itself.
+_EVERY_STEP: list[Any] = [
+    ("error", np.uint8),
+    ("red_agent", np.uint8),
+    # The last step.
+    ("red_kind", np.uint8),
+    ("red_target", np.uint8),
+    ("red_success", np.uint8),
+    ("blue_success", np.uint8),
+    # Connections seen in it, all on one host: how many, the mask of their local ports, and
+    # whether one leads to a reverse shell; the host with a process caught; and whether
+    # Blue's analysis found Red's files.
+    ("event_host", np.uint8),
+    ("reverse_shell_seen", np.bool_),
+    ("event_ports", np.uint16),
+]
+_EVERY_STEP_TOO: list[Any] = [
+    ("caught_host", np.uint8),
+    ("malware_found", np.bool_),
+    # B_line: where it is, which actions it has made before, the first host it attacks.
+    ("b_line_action", np.uint8),
+    ("b_line_made", np.uint16),
+    ("b_line_host", np.uint8),
+    # RedMeander's lists, as masks, and what it did last.
+    ("meander_subnets", np.uint8),
+    ("meander_scanned", np.uint16),
+    ("meander_exploited", np.uint16),
+    ("meander_escalated", np.uint16),
+    ("meander_mapped", np.uint16),
+    ("meander_last_host", np.uint8),
+    ("meander_last_address", np.uint8),
+    # The host whose address comes first in Red's list.
+    ("first_address", np.uint8),
+    # What Red knows: its action space, and the memory of `RedAbstractSession`.
+    ("known_subnets", np.uint8),
+    ("known_addresses", np.uint16),
+    ("known_hostnames", np.uint16),
+    ("scanned_by_session", np.uint16),
+    ("knows_ot_service", np.bool_),
+    # The OT service: does its process run, is it listed as active, and with its PID?
+    ("ot_running", np.bool_),
+    ("ot_active", np.bool_),
+    ("ot_listed_with_pid", np.bool_),
+    # Masks of hosts: Red's files are there, Red has privileged sessions there.
+    ("has_malware", np.uint16),
+    ("is_owned", np.uint16),
+    # Two bits a host: no, unknown, user, privileged.
+    ("compromise", np.uint32),
+    ("mt_index", GENERATOR["mt_index"]),
+]
 
 
 @functools.cache
 def _state(n_steps: int) -> np.dtype[Any]:
-    # A step adds at most a decoy, a red session and a process caught; how many ports, depends on
-    # the decoys in place: long episodes have a bit for each.
+    # A step adds at most a decoy, a red session and a process caught. The number of ports depends
+    # on the decoys in place: long episodes have a bit for each port.
     is_long = n_steps > SIZES[0]
     n_processes, n_suspicious = 2 * n_steps, max(128, n_steps)
     n_rows = N_HOSTS if is_long else 2
@@ -61,56 +114,11 @@ def _state(n_steps: int) -> np.dtype[Any]:
     # A scan shows all that listens on a host.
     assert N_LISTENING.max() + n_processes <= np.iinfo(count).max
     process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
-    # What every step reads comes first: with thousands of envs, reaching a record costs more than
-    # the step itself.
     return np.dtype(
         [
-            ("error", np.uint8),
-            ("red_agent", np.uint8),
-            # The last step.
-            ("red_kind", np.uint8),
-            ("red_target", np.uint8),
-            ("red_success", np.uint8),
-            ("blue_success", np.uint8),
-            # Connections seen in it, all on one host: how many, the mask of their local ports, and
-            # whether one leads to a reverse shell; the host with a process caught; and whether
-            # Blue's analysis found Red's files.
-            ("event_host", np.uint8),
-            ("reverse_shell_seen", np.bool_),
-            ("event_ports", np.uint16),
+            *_EVERY_STEP,
             ("n_events", count),
-            ("caught_host", np.uint8),
-            ("malware_found", np.bool_),
-            # B_line: where it is, which actions it has made before, the first host it attacks.
-            ("b_line_action", np.uint8),
-            ("b_line_made", np.uint16),
-            ("b_line_host", np.uint8),
-            # RedMeander's lists, as masks, and what it did last.
-            ("meander_subnets", np.uint8),
-            ("meander_scanned", np.uint16),
-            ("meander_exploited", np.uint16),
-            ("meander_escalated", np.uint16),
-            ("meander_mapped", np.uint16),
-            ("meander_last_host", np.uint8),
-            ("meander_last_address", np.uint8),
-            # The host whose address comes first in Red's list.
-            ("first_address", np.uint8),
-            # What Red knows: its action space, and the memory of `RedAbstractSession`.
-            ("known_subnets", np.uint8),
-            ("known_addresses", np.uint16),
-            ("known_hostnames", np.uint16),
-            ("scanned_by_session", np.uint16),
-            ("knows_ot_service", np.bool_),
-            # The OT service: does its process run, is it listed as active, and with its PID?
-            ("ot_running", np.bool_),
-            ("ot_active", np.bool_),
-            ("ot_listed_with_pid", np.bool_),
-            # Masks of hosts: Red's files are there, Red has privileged sessions there.
-            ("has_malware", np.uint16),
-            ("is_owned", np.uint16),
-            # Two bits a host: no, unknown, user, privileged.
-            ("compromise", np.uint32),
-            ("mt_index", GENERATOR["mt_index"]),
+            *_EVERY_STEP_TOO,
             ("n_red_sessions", count, N_HOSTS),
             ("known_ports", np.uint8, N_HOSTS),
             # Processes, on each host a linked list in the order in which CybORG lists them.

@@ -1,4 +1,4 @@
-"""Scenario 2 as tables: what never changes, computed once from `scenario2`.
+"""Scenario 2 as tables: all that never changes, computed once from `scenario2`.
 
 Hosts are numbered as in `HOSTS`, subnets as in the scenario. A set of hosts or of ports is a bit
 mask. Ports are numbered by `PORTS`: first those of the eight exploits, in the order in which
@@ -41,7 +41,7 @@ PORTS = (139, 3389, 80, 443, 22, 3390, 25, 21, 135, 445, 53, 68)
 SSH_PORT = SSH_BRUTE_FORCE
 EPHEMERAL = len(PORTS)
 FIRST_EPHEMERAL, N_EPHEMERAL = 49152, 60000 - 49152
-# From the exploit preferred most to the one preferred least.
+# From the most to the least preferred exploit.
 PREFERENCE = np.array(
     [FTP, HARAKA_RCE, SQL_INJECTION, HTTPS_RFI, HTTP_RFI, ETERNAL_BLUE, BLUE_KEEP, SSH_BRUTE_FORCE]
 )
@@ -87,7 +87,7 @@ def _listening(host: dict[str, Any]) -> list[int]:
 
 
 def _vulnerability(host: dict[str, Any], exploit: int) -> int:
-    """What `sim_exploit` gets from the first process that it finds, if any."""
+    """Return the session that `sim_exploit` gets from the first process that it finds, if any."""
     for process in host["Processes"]:
         ports = [c["local_port"] for c in process.get("Connections", ())]
         if _process_type(process) == EXPLOITED_TYPES[exploit] and PORTS[exploit] in ports:
@@ -102,7 +102,6 @@ def _vulnerability(host: dict[str, Any], exploit: int) -> int:
 
 
 _HOST_ROWS = [SCENARIO["Hosts"][name] for name in HOSTS]
-IS_WINDOWS = np.array([row["System info"]["OSType"] == "WINDOWS" for row in _HOST_ROWS])
 LISTENING = _table([_listening(row) for row in _HOST_ROWS], np.uint8)
 N_LISTENING = np.array([len(_listening(row)) for row in _HOST_ROWS])
 LISTENING_PORTS = np.array([sum(1 << p for p in set(_listening(row))) for row in _HOST_ROWS])
@@ -138,7 +137,7 @@ SUBNET_MASK = np.array(
 SUBNET = np.array(
     [next(i for i in range(N_SUBNETS) if SUBNET_MASK[i] >> host & 1) for host in range(N_HOSTS)]
 )
-# The order in which red's action space lists the subnets: that of the first host of each.
+# The subnets in the order of Red's action space, which is the order of their first hosts.
 SUBNETS_BY_HOST = np.array(list(dict.fromkeys(SUBNET.tolist())))
 USER, ENTERPRISE_SUBNET = SUBNETS.index("User"), SUBNETS.index("Enterprise")
 # Subnets that Red, who always acts from User0, reaches only with a session in Enterprise.
@@ -148,7 +147,10 @@ GUARDED = np.array(
 
 
 def _bound_addresses() -> list[tuple[int, int]]:
-    """Host and address, counted from the network's first, of processes bound to one in it."""
+    """Return the host and the address of processes that are bound to one of the network.
+
+    Addresses are counted from the first one of the network.
+    """
     return [
         (host, int(address) - int(NETWORK.network_address))
         for host, row in enumerate(_HOST_ROWS)
@@ -158,8 +160,8 @@ def _bound_addresses() -> list[tuple[int, int]]:
     ]
 
 
-# RedMeander shuffles the addresses in the order in which the true state lists them: host by host,
-# but an address that a process of a host is bound to comes right before that host's.
+# RedMeander shuffles the addresses in the order of the true state. That is the order of the hosts,
+# but an address that a process of a host is bound to comes right before the host's own.
 ((BOUND_HOST, _BOUND_ADDRESS),) = _bound_addresses()
 assert BOUND_HOST == 0
 BOUND_SUBNET, BOUND_ADDRESS = divmod(_BOUND_ADDRESS, 16)
@@ -168,7 +170,7 @@ BOUND_SUBNET, BOUND_ADDRESS = divmod(_BOUND_ADDRESS, 16)
 
 
 def _starting_sessions() -> list[tuple[str, int, str]]:
-    """Agent, host and user of each session in the order in which `State` starts them."""
+    """Return agent, host and user of each session, in the order in which `State` starts them."""
     return [
         (agent, _index(session["hostname"]), session["username"])
         for agent, row in SCENARIO["Agents"].items()
@@ -182,7 +184,7 @@ STARTING_HOSTS = np.array([host for _, host, _ in _starting_sessions()])
 STARTING_AGENTS = tuple(agent for agent, *_ in _starting_sessions())
 STARTING_USERS = tuple(user for *_, user in _starting_sessions())
 N_STARTING_SESSIONS = len(STARTING_HOSTS)
-# The place of each when they are listed host by host, and where a host's begin and end.
+# The place of each session in a list by host, and where the sessions of a host begin and end.
 STARTING_SLOTS = np.argsort(np.argsort(STARTING_HOSTS, kind="stable"))
 FIRST_SLOT = np.searchsorted(np.sort(STARTING_HOSTS), np.arange(N_HOSTS + 1))
 _BLUES_USERS = [
@@ -190,7 +192,7 @@ _BLUES_USERS = [
     for host in range(N_HOSTS)
 ]
 N_BLUE_SESSIONS = np.array([len(users) for users in _BLUES_USERS])
-# What Blue's processes on a host run as.
+# Whether Blue's processes on a host run as root or SYSTEM.
 BLUE_IS_PRIVILEGED = np.array([users[0] in PRIVILEGED_USERS for users in _BLUES_USERS])
 assert all(len(set(users)) == 1 for users in _BLUES_USERS)
 (_REDS_SESSION,) = SCENARIO["Agents"]["Red"]["starting_sessions"]
@@ -201,7 +203,10 @@ assert _REDS_SESSION["username"] in PRIVILEGED_USERS
 
 
 def _explored(host: dict[str, Any], facts: str | None) -> int:
-    """Mask of the hosts in a host's `info`; only those of which all is shown, if `facts`."""
+    """Return the mask of the hosts in a host's `info`.
+
+    facts: only hosts of whose interfaces this is shown; None: all hosts.
+    """
     return sum(
         1 << _index(name)
         for name, shown in host.get("info", {}).items()
@@ -246,8 +251,8 @@ ACTION_HOST = np.array(
     [_index(name.partition(" ")[2]) if " " in name else 0 for name in ACTION_NAMES]
 )
 
-# One row a decoy: the port it opens, the port that has to be free, the system it runs on (None:
-# any), and whether it runs as SYSTEM rather than as Blue's own user.
+# For each decoy: the port that it opens, the port that must be free, the operating system (None:
+# any), and whether it runs as SYSTEM instead of Blue's own user.
 DECOYS: dict[str, tuple[int, int, str | None, bool]] = {
     "DecoyApache": (80, 80, None, False),
     "DecoyFemitter": (21, 21, "WINDOWS", True),
@@ -256,7 +261,7 @@ DECOYS: dict[str, tuple[int, int, str | None, bool]] = {
     "DecoySSHD": (22, 22, None, False),
     "DecoySvchost": (3389, 3389, "WINDOWS", False),
     "DecoyTomcat": (443, 443, None, False),
-    # CybORG checks another port than it opens, so there may be any number of these.
+    # CybORG checks another port than this decoy opens, so that a host can have any number of them.
     "DecoyVsftpd": (80, 21, "LINUX", False),
 }
 N_DECOYS = len(DECOYS)
@@ -281,8 +286,8 @@ DECOY_FITS = np.array(
     ]
 )
 DECOY_IS_PRIVILEGED = np.array([row[3] for row in DECOYS.values()])
-# Where a host lists the service of each decoy: one that runs on Windows only shares a place with
-# one that runs on Linux only.
+# Where a host lists the service of each decoy. A decoy for Windows and one for Linux can share a
+# place.
 SERVICE = np.array([0, 1, 1, 2, 3, 4, 5, 2])
 N_SERVICES = int(SERVICE.max()) + 1
 assert all(len(set(SERVICE[runs])) == runs.sum() for runs in DECOY_RUNS_ON.T)

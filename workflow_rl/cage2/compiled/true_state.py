@@ -1,6 +1,7 @@
-"""The true state and Red's program as bits: all that decides, but for the chances to come.
+"""The true state and Red's program as bits: all that decides an episode but future draws.
 
-No agent that is scored may see it. Training one that does measures what not seeing costs.
+Agents that see the true state cannot be scored. Training one measures what hidden information
+costs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ N_SHOWN = (
 
 @compiled
 def show_state(s: Any, obs: Any, shown: Any) -> None:
-    """All of it, uint8 `[N_SHOWN]`, after the bits of the observation, uint8 `[52]`."""
+    """Write the observation, obs uint8 `[52]`, and then the state into shown, uint8 `[N_SHOWN]`."""
     shown[:] = 0
     n = len(obs)
     shown[:n] = obs
@@ -89,6 +90,6 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
 
 @entry_point
 def show_states(states: Any, chosen: Any, obs: Any, shown: Any) -> None:
-    """Of the M chosen of N envs. obs `[M, 52]`, shown `[M, N_SHOWN]`, uint8."""
+    """Show the states of the M chosen of N envs. obs: uint8 `[M, 52]`. shown: `[M, N_SHOWN]`."""
     for i in range(len(chosen)):
         show_state(states[chosen[i]], obs[i], shown[i])

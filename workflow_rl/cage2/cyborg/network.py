@@ -1,4 +1,4 @@
-"""CybORG's network, described as `compiled.network` describes ours."""
+"""CybORG's network, described as `compiled.network` describes the compiled one."""
 
 from __future__ import annotations
 
@@ -8,87 +8,86 @@ from typing import Any
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import HOSTS
 
+SERVICES = ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat", "vsftpd")
+"""CybORG's names of the decoys' services, in the order of `compiled.tables.DECOYS`."""
+
 
 def cyborg_network(env: Cage2Env) -> dict[str, Any]:
-    """What `compiled_network` describes, read from CybORG's true state, not from observations.
+    """Return what `compiled_network` describes, read from CybORG's true state.
 
-    Of the sessions of all agents by host: PID, and whether the user is root or SYSTEM.
+    A session is described by its PID, and by whether its user is root or SYSTEM.
     """
-    from workflow_rl.cage2.compiled.tables import (
-        DECOYS,
-        N_EXPLOITS,
-        OT_HOST,
-        PORTS,
-        PRIVILEGED_USERS,
-    )
-
     state, known, n_drawn = _parts(env)
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
     known_subnets, known_addresses, known_hosts = (
         {str(key) for key, is_known in known[kind].items() if is_known}
         for kind in ("subnet", "ip_address", "hostname")
     )
-    reds = state.sessions["Red"]
-    scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
     network: dict[str, Any] = {
         "random words drawn, modulo 624": n_drawn,
         "subnets": subnets,
         "subnets Red knows": [name for name, cidr in subnets.items() if cidr in known_subnets],
         "addresses Red knows": [name for name in HOSTS if _address(state, name) in known_addresses],
         "hosts Red knows": [name for name in HOSTS if name in known_hosts],
-        "Red knows the OT service": reds[0].ot_service is not None,
+        "Red knows the OT service": state.sessions["Red"][0].ot_service is not None,
     }
-    services_of_decoys = dict(
-        zip(
-            ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat", "vsftpd"),
-            DECOYS,
-            strict=True,
-        )
-    )
     for name in HOSTS:
-        host, address = state.hosts[name], _address(state, name)
-        services: dict[str, Any] = {}
-        if name == HOSTS[OT_HOST]:
-            listed = host.services["OTService"]
-            services["OTService"] = bool(listed["active"]), listed["process"]
-        for service, decoy in services_of_decoys.items():
-            if service in host.services:
-                services[decoy] = host.services[service]["process"]
-        network |= {
-            f"{name}: address": address,
-            f"{name}: processes": [
-                (
-                    process.pid,
-                    process.user in PRIVILEGED_USERS,
-                    [c["local_port"] for c in process.connections if "remote_port" not in c],
-                )
-                for process in host.processes
-            ],
-            f"{name}: red sessions": [
-                (session.pid, session.username in PRIVILEGED_USERS)
-                for session in reds.values()
-                if session.host == name
-            ],
-            f"{name}: other sessions": [
-                (agent, session.pid, session.username in PRIVILEGED_USERS)
-                for agent, sessions in state.sessions.items()
-                if agent != "Red"
-                for session in sessions.values()
-                if session.host == name
-            ],
-            f"{name}: services": services,
-            f"{name}: ephemeral ports": sorted(set(host.ephemeral_ports)),
-            f"{name}: red files": bool(host.files),
-            f"{name}: ports Red knows": sorted(set(scanned[address]) & set(PORTS[:N_EXPLOITS]))
-            if address in scanned
-            else None,
-            f"{name}: PIDs caught": list(state.sessions["Blue"][0].sus_pids.get(name, ())),
-        }
+        network |= {f"{name}: {fact}": value for fact, value in _facts_of(state, name).items()}
     return network
 
 
+def _facts_of(state: Any, name: str) -> dict[str, Any]:
+    from workflow_rl.cage2.compiled.tables import N_EXPLOITS, PORTS, PRIVILEGED_USERS
+
+    host, address, reds = state.hosts[name], _address(state, name), state.sessions["Red"]
+    scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
+    return {
+        "address": address,
+        "processes": [
+            (
+                process.pid,
+                process.user in PRIVILEGED_USERS,
+                [c["local_port"] for c in process.connections if "remote_port" not in c],
+            )
+            for process in host.processes
+        ],
+        "red sessions": [
+            (session.pid, session.username in PRIVILEGED_USERS)
+            for session in reds.values()
+            if session.host == name
+        ],
+        "other sessions": [
+            (agent, session.pid, session.username in PRIVILEGED_USERS)
+            for agent, sessions in state.sessions.items()
+            if agent != "Red"
+            for session in sessions.values()
+            if session.host == name
+        ],
+        "services": _services(host, name),
+        "ephemeral ports": sorted(set(host.ephemeral_ports)),
+        "red files": bool(host.files),
+        "ports Red knows": sorted(set(scanned[address]) & set(PORTS[:N_EXPLOITS]))
+        if address in scanned
+        else None,
+        "PIDs caught": list(state.sessions["Blue"][0].sus_pids.get(name, ())),
+    }
+
+
+def _services(host: Any, name: str) -> dict[str, Any]:
+    from workflow_rl.cage2.compiled.tables import DECOYS, OT_HOST
+
+    services: dict[str, Any] = {}
+    if name == HOSTS[OT_HOST]:
+        listed = host.services["OTService"]
+        services["OTService"] = bool(listed["active"]), listed["process"]
+    for service, decoy in zip(SERVICES, DECOYS, strict=True):
+        if service in host.services:
+            services[decoy] = host.services[service]["process"]
+    return services
+
+
 def _parts(env: Cage2Env) -> tuple[Any, dict[str, Any], int]:
-    """CybORG's state, what Red knows, and the position of the generator."""
+    """Return CybORG's state, what Red knows, and the position of the random generator."""
     from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 
     simulator: Any = env._simulator

@@ -1,4 +1,4 @@
-"""CybORG's objects as bytes: pickle alone does not take them."""
+"""CybORG's objects as bytes, which pickle alone cannot make."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ RANDOM = "random"
 def dumps(
     value: Any, modules: Mapping[str, ModuleType], generator: random.Random | None = None
 ) -> bytes:
-    """Pickle it. What is defined in `modules`, which need not be the ones that an import would
-    find, is named; and so is their random generator."""
+    """Pickle a value. Definitions of `modules` and their random generator are named, not copied.
+
+    An import need not find these modules.
+    """
     file = io.BytesIO()
     _Pickler(file, modules, generator).dump(value)
     return file.getvalue()
@@ -27,7 +29,7 @@ def dumps(
 def loads(
     pickled: bytes, modules: Mapping[str, ModuleType], generator: random.Random | None = None
 ) -> Any:
-    """What `dumps` was given, in any process."""
+    """Return the value that `dumps` was given, in any process."""
     return _Unpickler(io.BytesIO(pickled), modules, generator).load()
 
 

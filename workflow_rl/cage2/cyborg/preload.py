@@ -1,7 +1,7 @@
-"""Imported by the process that all workers are forked from: what they then need not do again.
+"""The module that the workers' fork server imports if they play CybORG.
 
-Building an env of each simulator imports CybORG and fills the caches that outlive an env, once,
-and in memory that all workers share.
+Making an env of each simulator imports CybORG, and fills the caches that outlive an env, once, in
+memory that all workers share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Importing csle-cyborg without Stable-Baselines3, and a private second copy of it."""
+"""Imports of csle-cyborg without Stable-Baselines3, and a private second copy of csle-cyborg."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
 def no_stable_baselines3() -> Iterator[None]:
     """Let CybORG's import of Stable-Baselines3 find an empty stand-in.
 
-    CybORG needs it for one agent that is never used here, and it would load torch. A real one that
-    is already imported stays, and a later import finds the real one.
+    CybORG needs Stable-Baselines3, which would load torch, for one agent that is never used here.
+    If Stable-Baselines3 is already imported, it stays; a later import finds the real package.
     """
     if "stable_baselines3" in sys.modules:
         yield
@@ -36,7 +36,7 @@ def no_stable_baselines3() -> Iterator[None]:
 
 
 class Player(Protocol):
-    """Whoever draws from the copy's generator, with the state it was in at the last turn."""
+    """One that draws from the copy's generator. random_state: the generator's at its last turn."""
 
     random_state: tuple[Any, ...]
 
@@ -44,10 +44,10 @@ class Player(Protocol):
 class PrivateCyborg:
     """A second import of csle-cyborg, with its own modules and its own random generator.
 
-    What is changed in it does not reach csle-cyborg as published. `random` takes the place of
-    Python's global generator in all its modules: the same Mersenne Twister with the same methods,
-    so the same seed gives the same draws, while the global state is neither read nor written. The
-    simulators of a process share it in turns, in one thread.
+    Changes of the copy do not reach csle-cyborg as published. `random` replaces Python's global
+    generator in all modules of the copy. It is a Mersenne Twister with the same methods, so that
+    the same seed gives the same draws, and the global state is neither read nor written. The
+    simulators of a process use the generator in turns, in one thread.
     """
 
     def __init__(self) -> None:
@@ -72,15 +72,15 @@ class PrivateCyborg:
         return self.modules[f"{PACKAGE}.{name}"]
 
     def dumps(self, value: Any) -> bytes:
-        """Pickle what is made of the copy's classes."""
+        """Pickle objects of the copy's classes."""
         return dumps(value, self.modules, self.random)
 
     def loads(self, pickled: bytes) -> Any:
-        """What `dumps` was given, in any process."""
+        """Return the value that `dumps` was given, in any process."""
         return loads(pickled, self.modules, self.random)
 
     def let_play(self, player: Player) -> None:
-        """Go on where this player's draws stopped; costs nothing while it plays alone."""
+        """Continue this player's draws. This costs nothing while the player plays alone."""
         if self._playing is player:
             return
         if self._playing is not None:
@@ -89,7 +89,7 @@ class PrivateCyborg:
         self._playing = player
 
     def take_turn_again(self, player: Player) -> None:
-        """After its state has been replaced from outside."""
+        """Continue this player's draws after its state has been replaced."""
         if self._playing is player:
             self.random.setstate(player.random_state)
 

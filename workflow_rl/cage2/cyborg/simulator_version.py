@@ -1,4 +1,4 @@
-"""Which CybORG is installed."""
+"""The installed CybORG: package, version and commit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workflow_rl.runs.machine import package_version
 
 
 class SimulatorVersion(NamedTuple):
-    """Name and version of a package of CybORG, and the commit of the challenge's repository.
+    """Name and version of a CybORG package, and the commit of the challenge's repository.
 
-    Scores on different commits do not compare. csle-cyborg 0.0.3 plays exactly like 26ce1c1.
+    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like 26ce1c1.
     """
 
     name: str
@@ -26,7 +26,7 @@ class SimulatorVersion(NamedTuple):
 
 
 def simulator_version(simulator: str) -> SimulatorVersion:
-    """The package behind one of `simulators.SIMULATORS`; "unknown" where it does not say."""
+    """Return the package behind one of `simulators.SIMULATORS`; "unknown" for what is unknown."""
     if simulator != "cyborg-upstream":
         return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), UPSTREAM_COMMIT)
     spec = importlib.util.find_spec("CybORG")

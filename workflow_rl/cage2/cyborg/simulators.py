@@ -1,7 +1,7 @@
-"""The simulators of CAGE Challenge 2 (Scenario 2) behind one interface: CybORG's, and our own.
+"""The simulators of CAGE Challenge 2 (Scenario 2) behind one interface.
 
 Only this module and `private_cyborg` import CybORG, and neither ever imports torch, so that worker
-processes stay small. None is imported before it is made.
+processes stay small. A simulator is imported when it is made.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _RED_TARGET_INDEX = {name: index for index, name in enumerate(RED_TARGETS)}
 
 
 class Simulator(Protocol):
-    """One simulated network that plays episodes. Copies and pickles of it go on as it would.
+    """One simulated network that plays episodes. Copies and pickles go on as the original would.
 
-    `obs` is an array of 52 zeros and ones (any integer dtype), which the next call may overwrite.
-    The successes are indices into `SUCCESSES`, Red's action and its target into `RED_ACTIONS` and
-    `RED_TARGETS` (-1: none), the texts CybORG's own. No call changes the caller's `random` state.
+    An observation is an array of 52 zeros and ones (any integer dtype), which the next call may
+    overwrite. Successes are indices into `SUCCESSES`, Red's action and target into `RED_ACTIONS`
+    and `RED_TARGETS` (-1: none). Texts are CybORG's. No call changes the caller's `random` state.
     """
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]: ...
@@ -64,22 +64,22 @@ class Simulator(Protocol):
 
     @property
     def suspicious_hosts(self) -> NDArray[np.bool_]:
-        """Mask of hosts `[13]`, the caller's own."""
+        """Mask of hosts `[13]`, a copy."""
 
     def save(self) -> Any:
-        """A snapshot of all that the next steps follow from."""
+        """Return a snapshot of all that the next steps follow from."""
 
     def load(self, snapshot: Any) -> None:
-        """Go on from there."""
+        """Go on from a snapshot."""
 
 
 def red_action_index(action: Any) -> int:
-    """Of one of CybORG's actions; -1 for what no red agent of the challenge does."""
+    """Return the index of a CybORG action in RED_ACTIONS; -1 for any that no red agent takes."""
     return _RED_ACTION_INDEX.get(type(action).__name__, -1)
 
 
 def red_target_index(action: Any, state: Any) -> int:
-    """The host or the subnet that an action of CybORG's names, by its name or its address."""
+    """Return the index in RED_TARGETS of the host or subnet that a CybORG action names."""
     facts = vars(action)
     if "hostname" in facts:
         return _RED_TARGET_INDEX[facts["hostname"]]
@@ -95,9 +95,9 @@ class ChallengeSimulator:
 
     Args:
         cyborg_class: CybORG's main class.
-        scenario: what that class takes for a scenario.
-        agents: the module that has the red agents.
-        challenge_wrapper: the wrapper's class.
+        scenario: the scenario, as that class takes it.
+        agents: the module of the red agents.
+        challenge_wrapper: the class of the wrapper.
     """
 
     def __init__(self, cyborg_class: Any, scenario: Any, agents: Any, challenge_wrapper: Any):
@@ -130,7 +130,7 @@ class ChallengeSimulator:
 
     @property
     def blue_success(self) -> int:
-        # Taken from Blue's observation by the wrapper that turns it into a table.
+        # The wrapper takes the success out of Blue's observation.
         return SUCCESSES.index(str(self._blue_table.success))
 
     @property
@@ -156,7 +156,7 @@ class ChallengeSimulator:
     @property
     def suspicious_hosts(self) -> NDArray[np.bool_]:
         seen = self._controller.observation["Blue"].data
-        # A decoy that Blue has just set up is listed with its PID as well, but unconnected.
+        # A decoy that Blue has just set up is listed with a PID too, but without connections.
         return np.array(
             [
                 any(
@@ -187,7 +187,7 @@ def _copied(snapshot: bytes) -> ChallengeSimulator:
 
 
 class _RandomState:
-    """Python's global `random` as one simulator sees it; on leaving, the caller's is put back."""
+    """Python's global `random` as one simulator sees it. On leaving, the caller's state returns."""
 
     def __init__(self) -> None:
         self._state = random.Random(0).getstate()
@@ -202,7 +202,7 @@ class _RandomState:
 
 
 def make_simulator(name: str, max_steps: int) -> Simulator:
-    """One of SIMULATORS, for episodes of so many steps. Raises ValueError."""
+    """Return one of SIMULATORS, for episodes of at most max_steps steps. Raises ValueError."""
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if name == "cyborg-upstream":

@@ -1,21 +1,19 @@
 """The real csle-cyborg, sped up without changing one bit of a trace.
 
-CybORG spends most of a step on work whose result nobody reads: the complete true state for a
-reward that depends on a few sessions, tables and deep copies for 52 bits, enums parsed from
-strings. Each function below leaves out such work, or gets the same result another way, and says
-why that is exact. The red agents, what actions do to the network, and every draw of a random
-number, in its order, remain CybORG's own: the tests compare whole traces with csle-cyborg as
-published.
+CybORG spends most of a step on work whose result nobody reads: it describes the complete true state
+for a reward that depends on a few sessions, makes tables and deep copies for 52 bits, and parses
+enums from strings. Each function below leaves out such work, or gets the same result in another
+way, and says why the result is exact. CybORG's own code still runs the red agents, applies the
+actions to the network, and makes every random draw, in the same order. Tests compare whole traces
+with csle-cyborg as published.
 
-All of it happens in a private copy of the package (see `private_cyborg`): csle-cyborg as published
-stays untouched in the same process.
+The changes are made in a private copy of the package (see `private_cyborg`). csle-cyborg as
+published stays untouched in the same process.
 """
 
 from __future__ import annotations
 
-import random
 from functools import cache
-from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import numpy as np
@@ -23,45 +21,34 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
 from workflow_rl.cage2.cyborg.simulators import red_action_index, red_target_index
+from workflow_rl.cage2.cyborg.template import Template, clone
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
 
-WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
-# All possible subnets of CybORG's private network, which it lists anew for every episode.
-SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
 RED_KNOWS_AT_FIRST = {"User0": {"Interfaces": "All", "System info": "All", "Sessions": "Red"}}
-SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 # The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
-
-
-def _clone(entity: Any, *containers: str) -> Any:
-    """A copy of one of CybORG's objects, with its own copies of the named lists and dicts."""
-    twin = object.__new__(type(entity))
-    twin.__dict__ = facts = vars(entity).copy()
-    for name in containers:
-        facts[name] = facts[name].copy()
-    return twin
 
 
 # --- Replacements in the private copy ------------------------------------------------------------
 
 
 def restore_host(host: Any) -> None:
-    """`Host.restore`: CybORG builds each process anew from its backup, part by part.
+    """`Host.restore`: copy each process from the backup.
 
-    The result equals the backup, and a backup never changes: a copy is the same.
+    CybORG builds each process anew from its parts. The result equals the backup, which never
+    changes, so that a copy is exact.
     """
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
     host.sessions = {agent: list(idents) for agent, idents in host.original_sessions.items()}
-    host.processes = [_clone(process, "connections") for process in host.original_processes]
+    host.processes = [clone(process, "connections") for process in host.original_processes]
     host.ephemeral_ports = []
     host.services = {name: dict(service) for name, service in host.original_services.items()}
 
 
 def is_host_using_port(host: Any, port: int) -> bool:
-    """`_is_host_using_port`: reads the connections without describing each process."""
+    """`_is_host_using_port`: read the connections without describing each process."""
     return any(
         connection["local_port"] == port
         for process in host.processes
@@ -75,7 +62,7 @@ def _sped_up_copy() -> PrivateCyborg:
     for module in cyborg.modules.values():
         if hasattr(module, "_is_host_using_port"):
             vars(module)["_is_host_using_port"] = is_host_using_port
-    # What a string parses to depends on nothing but the string.
+    # The result of parsing depends on the string alone.
     for enum in vars(cyborg["shared.enums"]).values():
         if hasattr(enum, "parse_string"):
             enum.parse_string = staticmethod(cache(enum.parse_string))
@@ -91,8 +78,8 @@ CYBORG = _sped_up_copy()
 class SpedUpSimulator:
     """Scenario 2 on the private copy's network state, actions and red agents.
 
-    It takes the place of CybORG's environment controller and of its wrappers. Green is left out:
-    its agent sleeps, which draws nothing and changes nothing.
+    It replaces CybORG's environment controller and wrappers. Green is left out, because its agent
+    sleeps, which draws nothing and changes nothing.
     """
 
     def __init__(self) -> None:
@@ -100,7 +87,7 @@ class SpedUpSimulator:
         CYBORG.let_play(self)
         scenario = CYBORG["shared.scenario"].Scenario(scenario2())
         self._state = CYBORG["simulator.state"].State(scenario)
-        self._template = _Template(self._state)
+        self._template = Template(self._state)
         agents, actions = CYBORG["agents"], CYBORG["shared.actions"]
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._red_action_types = {
@@ -111,8 +98,7 @@ class SpedUpSimulator:
         self._compromise = np.zeros((len(HOSTS), 4), np.uint8)
 
     def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
-        """Start an episode with the draws that follow `random.seed(seed)`; None: those that come
-        next."""
+        """Start an episode with the draws after `random.seed(seed)`; None: with the next draws."""
         CYBORG.let_play(self)
         if seed is not None:
             CYBORG.random.seed(seed)
@@ -127,8 +113,8 @@ class SpedUpSimulator:
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step: observation (52 bits) and reward.
 
-        The lists of possible actions, which CybORG makes anew for every step, never change: they
-        hold Blue's actions on the hosts of the scenario. All of them are always valid.
+        CybORG makes lists of possible actions for every step. They never change: they hold Blue's
+        actions on the hosts of the scenario, which are always valid.
         """
         CYBORG.let_play(self)
         state, blue = self._state, self._blue_actions[action]
@@ -147,7 +133,7 @@ class SpedUpSimulator:
 
     @property
     def red_text(self) -> str:
-        """See `simulators.Simulator`: seldom asked for."""
+        """See `simulators.Simulator`. The text is made when it is read, which is seldom."""
         return str(self._red_action)
 
     def save(self) -> bytes:
@@ -162,11 +148,11 @@ class SpedUpSimulator:
         CYBORG.take_turn_again(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The classes of the private copy are found by no name.
+        # Pickle cannot find the classes of the private copy by name.
         return _copied, (self.save(),)
 
     def _is_valid_for_red(self, action: Any) -> bool:
-        """`test_valid_action`: one of Red's actions, on nothing but what Red knows."""
+        """`test_valid_action`: whether this is one of Red's actions, on something Red knows."""
         known = self._red_knows
         if type(action) not in self._red_action_types:
             return False
@@ -178,9 +164,9 @@ class SpedUpSimulator:
     def _show_red(self, obs: Any) -> None:
         """`filter_addresses` and `ActionSpace.update`: what Red sees, and knows from then on.
 
-        Of all that Red is ever shown, only the loopback interface of a host that it explores lies
-        outside the network and has to be removed. Of its knowledge, only what a red agent or the
-        check of its actions reads is kept: hostnames, subnets and addresses.
+        Red is shown nothing outside the network but the loopback interface of a host that Red
+        explores, which is removed. Of Red's knowledge, only hostnames, subnets and addresses are
+        kept, because the red agents and the check of their actions read nothing else.
         """
         known = self._red_knows
         for name, host in obs.data.items():
@@ -201,10 +187,10 @@ class SpedUpSimulator:
         self._red_obs = obs.data
 
     def _reward(self) -> float:
-        """Blue's reward before its action's cost, from Red's sessions and the OT service.
+        """Return Blue's reward before its action's cost, from Red's sessions and the OT service.
 
-        CybORG describes the whole network to compute this, Red's reward and Green's, which no agent
-        of this scenario reads. The sums run in its order and are rounded where it rounds.
+        CybORG describes the whole network to compute this reward, and those of Red and Green, which
+        no agent of this scenario reads. The sums have CybORG's order and rounding.
         """
         hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
         linux = windows = 0.0
@@ -226,11 +212,11 @@ class SpedUpSimulator:
         return -round(disrupted, 1) - round(linux + windows, 1)
 
     def _observe(self, action: int, blue_obs: dict[str, Any]) -> NDArray[np.uint8]:
-        """Blue's 52 bits: `Monitor` and the table of `BlueTableWrapper`, without the table.
+        """Return Blue's 52 bits: `Monitor` and `BlueTableWrapper`, without making the table.
 
-        Anomalies of a host are the process of a decoy set up in this step and the connections seen
-        since the last. CybORG also compares them with the first observation of the episode, in
-        which none of them can occur: it shows the processes of Blue's sessions, by their PID alone.
+        Anomalies of a host are the process of a decoy that was set up in this step, and the
+        connections since the last step. CybORG also compares anomalies with the first observation
+        of the episode, which shows the processes of Blue's sessions by PID alone: none can occur.
         """
         kind, _, target = ACTION_NAMES[action].partition(" ")
         target_obs = blue_obs.get(target, {})
@@ -267,7 +253,7 @@ class SpedUpSimulator:
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
-    """Activity bits of a host: a new decoy process, if any, then the connections seen."""
+    """Return the activity bits of a host. decoy: whether there is a new decoy process."""
     n_anomalies = decoy + len(seen)
     n_ports = len({event["local_port"] for event in seen})
     if n_anomalies >= 3 and n_ports >= 3:
@@ -288,10 +274,11 @@ def _blue_action(actions: Any, name: str) -> Any:
 
 
 def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
-    """Red's action space as an episode begins: everything is there, nothing is known.
+    """Return Red's action space at the start of an episode, in which nothing is known yet.
 
-    RedMeander shuffles the addresses, so their order counts. It is that of the true state: host by
-    host, and before a host's own address any address of the network that a process of it names.
+    RedMeander shuffles the addresses, so that their order counts. It is that of the true state:
+    host by host, and before a host's own address any address of the network that its processes
+    name.
     """
     subnets, addresses = {}, {}
     for host in state.hosts.values():
@@ -308,106 +295,6 @@ def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
         "session": {0: True},
         "agent": {"Red": True},
     }
-
-
-class _Template:
-    """What every episode starts from, taken from a network that CybORG has set up itself.
-
-    Attributes:
-        confidentiality: for each host its name, the user whose session counts, and its worth.
-        availability: the name and the worth of each host with an OT service.
-    """
-
-    def __init__(self, state: Any) -> None:
-        self._scenario = scenario = state.scenario
-        self._subnet_type = type(next(iter(state.subnets.values())))
-        self._sessions = [
-            (agent, session, state.hosts[session.host].get_process(session.pid))
-            for agent, sessions in state.sessions.items()
-            for session in sessions.values()
-        ]
-        pids = {(session.host, session.pid) for _, session, _ in self._sessions}
-        self._hosts = {}
-        self.confidentiality, self.availability = [], []
-        for name, host in state.hosts.items():
-            self._hosts[name] = template = _clone(host)
-            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
-            template.original_processes = [
-                p for p in host.original_processes if (name, p.pid) not in pids
-            ]
-            stated = scenario.get_host(name)
-            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
-            worth = WORTH[stated.get("ConfidentialityValue", "Low")]
-            self.confidentiality.append((name, superuser, worth))
-            if any(process.name == "OTService" for process in host.processes):
-                worth = WORTH[stated.get("AvailabilityValue", "Low")]
-                self.availability.append((name, worth))
-
-    def reset(self, state: Any, generator: random.Random) -> None:
-        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
-        scenario = self._scenario
-        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
-        location = {}
-        drawn = generator.sample(SUBNETS, len(scenario.subnets))
-        for name, cidr in zip(scenario.subnets, drawn, strict=True):
-            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
-            hosts = scenario.get_subnet_hosts(name)
-            addresses = generator.sample(_addresses_in(cidr), len(hosts))
-            for host, address in zip(hosts, addresses, strict=True):
-                state.ip_addresses[address] = host
-                location[host] = address, cidr
-            state.subnet_name_to_cidr[name] = cidr
-            state.subnets[cidr] = self._subnet_type(
-                cidr, addresses, scenario.get_subnet_nacls(name), name
-            )
-        state.hosts = {name: self._host(name, *location[name]) for name in self._hosts}
-        state.sessions = {agent: {} for agent in scenario.agents}
-        for agent, session, process in self._sessions:
-            _start_session(state, agent, session, process, generator)
-        state.sessions_count = {agent: len(state.sessions[agent]) for agent in scenario.agents}
-
-    def _host(self, name: str, address: IPv4Address, cidr: IPv4Network) -> Any:
-        template = self._hosts[name]
-        host = _clone(template, "original_processes")
-        host.processes = [_clone(process, "connections") for process in template.processes]
-        loopback, ethernet = template.interfaces
-        ethernet = _clone(ethernet)
-        ethernet.ip_address, ethernet.subnet = address, cidr
-        host.interfaces = [loopback, ethernet]
-        host.services = {service: dict(facts) for service, facts in template.services.items()}
-        host.events = {kind: [] for kind in template.events}
-        host.files, host.ephemeral_ports = [], []
-        host.sessions, host.original_sessions = {}, {}
-        return host
-
-
-def _start_session(
-    state: Any, agent: str, session: Any, process: Any, generator: random.Random
-) -> None:
-    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
-    host = state.hosts[session.host]
-    taken = {process.pid for process in host.processes}
-    pid = 0
-    while pid == 0 or pid in taken:
-        pid = generator.randrange(32768)
-    process = _clone(process, "connections")
-    session = _clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
-    process.pid = session.pid = pid
-    session.children = {}
-    host.processes.append(process)
-    backup = _clone(process, "connections")
-    backup.open_ports = []
-    host.original_processes.append(backup)
-    for sessions in (host.sessions, host.original_sessions):
-        sessions.setdefault(agent, []).append(session.ident)
-    state.sessions[agent][session.ident] = session
-    if session.parent is not None:
-        state.sessions[agent][session.parent].children[session.ident] = session
-
-
-def _addresses_in(cidr: IPv4Network) -> list[IPv4Address]:
-    # Remembered, those of all subnets would come to 6 MB a process, for 20 us an episode.
-    return list(cidr.hosts())
 
 
 def _copied(snapshot: bytes) -> SpedUpSimulator:

@@ -1,5 +1,5 @@
-"""What `Cage2Env` and `CompiledVectorEnv` take, checked alike. The functions raise ValueError,
-naming the argument, but where they say otherwise."""
+"""Checks of the arguments of `Cage2Env` and `CompiledVectorEnv`, without pydantic: workers make
+these envs. The functions raise ValueError, naming the argument, unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ MIXTURES = {
     "mixed": RED_AGENTS,
     "attackers": ("B_lineAgent",) * 8 + ("RedMeanderAgent",) * 11 + ("SleepAgent",),
 }
-"""What every episode draws its red agent from. Little is to be learned from one that sleeps."""
+"""The red agents that each episode draws one of. Little can be learned against SleepAgent."""
 
 RED_AGENT_CHOICES = (*RED_AGENTS, *MIXTURES)
 OBS_SIZE = 4 * len(HOSTS)
 OBS_DTYPES = ("float32", "uint8")
 DEFAULT_STEPS = 100
 MOST = 1_000_000
-"""Steps of an episode, or envs."""
+"""The largest number of steps of an episode, and of envs."""
 SEED_LIMIT = 2**63
-"""The compiled simulator's seeds lie below it."""
+"""The seeds of the compiled simulator are below this."""
 
 
 def check_red_agent(name: Any) -> None:
-    """One of RED_AGENT_CHOICES."""
+    """Require one of RED_AGENT_CHOICES."""
     if not isinstance(name, str) or name not in RED_AGENT_CHOICES:
         raise ValueError(f"red_agent={name!r}: choose one of {', '.join(RED_AGENT_CHOICES)}")
 
 
 def red_agent_of(choice: str, episode_seed: int) -> str:
-    """The red agent of an episode: of a mixture, the seed draws one."""
+    """Return the red agent of an episode. The seed draws one of a mixture."""
     if choice not in MIXTURES:
         return choice
-    # Another stream than that of the env's further seeds.
+    # The env draws its later seeds from another stream.
     (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
     names = MIXTURES[choice]
     return names[int(word) % len(names)]
 
 
 def checked_whole(name: str, value: Any) -> int:
-    """A whole number, of Python's or NumPy's."""
+    """Return a whole number, of a type of Python's or NumPy's, as an int."""
     try:
         if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
             raise TypeError
@@ -57,7 +57,7 @@ def checked_whole(name: str, value: Any) -> int:
 
 
 def checked_count(name: str, value: Any) -> int:
-    """A whole number from 1 on, of at most MOST."""
+    """Return a whole number from 1 to MOST as an int."""
     number = checked_whole(name, value)
     if not 1 <= number <= MOST:
         raise ValueError(f"{name}={number}: it is not from 1 to {MOST:,}")
@@ -65,7 +65,7 @@ def checked_count(name: str, value: Any) -> int:
 
 
 def checked_seed(seed: Any) -> int:
-    """A whole number from 0 to SEED_LIMIT - 1."""
+    """Return a whole number from 0 to SEED_LIMIT - 1 as an int."""
     number = checked_whole("seed", seed)
     if not 0 <= number < SEED_LIMIT:
         raise ValueError(f"seed={number}: it is not from 0 to 2**63 - 1")
@@ -73,7 +73,7 @@ def checked_seed(seed: Any) -> int:
 
 
 def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
-    """Those of `reset`."""
+    """Require options that `reset` knows."""
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options={options!r}: a dict is needed")
     for name in options or ():
@@ -82,7 +82,7 @@ def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> 
 
 
 def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
-    """52 zeros and ones, of one of OBS_DTYPES."""
+    """Return the space of 52 zeros and ones. obs_dtype: one of OBS_DTYPES."""
     if obs_dtype not in OBS_DTYPES:
         raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
     return gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
@@ -95,13 +95,13 @@ NO_PICTURES = (
 
 
 def check_render_mode(render_mode: Any) -> None:
-    """None: there are no pictures. Raises TypeError, as an env that knows of none does."""
+    """Require None: there are no pictures. Raise TypeError, as an env without the argument does."""
     if render_mode is not None:
         raise TypeError(f"render_mode={render_mode!r}: {NO_PICTURES}")
 
 
 class TellsItsLength:
-    """An env whose `spec` holds the length of an episode: Gymnasium's wrappers read it there."""
+    """An env whose `spec` holds the length of an episode, where Gymnasium's wrappers read it."""
 
     max_steps: int
     _spec: EnvSpec | None = None

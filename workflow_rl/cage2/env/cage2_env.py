@@ -34,11 +34,11 @@ N_ACTIONS = len(ACTION_NAMES)
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = NOTHING = -1
 NUMBERS = [*np.arange(N_ACTIONS), np.int64(-1)]
-"""By themselves: TorchRL takes none but NumPy's, and making one takes longer than looking it up."""
+"""Integers of NumPy's, for `info`: TorchRL takes no others. A look-up is faster than making one."""
 
 
 class Snapshot(NamedTuple):
-    """Of `Cage2Env.save_state`: for `load_state`, not to be looked into."""
+    """What `Cage2Env.save_state` returns, for `load_state` alone."""
 
     simulator: str
     max_steps: int
@@ -54,7 +54,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
     two bits of activity (00 none, 10 scan, 11 exploit) and two of compromise (00 no, 10 unknown, 01
     user, 11 privileged). An action is an index into the 145 `scenario2.ACTION_NAMES`. The reward is
-    CybORG's, never positive.
+    CybORG's, and never positive.
 
     Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
     The seed given to `reset` determines the whole episode, and no env touches Python's global
@@ -66,17 +66,17 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `RED_TARGETS` (-1: none),
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
-      CybORG's own react agents act on it; the observation does not hold it, for it also shows the
-      guessing of SSH passwords as exploit.
+      CybORG's own react agents use them. The observation does not hold them: it also shows the
+      guessing of SSH passwords as an exploit.
 
-    `describe()` says the same in CybORG's words. A copy or pickle of an env goes on exactly as the
-    env would; `save_state` and `load_state` do the same within one, in microseconds with the
+    `describe()` gives these facts in CybORG's words. A copy or pickle of an env goes on exactly as
+    the env would. `save_state` and `load_state` go back within one env, in microseconds with the
     compiled simulator.
 
     Args:
-        red_agent: one of `scenario2.RED_AGENTS`, or of `arguments.MIXTURES`, of which every
-            episode's seed draws one; `reset(options={"red_agent": name})` chooses another for one
-            episode.
+        red_agent: one of `scenario2.RED_AGENTS`, or one of `arguments.MIXTURES`: the seed of each
+            episode draws one of the mixture. `reset(options={"red_agent": name})` chooses another
+            red agent for one episode.
         max_steps: length of an episode in steps, 100 unless given.
         simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
             "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
@@ -87,7 +87,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     Raises:
         ValueError: an argument is out of range.
-        TypeError: it is `render_mode`, as of an env that knows of none.
+        TypeError: `render_mode` is not None.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -113,7 +113,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._simulator = make_simulator(simulator, self.max_steps)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
-        # A mask of the decoys that Blue has on each host `[1, 13]`, as of before these actions.
+        # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
         self._decoys = np.zeros((1, len(HOSTS)), np.int64)
         self._new_actions: list[int] = []
         self._steps_left = 0
@@ -179,11 +179,11 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
 
     def render(self) -> NoReturn:
-        """Raises NotImplementedError, which says what there is instead."""
+        """Raise NotImplementedError, which names the alternatives."""
         raise NotImplementedError(NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
-        """The last step in CybORG's words: who attacks, what both sides did and whether it
+        """Return the last step in CybORG's words: who attacks, what both sides did, whether they
         succeeded, and the hosts on which a process was caught.
 
         Raises:
@@ -202,21 +202,21 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads them:
-        `action_sets.useful_actions`, without decoys that could not be set up beside those that
-        Blue has on a host, or would add nothing to them."""
+        """Return the actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads
+        them: `action_sets.useful_actions`, without the decoys that could not be set up beside
+        Blue's decoys on a host, or would add nothing to them."""
         masks: NDArray[np.bool_] = masks_of(self._decoys_now())[0]
         return masks
 
     def _decoys_now(self) -> NDArray[np.int64]:
-        # Not in every step: most envs are never asked, and the tables take 0.1 s to make.
+        # Not computed in every step: most envs are never asked, and the tables take 0.1 s.
         for action in self._new_actions:
             after_actions(self._decoys, np.array([0]), np.array([action]))
         self._new_actions.clear()
         return self._decoys
 
     def save_state(self) -> Snapshot:
-        """Everything that the rest of the episode follows from, and the seeds of further ones."""
+        """Return everything that determines the rest of the episode, and the later seeds."""
         return Snapshot(
             self.simulator,
             self.max_steps,
@@ -227,11 +227,11 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         )
 
     def load_state(self, snapshot: Snapshot) -> None:
-        """Go on from where an env like this one was.
+        """Go on from the state of this env, or of another env with the same arguments.
 
         Raises:
             ValueError: that env had another simulator, or episodes of another length.
-            TypeError: it is no snapshot of such an env.
+            TypeError: the snapshot is not one of `Cage2Env`.
         """
         if not isinstance(snapshot, Snapshot):
             raise TypeError("a snapshot made by Cage2Env.save_state is needed")
@@ -247,7 +247,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if snapshot.generator is None:
             self._np_random = None
         else:
-            # Made, if there is none.
+            # The property makes the generator if there is none.
             self.np_random.bit_generator.state = snapshot.generator
         self._np_random_seed = seed
 
@@ -257,10 +257,10 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         seed: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
     ) -> CompiledVectorEnv:
-        """So many envs that go on from this state, each with other luck.
+        """Return a vector env of n envs that go on from this state, each with other random events.
 
-        They are one vector env, which is not to be reset first: env i draws what comes now with the
-        seed + i. Without a seed, another one is drawn every time. This env stays where it is.
+        Do not reset the vector env first. Env i draws its events with the seed + i. Without a seed,
+        another one is drawn every time. This env stays as it is.
 
         Raises:
             ValueError: the simulator is not the compiled one, or an argument is out of range.

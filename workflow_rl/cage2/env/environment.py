@@ -1,4 +1,4 @@
-"""CAGE-2 as what a run needs of an environment: the guest that trainers know by its id."""
+"""CAGE-2 as the Environment of a run. Workers get a pickled copy."""
 
 from __future__ import annotations
 
@@ -12,30 +12,22 @@ import numpy as np
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.agent.action_sets import ACTION_SETS, make_action_set
-from workflow_rl.cage2.agent.views import OBSERVATIONS, ViewingActor
-from workflow_rl.cage2.cyborg.simulators import SIMULATORS
-from workflow_rl.cage2.env.arguments import MIXTURES, RED_AGENT_CHOICES
-from workflow_rl.cage2.env.arguments import MOST as MOST_STEPS
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.views import ViewingActor
+from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
-from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
-from workflow_rl.environments.environment import (
-    DEFAULT_ENV,
-    InvalidEnvironmentError,
-    Spaces,
-)
+from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
 from workflow_rl.environments.episode import EpisodeSpec
 
 
 @dataclass(frozen=True)
 class Cage2:
-    """CAGE Challenge 2 against a red agent. Raises InvalidEnvironmentError, naming the argument.
+    """CAGE Challenge 2 against a red agent.
 
-    red_agent: of RED_AGENT_CHOICES, of which MIXTURES draw one for every episode. max_steps: after
-    which an episode is truncated. simulator: of SIMULATORS, see `cage2_env.Cage2Env`.
-    observation, actions: what Blue's policy sees and chooses from, see `views` and `action_sets`.
-    opening: of ACTION_NAMES, what Blue begins every episode with before its policy chooses.
+    `settings.Cage2Arguments` describes the arguments, and checks them for `make_environment`. This
+    class checks nothing, so that workers, which get it, import no pydantic.
     """
 
     red_agent: str = "B_lineAgent"
@@ -45,44 +37,12 @@ class Cage2:
     actions: str = "all"
     opening: tuple[str, ...] = ()
 
-    env_id: ClassVar[str] = DEFAULT_ENV
+    env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {"total_episodes": 3000}
-
-    def __post_init__(self) -> None:
-        for name, choices in (
-            ("red_agent", RED_AGENT_CHOICES),
-            ("simulator", SIMULATORS),
-            ("observation", OBSERVATIONS),
-            ("actions", ACTION_SETS),
-        ):
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in choices:
-                raise InvalidEnvironmentError(
-                    name, f"{getattr(self, name)!r} is not one of {', '.join(choices)}"
-                )
-        if self.observation == "true-state" and self.simulator != "compiled":
-            raise InvalidEnvironmentError(
-                "observation", "true-state is shown by --simulator compiled alone"
-            )
-        if type(self.max_steps) is not int:
-            raise InvalidEnvironmentError("max_steps", f"{self.max_steps!r} is no whole number")
-        if not 1 <= self.max_steps <= MOST_STEPS:
-            raise InvalidEnvironmentError(
-                "max_steps", f"{self.max_steps} is not from 1 to {MOST_STEPS}"
-            )
-        if not isinstance(self.opening, list | tuple):
-            raise InvalidEnvironmentError("opening", f"{self.opening!r} is no list of actions")
-        object.__setattr__(self, "opening", tuple(self.opening))
-        for name in self.opening:
-            if not isinstance(name, str) or name not in ACTION_NAMES:
-                raise InvalidEnvironmentError("opening", f"{name!r} is no action of Blue's")
-        if len(self.opening) >= self.max_steps:
-            raise InvalidEnvironmentError(
-                "opening", f"its {len(self.opening)} steps are all of --max-steps {self.max_steps}"
-            )
 
     @property
     def args(self) -> Mapping[str, Any]:
-        """All of them."""
+        """All arguments."""
         return dataclasses.asdict(self)
 
     @property
@@ -92,12 +52,12 @@ class Cage2:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The red agents that every episode draws one from."""
+        """The red agents. Each episode draws one of them."""
         return MIXTURES.get(self.red_agent, (self.red_agent,))
 
     @property
     def episode_steps(self) -> int:
-        """Episodes never terminate: they are truncated."""
+        """The length of all episodes: they are truncated, and never terminate."""
         return self.max_steps - len(self.opening)
 
     @property
@@ -107,25 +67,27 @@ class Cage2:
 
     @property
     def plays_together(self) -> bool:
-        """A CybORG is large, and acting costs little beside its steps."""
+        """Whether a worker plays several episodes at once. With CybORG it plays one: an env is
+        large, and acting takes little time beside its steps."""
         return self.steps_together
 
     @property
     def preload(self) -> str:
-        """The module that makes workers share what is costly about the simulator."""
+        """The module with which workers share the costly parts of the simulator."""
         if self.simulator == "compiled":
             return "workflow_rl.cage2.compiled.preload"
         return "workflow_rl.cage2.cyborg.preload"
 
     def spaces(self) -> Spaces:
-        """52 bits and 145 actions, unless the view is another."""
+        """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
         actions = Categorical(make_action_set(self.actions).n)
         return Spaces(view_size(self.observation), actions, bits=True)
 
     def check(self) -> str | None:
-        """Raises InvalidEnvironmentError if the simulator is not installed, or not as needed.
+        """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
 
-        Compiles the compiled one, so that the workers find it on disk. All are deterministic.
+        Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
+        determines an episode of every simulator.
         """
         if self.simulator in ("cyborg-upstream", "compiled"):
             from workflow_rl.cage2.env.cage2_env import Cage2Env
@@ -137,20 +99,20 @@ class Cage2:
             except (ImportError, RuntimeError) as error:
                 raise InvalidEnvironmentError("simulator", str(error)) from None
         if self.observation != Cage2.observation:
-            # Compiles what it shows too.
+            # Compile the view too.
             envs = dataclasses.replace(self, simulator="compiled").make_envs(1)
             envs.reset([0], [EpisodeSpec(0, self.variants[0], 0, 0)])
             envs.step([0], np.zeros(1, np.int64))
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """The actor, trained in these envs, as one of the 52 bits and all 145 actions.
+        """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions.
 
-        Raises InvalidEnvironmentError if it sees what nobody else shows.
+        Raise InvalidEnvironmentError for an actor that sees the true state.
         """
         if self.observation == "true-state":
             raise InvalidEnvironmentError(
-                "observation", "the true state is seen in the compiled simulator alone"
+                "observation", "true-state is shown by the simulator compiled alone"
             )
         if not self._has_own_view:
             return actor
@@ -162,14 +124,14 @@ class Cage2:
         return own != (Cage2.observation, Cage2.actions, Cage2.opening)
 
     def make_envs(self, n_envs: int) -> EnvBatch:
-        """So many envs as Blue's policy sees them."""
+        """Return `n_envs` envs as Blue's policy sees them."""
         envs = self._make_bare_envs(n_envs)
         if not self._has_own_view:
             return envs
         return ViewedEnvs(envs, self.observation, self.actions, self.opening)
 
     def _make_bare_envs(self, n_envs: int) -> EnvBatch:
-        # Of one simulator alone: a worker imports no other. The compiled ones step in one call.
+        # A worker imports one simulator alone. One call steps all compiled envs.
         if self.simulator == "compiled":
             from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 
@@ -180,14 +142,3 @@ class Cage2:
             Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
         )
         return SerialEnvs(make_env, n_envs, variant_option="red_agent")
-
-
-def make_cage2(args: Mapping[str, Any]) -> Cage2:
-    """CAGE-2 with these arguments. Raises InvalidEnvironmentError."""
-    names = [field.name for field in dataclasses.fields(Cage2)]
-    for name in args:
-        if name not in names:
-            raise InvalidEnvironmentError(
-                "env_arg", f"{name!r} is no argument of {DEFAULT_ENV}: it has {', '.join(names)}"
-            )
-    return Cage2(**args)

@@ -7,54 +7,34 @@ from typing import Any
 
 import click
 
-from workflow_rl.cage2.agent.action_sets import ACTION_SETS
-from workflow_rl.cage2.agent.views import OBSERVATIONS
-from workflow_rl.cage2.env.environment import MOST_STEPS, RED_AGENT_CHOICES, Cage2
+from agents.settings import OneOf
+from workflow_rl.cage2.env.arguments import MOST
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.settings import Cage2Arguments
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
-STEPS = click.IntRange(1, MOST_STEPS)
+STEPS = click.IntRange(1, MOST)
 
 
 def training_options(option: Callable[..., Any]) -> list[Any]:
-    """Decorators, made by an `option` like click's."""
-    return [
-        option("--red-agent", type=click.Choice(RED_AGENT_CHOICES), default=Cage2.red_agent,
-               help="Who attacks. mixed draws one of the three for every episode; attackers does "
-                    "so too, but seldom the one that sleeps."),
-        option("--max-steps", type=STEPS, default=Cage2.max_steps,
-               help="Steps after which an episode is truncated; the challenge scores 30, 50, 100."),
-        option("--simulator", type=click.Choice(["cyborg", "cyborg-upstream", "compiled"]),
-               default=Cage2.simulator,
-               help="cyborg is the csle-cyborg package, sped up without changing a bit; "
-                    "cyborg-upstream is the official CybORG package, if installed; compiled is "
-                    "this package's own, which plays the same episodes."),
-        option("--stock-simulator", is_flag=True,
-               help="csle-cyborg without the speed-ups."),
-        option("--observation", type=click.Choice(OBSERVATIONS), default=Cage2.observation,
-               help="What the policy sees: the 52 bits of a step; with belief also what Blue "
-                    "concludes from all before; true-state, which no agent that is scored may "
-                    "see, measures what not seeing it costs."),
-        option("--actions", type=click.Choice(ACTION_SETS), default=Cage2.actions,
-               help="What it chooses from: all 145 actions; those that can do any good; or these, "
-                    "with one for all decoys of a host; timed, it restores nothing that does not "
-                    "pay before the challenge's horizons."),
-        option("--opening", type=click.Choice(ACTION_NAMES), multiple=True, metavar="ACTION",
-               help="What Blue begins every episode with, before its policy chooses; may be given "
-                    "again for the next step."),
-    ]  # fmt: skip
-
-
-def chosen_args(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Cage2's arguments that follow from the options given."""
-    args = {
-        name: options[name]
-        for name in ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
-        if name in options
-    }
-    if options.get("stock_simulator"):
-        args["simulator"] = chosen_simulator({"simulator": Cage2.simulator, **options})
-    return args
+    """Decorators, made by an `option` like click's. The fields of Cage2Arguments say the rest."""
+    types: dict[str, Any] = {"max_steps": STEPS, "opening": click.Choice(ACTION_NAMES)}
+    made = []
+    for name, field in Cage2Arguments.model_fields.items():
+        choices = next((one.names for one in field.metadata if isinstance(one, OneOf)), ())
+        several = {"multiple": True, "metavar": "ACTION"} if name == "opening" else {}
+        made.append(
+            option(
+                "--" + name.replace("_", "-"),
+                type=types.get(name) or click.Choice(list(choices)),
+                default=field.default,
+                help=field.description,
+                **several,
+            )
+        )
+    stock = option("--stock-simulator", is_flag=True, help="Stands for --simulator cyborg-stock.")
+    return [*made, stock]
 
 
 def chosen_simulator(options: Mapping[str, Any]) -> str:
@@ -75,20 +55,6 @@ def require_simulator(simulator: str) -> None:
         Cage2(simulator=simulator).check()
     except InvalidEnvironmentError as error:
         raise click.UsageError(str(error)) from None
-
-
-LONG_RUN = 200_000
-"""Env steps, about a minute of CybORG."""
-
-
-def hint(args: Mapping[str, Any], env_steps: int) -> str | None:
-    """What would make a long run on CybORG faster."""
-    if args["simulator"] != "cyborg" or env_steps < LONG_RUN:
-        return None
-    return (
-        "--simulator compiled plays the same episodes: an environment steps 6 times as fast, and "
-        "1,000 of them 290 times (docs/explanations/simulators.md)"
-    )
 
 
 def evaluation_arguments(args: Mapping[str, Any]) -> list[str]:

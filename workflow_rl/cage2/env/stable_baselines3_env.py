@@ -1,7 +1,7 @@
 """The compiled simulator's envs, all in one process, as a `VecEnv` of Stable-Baselines3.
 
-A single env needs nothing of this: `make_vec_env("workflow_rl:workflow_rl/CAGE2-v0")` is enough.
-Needs stable-baselines3, which the package itself does not, and so imports torch.
+For a single env, `make_vec_env("workflow_rl:workflow_rl/CAGE2-v0")` is enough. This module needs
+stable-baselines3, which imports torch. The rest of the package does not need it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from workflow_rl.cage2.env.arguments import check_options, check_red_agent
 from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
 METHODS = ("action_masks", "describe")
-"""Of each env."""
+"""The methods of each env that `env_method` calls."""
 
 
 class CompiledVecEnv(VecEnv):
-    """N compiled envs that step in one call, each with the episodes `DummyVecEnv`'s would play.
+    """N compiled envs that step in one call, and play the episodes that a `DummyVecEnv` plays.
 
-    An info is empty, but at the end of an episode, which is always a truncation, it holds
+    An info is empty until the end of an episode, which is always a truncation. It then holds
     `terminal_observation` and `TimeLimit.truncated`. `VecMonitor` adds the episode's return.
     sb3-contrib's MaskablePPO finds `action_masks`. The arguments are those of `CompiledVectorEnv`.
     """
@@ -56,7 +56,7 @@ class CompiledVecEnv(VecEnv):
         they were called since the last time.
 
         Raises:
-            ValueError: an option is no `red_agent`, or wrong.
+            ValueError: an option is not `red_agent`, or its value is wrong.
         """
         for options in self._options:
             check_options(options, ("red_agent",))
@@ -88,7 +88,7 @@ class CompiledVecEnv(VecEnv):
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """The attribute of each env: its own red agent and method, else the batch's."""
+        """Return the attribute of each env. All but its red agent and methods are the batch's."""
         chosen = list(self._get_indices(indices))
         if attr_name == "red_agent":
             return [self.envs.red_agents[i] for i in chosen]
@@ -99,10 +99,10 @@ class CompiledVecEnv(VecEnv):
         return [getattr(self.envs, attr_name) for _ in chosen]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Another red agent, from the next episode on.
+        """Set the red agent, from the next episode on.
 
         Raises:
-            NotImplementedError: it is another attribute.
+            NotImplementedError: the attribute is not `red_agent`.
         """
         if attr_name != "red_agent":
             raise NotImplementedError(f"{attr_name}: of an env of the batch, red_agent can be set")
@@ -113,10 +113,10 @@ class CompiledVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
     ) -> list[Any]:
-        """What `action_masks` or `describe` returns for each env.
+        """Return what `action_masks` or `describe` returns for each env.
 
         Raises:
-            NotImplementedError: it is another method.
+            NotImplementedError: the method is another one.
         """
         if method_name not in METHODS:
             known = " and ".join(METHODS)

@@ -32,7 +32,7 @@ N_ACTIONS = len(ACTION_NAMES)
 
 
 class Snapshot(NamedTuple):
-    """Of `CompiledVectorEnv.save_state`: for `load_state`, not to be looked into."""
+    """What `CompiledVectorEnv.save_state` returns, for `load_state` alone."""
 
     max_steps: int
     networks: Networks
@@ -45,32 +45,33 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
     """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
-    terminate: they are truncated after `max_steps` steps. Copies and pickles go on as it would.
+    terminate: they are truncated after `max_steps` steps. A copy or pickle goes on exactly as the
+    original would.
 
     Autoreset: with `NEXT_STEP` (Gymnasium's default) the step after a truncation ignores the
-    action, resets the env and returns reward 0; with `SAME_STEP` the step that truncates returns
-    the first observation of the next episode, and `infos["final_obs"]` the last of this one, of
-    which to bootstrap; with `DISABLED` truncated envs have to be reset, all or by
-    `reset(options={"reset_mask": booleans [N]})`. Seeds of further episodes are drawn from each
-    env's own generator, as `Cage2Env` does.
+    action, resets the env and returns reward 0. With `SAME_STEP` the step that truncates returns
+    the first observation of the next episode, and `infos["final_obs"]` is the last one of the
+    truncated episode, for bootstrapping. With `DISABLED` the caller resets truncated envs, with all
+    others or by `reset(options={"reset_mask": booleans [N]})`. Each env draws the seeds of its
+    later episodes from its own generator, as `Cage2Env` does.
 
     Args:
         num_envs: N.
-        red_agent: what `Cage2Env` takes, for all envs, or one for each.
+        red_agent: what `Cage2Env` takes, for all envs, or one name for each env.
         max_steps: length of an episode in steps, 100 unless given.
         autoreset_mode: see above.
-        describe_steps: give in `infos` what `Cage2Env` gives, arranged as Gymnasium's vector envs
-            do: a dict of arrays `[N]`, `suspicious_hosts` `[N, 13]`. Without, `infos` holds at most
-            `final_obs` and an empty `final_info`.
-        simulator: "compiled". The same arguments as `Cage2Env` takes will do, but another simulator
-            has to be asked of `gymnasium.make_vec` with `vectorization_mode="sync"`.
+        describe_steps: put into `infos` what `Cage2Env` puts into `info`, as Gymnasium's vector
+            envs arrange it: a dict of arrays `[N]`, `suspicious_hosts` `[N, 13]`. Without it,
+            `infos` holds at most `final_obs` and an empty `final_info`.
+        simulator: "compiled". For another simulator, call `gymnasium.make_vec` with
+            `vectorization_mode="sync"`.
         obs_dtype: "float32" or "uint8".
         render_mode: None: there are no pictures.
-        max_episode_steps: Gymnasium's name for `max_steps`; of both, the shorter counts.
+        max_episode_steps: Gymnasium's name for `max_steps`. The smaller of both counts.
 
     Raises:
         ValueError: an argument is out of range.
-        TypeError: it is `render_mode`, as of an env that knows of none.
+        TypeError: `render_mode` is not None.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -94,7 +95,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
             )
         check_render_mode(render_mode)
         lengths = {"max_steps": max_steps, "max_episode_steps": max_episode_steps}
-        if max_episode_steps == -1:  # Gymnasium's word for the env's own.
+        if max_episode_steps == -1:  # Gymnasium's value for the env's own length.
             del lengths["max_episode_steps"]
         given = [checked_count(name, n) for name, n in lengths.items() if n is not None]
         self.num_envs = num_envs = checked_count("num_envs", num_envs)
@@ -117,7 +118,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         # A mask of the decoys that Blue has on each host.
         self._decoys = np.zeros((num_envs, len(HOSTS)), np.int64)
         self._blue_actions = np.full(num_envs, -1, np.int64)
-        # What further seeds of each env are drawn from, and the seed it was or will be made with.
+        # The generator from which each env draws its later seeds, and the seed of that generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
 
@@ -127,10 +128,10 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         seed: int | Sequence[int | None] | NDArray[np.integer[Any]] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Start episodes: with a number as seed, env i's is seed + i.
+        """Start episodes. If the seed is a number, the seed of env i is seed + i.
 
-        `options={"reset_mask": booleans [N]}` resets only these; `options={"red_agent": name or N
-        names}` chooses other red agents for these episodes.
+        `options={"reset_mask": booleans [N]}` resets some envs alone. `options={"red_agent": name
+        or N names}` chooses other red agents for these episodes.
 
         Raises:
             ValueError: a seed or an option is wrong; no env has been reset then.
@@ -158,8 +159,8 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         Raises:
             ValueError: there are not N actions, or one is out of range; no env has advanced then.
             RuntimeError: see `Simulator.step`.
-            gymnasium.error.ResetNeeded: an env was never reset, or is truncated and not reset by
-                itself.
+            gymnasium.error.ResetNeeded: an env was never reset, or was truncated and does not
+                reset itself.
         """
         actions = self._checked_actions(actions)
         mode, simulator = self.autoreset_mode, self._simulator
@@ -192,7 +193,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
 
     def describe(self, env: int) -> dict[str, Any]:
-        """The last step of one env in CybORG's words: see `Cage2Env.describe`.
+        """Return the last step of one env in CybORG's words: see `Cage2Env.describe`.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in its episode.
@@ -211,11 +212,11 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
+        """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
         return masks_of(self._decoys)
 
     def save_state(self) -> Snapshot:
-        """Everything that the rest of the episodes follows from, and the seeds of further ones."""
+        """Return everything that determines the rest of the episodes, and the later seeds."""
         return Snapshot(
             self.max_steps,
             self._simulator.save(),
@@ -254,10 +255,10 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         seed: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.DISABLED,
     ) -> CompiledVectorEnv:
-        """N * n envs that go on from here, n of each env one after the other, each with other luck.
+        """Return N * n envs that go on from here, each with other random events: n for each env.
 
-        They are not to be reset first: env i draws what comes now with the seed + i. Without a
-        seed, another one is drawn every time. These envs stay where they are.
+        Do not reset them first. Env i draws its events with the seed + i. Without a seed, another
+        one is drawn every time. These N envs stay as they are.
 
         Raises:
             ValueError: an argument is out of range.
@@ -337,7 +338,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
     def _start_episodes(
         self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[str]
     ) -> None:
-        """With a seed an env also gets a new generator, and without, a seed from its generator."""
+        """Start episodes. A seed also gives the env a new generator; None draws a seed from it."""
         episode_seeds = np.zeros(self.num_envs, np.int64)
         for i in np.flatnonzero(chosen).tolist():
             seed = seeds[i]
@@ -358,8 +359,8 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         self._blue_actions[chosen] = -1
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
-        """What `Cage2Env` says of the last step, as Gymnasium's vector envs arrange it: zeros for
-        those not chosen, and a mask of those that are. None: all."""
+        """Return the infos of `Cage2Env` as Gymnasium's vector envs arrange them: arrays with zeros
+        for the envs that are not chosen, and masks of the chosen ones. None: all are chosen."""
         facts = np.array(self._simulator.facts.T, np.int64)
         values = {
             "red_agent": self._episode_red_agents.copy(),
@@ -391,7 +392,7 @@ def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
 
 
 def _objects(values: Sequence[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
-    """The values of the chosen, None for the others."""
+    """Return the values of the chosen envs, and None for the others."""
     array = np.full(len(values), None, object)
     for i in np.flatnonzero(chosen).tolist():
         array[i] = values[i]

@@ -1,4 +1,4 @@
-"""CAGE-2 envs as Blue's policy sees them: what it learns with."""
+"""CAGE-2 envs as Blue's policy sees them while it learns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class TrueStateView:
-    """All that there is: see `compiled.true_state`. states: of the compiled simulator."""
+    """Shows the whole network: see `compiled.true_state`. states: the simulator's own array."""
 
     def __init__(self, states: NDArray[Any]) -> None:
         self._states = states
@@ -37,19 +37,19 @@ class TrueStateView:
 
 
 def _view_of(observation: str, envs: EnvBatch) -> View:
-    """Raises InvalidEnvironmentError for the true state of envs that do not show it."""
+    """Return the view. Raise InvalidEnvironmentError for the true state, unless `envs` show it."""
     if observation != "true-state":
         return make_view(observation)
     states = getattr(envs, "states", None)
     if states is None:
         raise InvalidEnvironmentError(
-            "observation", "the true state is seen in the compiled simulator alone"
+            "observation", "true-state is shown by the simulator compiled alone"
         )
     return TrueStateView(states)
 
 
 def view_size(observation: str) -> int:
-    """How many bits it shows."""
+    """Return the number of bits that a view shows."""
     if observation == "table":
         return TABLE_SIZE
     from workflow_rl.cage2.compiled import blue_belief, true_state
@@ -58,9 +58,9 @@ def view_size(observation: str) -> int:
 
 
 class ViewedEnvs:
-    """CAGE-2 envs as Blue's policy sees them, with the actions that it chooses from.
+    """CAGE-2 envs with the observations and actions of Blue's policy. An EnvBatch.
 
-    opening: actions that begin every episode; the policy chooses from then on.
+    opening: actions that begin every episode. The policy chooses after them.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ViewedEnvs:
         self._opening_rewards = np.zeros(envs.n_envs)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
-        """Begin an episode in each of M envs. Returns what Blue sees, uint8 [M, D]."""
+        """Begin an episode in each of M envs. Return what Blue sees, uint8 [M, D]."""
         seen = self._view.begin(envs, self._envs.reset(envs, specs))
         self._actions.begin(envs)
         self._opening_rewards[envs] = 0
@@ -86,9 +86,9 @@ class ViewedEnvs:
         return seen
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once; actions [M] are indices into the set.
+        """Step each of M envs once. actions: indices [M] into the action set.
 
-        The first reward is also that of the opening.
+        The first reward of an episode includes the rewards of the opening.
         """
         transitions = self._step(envs, self._actions.chosen(envs, actions))
         reward = transitions.reward + self._opening_rewards[envs]

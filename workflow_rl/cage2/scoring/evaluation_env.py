@@ -1,8 +1,8 @@
-"""The environment as an evaluation needs it: it also shows what happened in each step.
+"""The environment of evaluations, whose observations also tell what happened in each step.
 
-An observation is a record (RECORD) of the 52 bits and of what `info` says, so that scripted agents,
+An observation is a record (RECORD) of the 52 bits and of what `info` says. So scripted agents,
 which need more than the bits, play in the same workers as policies, and a trajectory holds the
-actions that the official result file lists. Imports no torch: workers use it.
+actions that the official result file lists. Workers import this module: it imports no torch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORD = np.dtype(
 
 
 class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Cage2Env with records as observations: what the last step, if any, did and showed."""
+    """Cage2Env with observations that are records of the last step, if any."""
 
     def __init__(self, max_steps: int, simulator: str) -> None:
         super().__init__(Cage2Env(max_steps=max_steps, simulator=simulator, obs_dtype="uint8"))
@@ -41,7 +41,7 @@ class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; its first record has empty actions."""
+        """Start an episode. The first record has empty actions."""
         obs, info = self.env.reset(seed=seed, options=options)
         return _record(obs, info, {}), info
 
@@ -64,25 +64,25 @@ def _record(obs: NDArray[np.uint8], info: dict[str, Any], described: dict[str, A
 
 
 class PolicyBlue:
-    """An actor of plain observations, playing from records."""
+    """An actor of plain observations that plays from records."""
 
     def __init__(self, actor: Actor) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode, or go on with one: see Actor."""
+        """Begin or continue an episode: see Actor."""
         self.actor.reset(seed, env, n_acted)
 
     def act(
         self, obs: NDArray[Any], envs: Sequence[int] = (0,)
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Actions for records [M], and their log-probabilities."""
+        """Return actions for records [M], and their log-probabilities."""
         return self.actor.act(obs["obs"], envs)
 
 
 class ScriptedBlue:
-    """A scripted agent, by its name, playing from records. It knows of no log-probabilities."""
+    """A scripted agent, by its name, that plays from records. It has no log-probabilities."""
 
     policy_version = 0
 
@@ -91,7 +91,7 @@ class ScriptedBlue:
         self._agents: dict[int, ScriptedAgent] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode in env number `env`, whose random choices follow from `seed`."""
+        """Begin an episode in env number `env`. The seed determines the agent's draws."""
         assert n_acted == 0, "what the agent remembers of the steps before is not known"
         self._agents[env] = make_scripted_agent(self.name)
         self._agents[env].reset(seed)
@@ -99,7 +99,7 @@ class ScriptedBlue:
     def act(
         self, obs: NDArray[Any], envs: Sequence[int] = (0,)
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Actions for records [M], and NaN."""
+        """Return actions for records [M], and NaN."""
         actions = [
             self._agents[env].act(
                 record["obs"],
@@ -111,8 +111,8 @@ class ScriptedBlue:
 
 
 def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:
-    """What Blue and Red did in each of the `T` steps, as CybORG prints it."""
-    # A record shows the step that led to it.
+    """Return the actions of Blue and Red in each of the `T` steps, as CybORG prints them."""
+    # A record describes the step before it.
     records: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
     blue, red = (records[name].astype(str).tolist() for name in ("blue_action", "red_action"))
     return list(zip(blue, red, strict=True))

@@ -1,16 +1,20 @@
-"""CAGE Challenge 2 scores to read one's own beside: published ones, and of agents that are here.
+"""Scores on CAGE Challenge 2 to compare with: published ones, and those of the package's agents.
 
-Every cell is the mean total reward of 1000 episodes, except where the note says otherwise; None
+Every cell is the mean total reward of 1000 episodes, except where a note says otherwise; None
 where a source gives no figure.
 """
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from workflow_rl.cage2.agent.card import read_card
 from workflow_rl.cage2.env.arguments import MIXTURES
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 
 LEADERBOARD_NOTE = (
     "Columns marked * are the challenge's leaderboard: scored at commit 606813b, before commit "
@@ -23,7 +27,7 @@ LEADERBOARD_NOTE = (
 class PublishedScore(NamedTuple):
     """Mean returns after 30, 50 and 100 steps, by red agent, and the sum of all nine cells.
 
-    name: as a table's heading, in one or two lines.
+    name: the heading in a table, in one or two lines.
     """
 
     name: str
@@ -33,7 +37,7 @@ class PublishedScore(NamedTuple):
     total: float
 
     def cell(self, max_steps: int, red_agent: str) -> float | None:
-        """One cell's mean, None if it was not published."""
+        """Return one cell's mean; None if it was not published."""
         cells = {
             "B_lineAgent": self.b_line,
             "RedMeanderAgent": self.meander,
@@ -42,6 +46,10 @@ class PublishedScore(NamedTuple):
         if cells is None or max_steps not in (30, 50, 100):
             return None
         return cells[(30, 50, 100).index(max_steps)]
+
+    def sum_against(self, red_agent: str) -> float:
+        """Return the sum of a red agent's three cells."""
+        return sum(self.cell(max_steps, red_agent) or 0.0 for max_steps in HORIZONS)
 
 
 NONE_LOST = (0.0, 0.0, 0.0)
@@ -68,9 +76,8 @@ SCRIPTED_SCORES = {
 # fmt: on
 
 # fmt: off
-# On the current simulator: `evaluate --agent random --episodes 300` and so on; the champion's are
-# of `evaluate champion --episodes 1000 --seed 2026`.
-AGENTS_HERE = (
+# On the current simulator: `evaluate --agent random --episodes 300` and so on.
+SCRIPTED_HERE = (
     PublishedScore("sleep", (-216.73, -480.08, -1133.65), (-43.07, -271.16, -972.04), NONE_LOST,
                    -3116.74),
     PublishedScore("random", (-160.70, -339.72, -725.39), (-33.79, -165.26, -621.19),
@@ -79,17 +86,32 @@ AGENTS_HERE = (
                    -2062.72),
     PublishedScore("react-restore", (-35.70, -122.99, -517.53), (-13.49, -37.91, -197.10),
                    NONE_LOST, -924.72),
-    PublishedScore("champion", (-3.36, -5.99, -12.41), (-4.94, -8.17, -15.07), NONE_LOST, -49.94),
 )
 # fmt: on
 
 
+@functools.cache
+def champion_score() -> PublishedScore:
+    """Return what the champion's card says of its score on the current simulator."""
+    card = read_card(Path(__file__).parents[1] / "agent" / "released" / "champion.json")
+    scores = card["evaluation"]
+    means = {(cell["red_agent"], cell["max_steps"]): cell["mean"] for cell in scores["cells"]}
+    b_line, meander, sleep = (
+        tuple(round(means[red_agent, max_steps], 2) for max_steps in HORIZONS)
+        for red_agent in RED_AGENTS
+    )
+    return PublishedScore("champion", b_line, meander, sleep, round(scores["total"], 2))
+
+
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
-    """Mean returns of the scripted agents and of the best one known, by name, in the episodes of
-    `environment.Cage2` with these arguments; none for lengths that the challenge does not score."""
+    """Return mean returns of the scripted agents and of the champion, by name.
+
+    They are those of episodes of `environment.Cage2` with these arguments; there are none for
+    lengths that the challenge does not score.
+    """
     red_agents = MIXTURES.get(args["red_agent"], (args["red_agent"],))
     known = {}
-    for score in AGENTS_HERE:
+    for score in (*SCRIPTED_HERE, champion_score()):
         cells = [score.cell(args["max_steps"], red_agent) for red_agent in red_agents]
         returns = [cell for cell in cells if cell is not None]
         if len(returns) == len(cells):

@@ -1,39 +1,31 @@
 """An episode on record: what both sides did, what was true and what Blue saw, step by step.
 
-Played in the compiled simulator, with the seeds of the evaluation: episode `k` here is episode `k`
-there. Imports torch only for checkpoints, which need it.
+Episodes are played in the compiled simulator with the seeds of the evaluation: episode `k` of a
+recording is episode `k` of an evaluation's cell.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import (
     ACTION_NAMES,
     HOSTS,
     RED_ACTIONS,
-    RED_AGENTS,
     RED_TARGETS,
     SUCCESSES,
 )
-from workflow_rl.cage2.scoring.evaluation import cell_spec, load_trained, on_the_bits
-from workflow_rl.environments.environment import Environment
+from workflow_rl.cage2.scoring.protocol import cell_spec
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.parity import LockStep
+    from workflow_rl.cage2.scoring.players import Blue
 
 ACTIVITIES = {(0, 0): "nothing", (1, 0): "scan", (1, 1): "exploit"}
 BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privileged"}
@@ -45,10 +37,10 @@ OT_SERVICE_STOPPED = "OT service stopped"
 class HostState:
     """A host after a step.
 
-    red: the best session Red has there: none, user or privileged. known: what Red knows of it:
-    nothing, its address, or its ports, those open ones that an exploit attacks. activity: what Blue
-    saw there in the step: nothing, scan or exploit. belief: how far the observation has it
-    compromised: clean, unknown, user or privileged.
+    red: Red's best session on the host: none, user or privileged. known: what Red knows of the
+    host: nothing, address, or ports (the open ones that an exploit attacks, in `ports`). activity:
+    what Blue saw on the host in the step: nothing, scan or exploit. belief: the compromise that the
+    observation shows: clean, unknown, user or privileged.
     """
 
     red: str
@@ -62,7 +54,7 @@ class HostState:
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The network after a step. hosts: of `HOSTS`. subnets: those that Red knows."""
+    """The network after a step. hosts: in the order of `HOSTS`. subnets: those that Red knows."""
 
     hosts: tuple[HostState, ...]
     subnets: tuple[str, ...]
@@ -72,11 +64,11 @@ class NetworkState:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy made of what it saw.
+    """How a policy decided.
 
-    probabilities: of the likeliest actions, at most MOST_PROBABILITIES, and of the one it chose.
-    value: what its critic expects, see `critic_of`; None if it is not known. is_opening: the
-    action belongs to a fixed opening.
+    probabilities: those of the likeliest actions, at most MOST_PROBABILITIES, and of the chosen
+    one. value: the return that the critic expects, see `critic_of`; None if there is no critic.
+    is_opening: the action belongs to a fixed opening.
     """
 
     probabilities: tuple[tuple[str, float], ...]
@@ -88,9 +80,9 @@ class Decision:
 class Step:
     """One step, in CybORG's words, and the network after it.
 
-    red_target: a host or a subnet; red_text has its address. caught: where monitoring caught a
-    process. costs: what the reward is made of, by cause; its negative sum is the reward. total: the
-    return so far. decision: None of a scripted agent.
+    red_target: a host or a subnet; red_text has the address. caught: hosts on which monitoring
+    caught a process. costs: by cause; the reward is the negative sum. total: the return so far.
+    decision: None for a scripted agent.
     """
 
     blue_action: str
@@ -109,7 +101,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Moment:
-    """Steps, the first and the last, counted from 1, that cost something for the same cause."""
+    """Consecutive steps that cost something for one cause. first, last: counted from 1."""
 
     cause: str
     first: int
@@ -119,10 +111,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode of an evaluation: its seed and cell, its number there.
+    """An episode of an evaluation.
 
-    choice: how the agent chooses: greedy, sampled or scripted. beginning: the network before the
-    first step. moments: all that was lost, the costliest first.
+    choice: how the agent chooses: greedy, sampled or scripted. seed: the evaluation's. episode: the
+    number in the cell. beginning: the network before the first step. moments: all losses, the
+    costliest first.
     """
 
     agent: str
@@ -137,150 +130,17 @@ class Recording:
 
     @property
     def episode_return(self) -> float:
-        """The sum of its rewards."""
+        """The sum of the rewards."""
         return self.steps[-1].total
-
-
-# --- Who plays -----------------------------------------------------------------------------------
-
-
-class Blue(Protocol):
-    """An agent that tells how it decides."""
-
-    name: str
-    choice: str
-
-    def reset(self, seed: int) -> None:
-        """Begin an episode, whose random choices follow from `seed`."""
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Any]:
-        """An index into ACTION_NAMES and a Decision, if it tells, for obs [52] and the mask of
-        hosts [13] on which a process was caught."""
-
-
-class ScriptedBlue:
-    """One of SCRIPTED_AGENTS."""
-
-    choice = "scripted"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._agent = make_scripted_agent(name)
-
-    def reset(self, seed: int) -> None:
-        """See Blue."""
-        self._agent.reset(seed)
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, None]:
-        """See Blue."""
-        return self._agent.act(obs, {"suspicious_hosts": caught}), None
-
-
-Critic: TypeAlias = Callable[[np.ndarray], np.ndarray]
-"""What `critic_of` returns."""
-
-
-class TrainedBlue:
-    """A policy of this environment. critic: None if there is none. path: names it in errors.
-
-    Raises CheckpointError if what it sees is shown in no evaluation.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        policy: NumpyPolicy,
-        environment: Environment,
-        critic: Critic | None = None,
-        path: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.choice = "greedy" if policy.greedy else "sampled"
-        self._policy = _WatchedPolicy(policy)
-        self._actor = on_the_bits(self._policy, environment, path or name)
-        self._actions = make_action_set(
-            environment.actions if isinstance(environment, Cage2) else "all"
-        )
-        self._critic = critic
-
-    def reset(self, seed: int) -> None:
-        """See Blue."""
-        self._actor.reset(seed)
-        self._actions.begin([0])
-
-    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
-        """See Blue."""
-        # What each of its choices stands for depends on the steps before.
-        choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
-        self._policy.obs = None
-        (action,), _ = self._actor.act(obs[None])
-        self._actions.after([0], np.array([action]))
-        seen = self._policy.obs
-        if seen is None:  # It was not asked.
-            return int(action), Decision(((ACTION_NAMES[action], 1.0),), None, is_opening=True)
-        probability = np.zeros(len(ACTION_NAMES))
-        np.add.at(probability, choices, _softmax(self._policy.policy.outputs(seen)[0]))
-        likeliest = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
-        if action not in likeliest:
-            likeliest.append(int(action))
-        value = None if self._critic is None else float(self._critic(seen)[0])
-        shown = ((ACTION_NAMES[i], float(probability[i])) for i in likeliest if probability[i] > 0)
-        return int(action), Decision(tuple(shown), value)
-
-
-class _WatchedPolicy:
-    """A policy that remembers what it saw last, [1, D]: an Actor."""
-
-    def __init__(self, policy: NumpyPolicy) -> None:
-        self.policy = policy
-        self.policy_version = policy.policy_version
-        self.reset = policy.reset
-        self.obs: NDArray[Any] | None = None
-
-    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """See Actor."""
-        self.obs = np.atleast_2d(obs)
-        return self.policy.act(obs, envs)
-
-
-def _softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
-    weights = np.exp(logits.astype(np.float64) - logits.max())
-    return np.asarray(weights / weights.sum())
-
-
-def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blue:
-    """A run folder's agent, a checkpoint's, a policy file's, a released one or a scripted one, by
-    its name. Raises CheckpointError."""
-    if not agent.exists() and str(agent) in SCRIPTED_AGENTS:
-        return ScriptedBlue(str(agent))
-    from workflow_rl.runs.saved_agent import saved_path
-
-    policy, environment = load_trained(agent, greedy, which)
-    path = saved_path(agent, which)
-    critic = _critic(path) if path.suffix == ".pt" else None
-    return TrainedBlue(_name_of(agent), policy, environment, critic, path)
-
-
-def _critic(path: Path) -> Critic:
-    from workflow_rl.runs.checkpoint import load_checkpoint
-    from workflow_rl.runs.saved_agent import critic_of
-
-    return critic_of(load_checkpoint(path), path)
-
-
-def _name_of(agent: Path) -> str:
-    """What tells agents apart, without the path of a machine."""
-    return "/".join(agent.absolute().parts[-2:]) if agent.is_file() else agent.absolute().name
-
-
-# --- The episode ---------------------------------------------------------------------------------
 
 
 def record_episode(
     blue: Blue, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
 ) -> Recording:
-    """Play episode number `episode` of the evaluation's cell. Raises RuntimeError where CybORG
-    itself would fail."""
+    """Play episode number `episode` of the evaluation's cell.
+
+    Raises RuntimeError where CybORG itself would fail.
+    """
     from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 
     spec = cell_spec(seed, max_steps, red_agent, episode)
@@ -362,12 +222,12 @@ def _known(ports: list[int] | None, address: int) -> str:
     return "address" if address else "nothing"
 
 
-# Most hosts are most of the time as some host was before.
+# Equal states are shared: most hosts are most of the time as some host was before.
 _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
 def _costs(state: Any, blue_action: str) -> dict[str, float]:
-    """See `compiled.reward`."""
+    """Return the costs of a step by cause: see `compiled.reward`."""
     from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
 
     costs: dict[str, float] = {}
@@ -382,7 +242,7 @@ def _costs(state: Any, blue_action: str) -> dict[str, float]:
 
 
 def moments_of(costs: Sequence[Mapping[str, float]]) -> tuple[Moment, ...]:
-    """What was lost in steps that follow one another, for the same cause, the costliest first."""
+    """Return the losses of consecutive steps for one cause, the costliest first."""
     moments = []
     for cause in dict.fromkeys(itertools.chain(*costs)):
         numbered = enumerate((step.get(cause, 0.0) for step in costs), 1)
@@ -392,54 +252,3 @@ def moments_of(costs: Sequence[Mapping[str, float]]) -> tuple[Moment, ...]:
                 cost = round(sum(lost for _, lost in steps), 1)
                 moments.append(Moment(cause, steps[0][0], steps[-1][0], cost))
     return tuple(sorted(moments, key=lambda moment: (-moment.cost, moment.first)))
-
-
-# --- Held against CybORG -------------------------------------------------------------------------
-
-
-class Comparison(NamedTuple):
-    """Of a recording with CybORG. is_same: None if it could not be made."""
-
-    is_same: bool | None
-    text: str
-
-
-class _Recorded:
-    """Does what Blue did: a ScriptedAgent."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._actions = [ACTION_NAMES.index(step.blue_action) for step in recording.steps]
-
-    def reset(self, seed: int) -> None:
-        self._left = iter(self._actions)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        return next(self._left)
-
-
-def compare_with_cyborg(recording: Recording, networks: bool = True) -> Comparison:
-    """Play the episode in CybORG too, if it is installed, and compare every step: observation,
-    reward, actions, successes, and the networks, which takes most of the time."""
-    from workflow_rl.cage2.cyborg.simulator_version import simulator_version
-
-    try:
-        lock_step = _lock_step(recording.max_steps)
-    except ImportError as error:
-        return Comparison(None, f"Not held against CybORG, which is not installed ({error}).")
-    lock_step.networks = networks
-    red_agent = recording.red_agent
-    assert red_agent in RED_AGENTS
-    spec = cell_spec(recording.seed, recording.max_steps, red_agent, recording.episode)
-    difference = lock_step.play(_Recorded(recording), red_agent, spec.env_seed, recording.agent)
-    version = simulator_version("cyborg")
-    if difference is not None:
-        return Comparison(False, f"Differs from {version} in step {difference.step}.")
-    what = "the networks included" if networks else "in observation, reward, actions and successes"
-    return Comparison(True, f"Every step was held against {version} and is the same, {what}.")
-
-
-@functools.cache
-def _lock_step(max_steps: int) -> LockStep:
-    from workflow_rl.cage2.parity import LockStep
-
-    return LockStep("cyborg", max_steps)

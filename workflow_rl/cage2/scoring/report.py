@@ -1,5 +1,4 @@
-"""What a report says of runs on CAGE-2 alone: scores beside the leaderboard, what Blue does against
-each red agent, and replays."""
+"""The sections of a report about runs on CAGE-2: scores, what Blue does, and replays."""
 
 from __future__ import annotations
 
@@ -17,32 +16,36 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, load_policy
+from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
-from workflow_rl.cage2.scoring.recording import compare_with_cyborg, load_blue, record_episode
-from workflow_rl.cage2.scoring.replay import replay_page
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec
+from workflow_rl.cage2.scoring.recording import record_episode
+from workflow_rl.cage2.scoring.replay_page import replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.output_files import write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
 
 EPISODES = 100
-"""Of the best agent, against each red agent, of which the best, the median and the worst are
-shown."""
+"""Episodes of the best agent against each red agent. The report shows the best, the median and the
+worst of them."""
 EPISODES_ON_THE_WAY = 20
+"""Episodes of every other checkpoint against each red agent."""
 MOST_ON_THE_WAY = 24
-"""Kept checkpoints that are played, of all runs."""
+"""Largest number of kept checkpoints that are played, of all runs together."""
 MOST_IN_DETAIL = 4
-"""Runs of which there are replays against each red agent."""
+"""Largest number of runs that have replays against each red agent."""
 STEPS = 100
 SEED = 0
 KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
-    """See `reporting.report.SectionsOf`."""
+    """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
     most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
     played = {run.name: _played(run, most) for run in runs}
     return [
@@ -50,9 +53,6 @@ def sections(runs: Sequence[Run], further: Path) -> list[Section]:
         _actions(runs, played),
         _replays(runs, played, further),
     ]
-
-
-# --- Scores --------------------------------------------------------------------------------------
 
 
 def _scores(runs: Sequence[Run]) -> Section:
@@ -102,18 +102,15 @@ def _cells(run: Run) -> dict[tuple[int, str], str]:
     }
 
 
-# --- What Blue does ------------------------------------------------------------------------------
-
-
 class Played(NamedTuple):
-    """The greedy episodes of one checkpoint, by red agent. label: when it was saved."""
+    """The greedy episodes of one checkpoint, by red agent. label: when the run saved it."""
 
     label: str
     path: Path
     trajectories: Mapping[str, Sequence[Trajectory]]
 
     def uses(self, red_agent: str) -> Mapping[str, float]:
-        """How often an episode uses each action, by its name."""
+        """Return the mean number of uses in an episode, by the action's name."""
         trajectories = self.trajectories[red_agent]
         actions = np.concatenate([one.action for one in trajectories])
         counts = np.bincount(actions, minlength=len(ACTION_NAMES)) / len(trajectories)
@@ -121,8 +118,10 @@ class Played(NamedTuple):
 
 
 def _played(run: Run, most: int) -> list[Played]:
-    """Kept checkpoints in their order, at most so many, the last one, and the best; nothing of
-    agents that see what no evaluation shows."""
+    """Play at most `most` kept checkpoints in their order, the last one and the best one.
+
+    Agents that see what no evaluation shows are not played.
+    """
     if run.config.get("observation") == "true-state":
         return []
     kept = sorted(run.path.glob("kept/*.pt"))
@@ -139,7 +138,7 @@ def _play_checkpoint(path: Path, is_best: bool) -> Played:
     from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
-    actor = load_policy(path)
+    actor = load_actor(path)
     try:
         return Played(label, path, _episodes(actor, EPISODES if is_best else EPISODES_ON_THE_WAY))
     except RuntimeError as error:  # Where CybORG itself would fail.
@@ -147,7 +146,7 @@ def _play_checkpoint(path: Path, is_best: bool) -> Played:
 
 
 def _episodes(actor: Actor, n: int) -> dict[str, list[Trajectory]]:
-    """The first episodes of the evaluation's longest cells, in the compiled simulator."""
+    """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
     specs = [cell_spec(SEED, STEPS, red, k) for red in RED_AGENTS for k in range(n)]
     envs = Cage2(max_steps=STEPS, simulator="compiled").make_envs(len(specs))
     played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
@@ -204,9 +203,6 @@ def _uses_table(played: Sequence[Played], red_agent: str) -> str:
     )
 
 
-# --- Replays -------------------------------------------------------------------------------------
-
-
 def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path) -> Section:
     rows = []
     for run in runs:
@@ -217,7 +213,7 @@ def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: P
         blue.name = run.name
         attackers = _attackers(run)
         name_start = _file_name(run.name)
-        # Of many runs, not of each red agent: a page takes a twentieth of a second.
+        # With many runs there is not a page for each red agent: a page takes 50 ms.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
@@ -244,19 +240,19 @@ def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: P
 
 
 def _file_name(name: str) -> str:
-    """A run's name as a file's can begin with: with more behind it, that has 255 bytes at most."""
+    """Return the beginning of a file name for a run: the whole name may have 255 bytes."""
     readable = name.replace("/", "-").encode(errors="backslashreplace")
     return readable[-200:].decode(errors="ignore")
 
 
 def _attackers(run: Run) -> list[str]:
-    """That it was trained against; both, if none."""
+    """Return the attackers of the training, or both if it had none."""
     trained = MIXTURES.get(run.config["red_agent"], (run.config["red_agent"],))
     return [red for red in ATTACKERS if red in trained] or list(ATTACKERS)
 
 
 def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Red agent and number of the best, the median and the worst episode."""
+    """Return the red agent and the number of the best, the median and the worst episode."""
     returns = {
         (red_agent, episode): trajectory.episode_return
         for red_agent in red_agents

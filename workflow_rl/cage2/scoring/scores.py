@@ -17,7 +17,7 @@ from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
 
 
 class CellScore(NamedTuple):
-    """One red agent for one number of steps: its episodes, in the order of their seeds."""
+    """The episodes of one red agent and one length, in the order of their numbers."""
 
     max_steps: int
     red_agent: str
@@ -35,7 +35,7 @@ class CellScore(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Sample standard deviation of the total rewards; NaN of a single one."""
+        """Sample standard deviation of the total rewards; NaN for a single episode."""
         return statistics.stdev(self.returns) if len(self.returns) > 1 else math.nan
 
     @property
@@ -44,8 +44,8 @@ class CellScore(NamedTuple):
         return 1.96 * self.std / math.sqrt(len(self.returns))
 
 
-class Evaluation(NamedTuple):
-    """Cells in the official order, and what was evaluated on what."""
+class ProtocolScores(NamedTuple):
+    """The cells of an evaluation in the official order. seconds: wall time that playing took."""
 
     agent: str
     simulator: SimulatorVersion
@@ -54,48 +54,57 @@ class Evaluation(NamedTuple):
     cells: Sequence[CellScore]
 
     @property
+    def episodes(self) -> int:
+        """Episodes of a cell."""
+        return len(self.cells[0].trajectories)
+
+    @property
     def is_official(self) -> bool:
-        """Whether all nine cells of the protocol are there, and no others."""
+        """Whether the cells are the nine of the protocol, and no others."""
         cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
         return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
 
     @property
     def total(self) -> float:
-        """Sum of the cells' means: the challenge's score if all nine are there."""
+        """Sum of the cells' means: the challenge's score if `is_official`."""
         return sum(cell.mean for cell in self.cells)
 
     @property
     def total_interval_95(self) -> float:
-        """Half the width of its 95% confidence interval; the cells are independent."""
+        """Half the width of the total's 95% confidence interval; the cells are independent."""
         return math.sqrt(sum(cell.interval_95**2 for cell in self.cells))
 
+    def against(self, red_agent: str) -> ProtocolScores:
+        """Return the cells of one red agent alone."""
+        return self._replace(cells=[one for one in self.cells if one.red_agent == red_agent])
 
-def score_table(evaluation: Evaluation) -> PrettyTable:
-    """Cell by cell and in total, beside published scores."""
+
+def score_table(scores: ProtocolScores) -> PrettyTable:
+    """Return a row for each cell and one for the total, beside published scores."""
     published = list(TOP_SCORES)
-    if evaluation.agent in SCRIPTED_SCORES:
-        published.append(SCRIPTED_SCORES[evaluation.agent])
+    if scores.agent in SCRIPTED_SCORES:
+        published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")
     table.set_style(TableStyle.SINGLE_BORDER)
     table.header = False  # Headings are a row: they may have two lines.
-    headings = ["steps", "red agent", "mean", "95%", "std", *(score.name for score in published)]
+    headings = ["steps", "red agent", "mean", "95%", "std", *(one.name for one in published)]
     table.add_row(headings, divider=True)
     table.align["Field 2"] = "l"
-    last = len(evaluation.cells) - 1
-    for number, cell in enumerate(evaluation.cells):
+    last = len(scores.cells) - 1
+    for number, cell in enumerate(scores.cells):
         ours = [_figure(cell.mean), _interval(cell.interval_95), _figure(cell.std)]
-        others = [_figure(score.cell(cell.max_steps, cell.red_agent)) for score in published]
+        others = [_figure(one.cell(cell.max_steps, cell.red_agent)) for one in published]
         table.add_row(
             [cell.max_steps, cell.red_agent, *ours, *others],
-            divider=number == last or evaluation.cells[number + 1].max_steps != cell.max_steps,
+            divider=number == last or scores.cells[number + 1].max_steps != cell.max_steps,
         )
-    totals = [_figure(score.total if evaluation.is_official else None) for score in published]
+    totals = [_figure(one.total if scores.is_official else None) for one in published]
     table.add_row(
         [
             "",
-            "total" if evaluation.is_official else "sum of these",
-            f"{evaluation.total:.2f}",
-            _interval(evaluation.total_interval_95),
+            "total" if scores.is_official else "sum of these",
+            f"{scores.total:.2f}",
+            _interval(scores.total_interval_95),
             "",
             *totals,
         ]
@@ -108,20 +117,19 @@ def _figure(value: float | None) -> str:
 
 
 def _interval(half: float) -> str:
-    """Of one episode there is none."""
     return f"± {half:.2f}" if math.isfinite(half) else ""
 
 
-def to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    """Plain values, as evaluation.json keeps them. What a single episode cannot give is None."""
+def to_dict(scores: ProtocolScores) -> dict[str, Any]:
+    """Return plain values, as evaluation.json keeps them; None for what one episode cannot give."""
     return {
-        "agent": evaluation.agent,
-        "simulator": evaluation.simulator._asdict(),
-        "seed": evaluation.seed,
-        "seconds": evaluation.seconds,
-        "official_protocol": evaluation.is_official,
-        "total": evaluation.total,
-        "total_interval_95": _none_if_nan(evaluation.total_interval_95),
+        "agent": scores.agent,
+        "simulator": scores.simulator._asdict(),
+        "seed": scores.seed,
+        "seconds": scores.seconds,
+        "official_protocol": scores.is_official,
+        "total": scores.total,
+        "total_interval_95": _none_if_nan(scores.total_interval_95),
         "cells": [
             {
                 "max_steps": cell.max_steps,
@@ -132,25 +140,31 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
                 "interval_95": _none_if_nan(cell.interval_95),
                 "returns": cell.returns,
             }
-            for cell in evaluation.cells
+            for cell in scores.cells
         ],
     }
+
+
+def with_interval(mean: float, half: float, places: int = 1) -> str:
+    """Return a mean with its 95% interval, if it has one. half: half the interval's width."""
+    interval = f" ± {half:.{places}f}" if math.isfinite(half) else ""
+    return f"{mean:.{places}f}{interval}"
 
 
 def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def official_text(evaluation: Evaluation, author: str, team: str, technique: str) -> str:
-    """The result file of the challenge's own evaluation: a header, then a line for each cell and
-    one for each of its episodes."""
-    simulator = evaluation.simulator
+def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:
+    """Return the text of a result file of the challenge: a header, then a line for each cell and
+    one for each episode."""
+    simulator = scores.simulator
     lines = [
         f"CybORG {simulator.name} {simulator.version}, Scenario2, Commit Hash: {simulator.commit}",
         f"author: {author}, team: {team}, technique: {technique}",
         "wrappers: Cage2Env, with the observation and the actions of ChallengeWrapper",
     ]
-    for cell in evaluation.cells:
+    for cell in scores.cells:
         lines.append(
             f"steps: {cell.max_steps}, adversary: {cell.red_agent}, "
             f"mean: {cell.mean}, standard deviation {cell.std}"

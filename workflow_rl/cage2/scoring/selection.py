@@ -1,6 +1,7 @@
-"""Which of a run's agents is the best: scored on episodes of their own, enough to tell them apart.
+"""Which of a run's agents is the best, by scores on episodes that serve nothing else.
 
-Their seeds are neither those of training nor of any evaluation (`SeedStream.SELECTION`).
+The seeds of these episodes (`SeedStream.SELECTION`) are neither those of training nor those of any
+evaluation.
 """
 
 from __future__ import annotations
@@ -18,29 +19,34 @@ from tqdm import tqdm
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.cage2.scoring.leaderboard import champion_score
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
 
 ATTACKERS = RED_AGENTS[:2]
-"""Against the third, who sleeps, every sensible agent scores 0."""
+"""The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
 
+SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
 BLOCK = 500
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
 
 
 class Score(NamedTuple):
-    """The cells' means summed, as the challenge does, and the standard error of that."""
+    """The sum of the cells' means, as in the challenge, and the standard error of the sum."""
 
     mean: float
     error: float
 
 
 def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Score:
-    """Play so many episodes against each attacker of the environment: see `scores_of_episodes`."""
+    """Play `episodes` episodes against each attacker of the environment.
+
+    Raises ValueError: see `scores_of_episodes`.
+    """
     sums = [
         scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
         for red_agent in attackers(environment)
@@ -50,25 +56,26 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Sco
 
 
 def attackers(environment: Cage2) -> list[str]:
-    """Those of ATTACKERS that an agent meets there."""
+    """Return those of ATTACKERS that an agent meets in the environment."""
     return [red_agent for red_agent in ATTACKERS if red_agent in environment.variants]
 
 
 def scores_of_episodes(
     actor: Actor, environment: Cage2, red_agent: str, episodes: int, seed: int = 0
 ) -> NDArray[np.float64]:
-    """What each episode would add to each of the HORIZONS' cells, [episodes, 3].
+    """Return what each episode adds to the cells of each of HORIZONS, [episodes, 3].
 
-    The agent is not told how long an episode will be, so that the first 30 steps of 100 are an
-    episode of 30 steps. environment: that the actor was trained in; for episodes of another length
-    than the challenge's there is one cell alone, of those. Raises ValueError for an opening that
-    leaves nothing of an episode.
+    The agent does not know the length of an episode, so that the first 30 of 100 steps are an
+    episode of 30 steps. environment: what the actor was trained on. If its episodes do not have
+    the challenge's largest length, there is one cell, of that length: [episodes, 1].
+
+    Raises ValueError for an opening that leaves the policy no step of an episode.
     """
     horizons, n_before = _horizons(environment), len(environment.opening)
     environment = dataclasses.replace(environment, simulator="compiled")
     if n_before >= min(horizons):
         raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
-    # An agent is scored on the same episodes as every other: their difference has less noise.
+    # All agents are scored on the same episodes: their difference has less noise.
     first = RED_AGENTS.index(red_agent) * 1_000_000
     specs = [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
@@ -89,7 +96,7 @@ def _horizons(environment: Cage2) -> tuple[int, ...]:
 
 
 class Candidate(NamedTuple):
-    """A checkpoint, and its score after the last round that it was in."""
+    """A checkpoint and its score in the last round that it took part in. episodes: per attacker."""
 
     path: Path
     episodes: int
@@ -102,11 +109,11 @@ def choose(
     quiet: bool = True,
     actions: str | None = None,
 ) -> list[Candidate]:
-    """The best first. In every round those that are left play more episodes against each attacker,
-    and the better third goes on.
+    """Return the candidates, best first.
 
-    actions: that they play with, if not with those that they were trained with; as many of them.
-    Raises CheckpointError.
+    In every round, the remaining candidates play more episodes against each attacker, and the
+    better third goes on. actions: the action set of play, if it differs from that of training; it
+    must be of the same size. Raises CheckpointError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint
     from workflow_rl.runs.saved_agent import policy_of
@@ -141,10 +148,11 @@ def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
 
 
 def choose_best(run_path: Path, quiet: bool = True) -> str | None:
-    """Make best.pt of a finished run the best of its candidates: the one that its training returns
-    suggest, the last, and what --keep-every kept of the last half.
+    """Make best.pt of a finished run the best of its candidates.
 
-    Returns what to tell the user; None if there is nothing to choose by. Raises CheckpointError.
+    Candidates are the agent that the training returns suggest, the last one, and those of the last
+    half that --keep-every kept. Returns what to tell the user; None if there is nothing to choose
+    by. Raises CheckpointError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 
@@ -163,12 +171,21 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
         return None
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(by_update) < 4 else [most // 4, most]
-    # All as the run plays: best.pt of a champion's folder plays by a clock besides.
+    # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
     best = choose(list(by_update.values()), rounds, quiet, environment.actions)[0]
     updates = load_checkpoint(best.path).training.updates
     save_checkpoint(run_path / "best.pt", load_checkpoint(best.path))
-    return (
-        f"update {updates}, of {len(by_update)} candidates: {best.score.mean:.2f} ± "
-        f"{1.96 * best.score.error:.2f}, the sum of {len(_horizons(environment))} x "
-        f"{len(attackers(environment))} cells, in {best.episodes} episodes each"
-    )
+    return f"from update {updates}. {_described(best.score, environment)}"
+
+
+def _described(score: Score, environment: Cage2) -> str:
+    """Return a score in words, beside the champion's if it has played such episodes."""
+    met, horizons = attackers(environment), _horizons(environment)
+    names = " and ".join(SHORT_NAMES[red_agent] for red_agent in met)
+    cells = f"{names} cell" if len(met) * len(horizons) == 1 else f"{names} cells"
+    sum_of = f"Sum of the {len(met) * len(horizons)} {cells}"
+    champion = ""
+    if horizons == HORIZONS:
+        total = sum(champion_score().sum_against(red_agent) for red_agent in met)
+        champion = f" (champion: {total:.1f})"
+    return f"{sum_of}: {score.mean:.1f} ± {1.96 * score.error:.1f}{champion}."

@@ -1,4 +1,4 @@
-"""HTML pages of one file: all that they need is inside, and nothing is asked of any network."""
+"""HTML pages of one file each, which ask nothing of any network."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STYLE = "workflow_rl.reporting.pages"
 
 
 def filled(package: str, name: str, **parts: str) -> str:
-    """The template `name` of a package, with each {{part}} as given. `style` is there already.
+    """Return the template `name` of a package, with each {{part}} filled in.
 
-    The parts are HTML: see `escaped` and `as_json`.
+    parts: HTML, see `escaped` and `as_json`. The part `style` need not be given.
     """
     parts["style"] = source(STYLE, "style.css")
 
@@ -30,18 +30,20 @@ def filled(package: str, name: str, **parts: str) -> str:
 
 
 def source(package: str, name: str) -> str:
-    """The text of a file of a package."""
+    """Return the text of a file of a package."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def escaped(text: Any) -> str:
-    """Text as HTML."""
+    """Return text as HTML."""
     return html.escape(str(text))
 
 
 def as_json(value: Any) -> str:
-    """A value, dataclasses included, for a script element of type application/json, which nothing
-    in it can end."""
+    """Return a value, dataclasses included, for a script element of type application/json.
+
+    Nothing in the text can end that element.
+    """
     text = json.dumps(
         value, default=vars, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )
@@ -50,9 +52,9 @@ def as_json(value: Any) -> str:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """For a command that writes a page and ends, without garbage collection.
+    """Switch garbage collection off, for a command that writes a page and ends.
 
-    The libraries make a million objects that stay. To walk through them again and again, and once
+    The libraries make a million objects that stay. Walking through them again and again, and once
     more at exit, takes a third of the time of a replay.
     """
     atexit.register(gc.freeze)
@@ -66,8 +68,11 @@ def uncollected() -> Iterator[None]:
 def table(
     heading: Sequence[str], rows: Iterable[Sequence[str]], label: str, classes: str = ""
 ) -> str:
-    """A table that can be scrolled sideways. Its cells are HTML, the first of each row its name;
-    columns of numbers are set as such."""
+    """Return a table that can be scrolled sideways.
+
+    rows: cells as HTML; the first cell of a row names the row, and missing cells are empty.
+    Columns of numbers are aligned as numbers.
+    """
     rows = [[*row, *[""] * (len(heading) - len(row))] for row in rows]
     numbers = [i > 0 and _is_of_numbers([row[i] for row in rows]) for i in range(len(heading))]
     head = "".join(
@@ -97,12 +102,12 @@ def _is_of_numbers(cells: Sequence[str]) -> bool:
 
 
 def folded(summary: str, content: str) -> str:
-    """What is shown when asked for."""
+    """Return content that a click on the summary shows."""
     return f"<details><summary>{escaped(summary)}</summary>{content}</details>\n"
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """With a minus sign, and a dash for what is not known."""
+    """Return a number with a real minus sign; a dash for None and for what is not finite."""
     if value is None or not math.isfinite(value):
         return "–"  # noqa: RUF001
     return f"{value:,.{digits}f}".replace("-", "−")  # noqa: RUF001

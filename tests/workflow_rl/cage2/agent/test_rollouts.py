@@ -23,7 +23,7 @@ from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.cage2.scoring.selection import ATTACKERS
-from workflow_rl.collection.play import play_episodes
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.saved_agent import load_saved
 
@@ -121,7 +121,7 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
         )
         .sum(axis=2)
         .mean()
-        for where, choice in states(champion.parameters, environment, red_agent, n, np.full(n, at))
+        for where, choice in states(champion.parameters, environment, red_agent, np.full(n, at))
     ]
     # Of the same episodes, so that where they were does not count as a difference.
     theirs = played(champion, environment, red_agent, n)[:, at : at + n_steps].sum(axis=1)

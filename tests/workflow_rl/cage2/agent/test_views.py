@@ -10,18 +10,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Categorical
-from agents.policies.networks import ActorCritic
 from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.agent.views import ViewingActor
-from workflow_rl.cage2.env.environment import MIXTURES, Cage2
+from workflow_rl.cage2.env.arguments import MIXTURES
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
-from workflow_rl.collection.play import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError
 
@@ -43,7 +46,7 @@ def test_spaces() -> None:
 @pytest.mark.parametrize("name", ["observation", "actions"])
 def test_unknown_views_are_refused(name: str) -> None:
     with pytest.raises(InvalidEnvironmentError, match="'none' is not one of") as error:
-        Cage2(**{name: "none"})
+        make_environment(ENV_ID, {name: "none"})
     assert error.value.argument == name
 
 
@@ -119,7 +122,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
         ppo={"hidden_sizes": (16,)},
     )
     run = train(config, tmp_path / "run")
-    policy = load_policy(run / "checkpoint.pt")
+    policy = load_actor(run / "checkpoint.pt")
     scores = evaluate_actor(policy, 2, n_workers=1, horizons=[30])
     assert scores.cells[0].mean < 0
     agent = load_agent(run)
@@ -129,8 +132,8 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="--simulator compiled"):
-        Cage2(observation="true-state")
+    with pytest.raises(InvalidEnvironmentError, match="compiled"):
+        make_environment(ENV_ID, {"observation": "true-state"})
     environment = Cage2("attackers", 20, "compiled", "true-state", "useful")
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
     episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
@@ -139,7 +142,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
-    with pytest.raises(InvalidEnvironmentError, match="seen in the compiled simulator alone"):
+    with pytest.raises(InvalidEnvironmentError, match="compiled alone"):
         environment.bare_actor(policy_for(environment))
 
 
@@ -150,7 +153,7 @@ def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> N
     )
     run = train(config, tmp_path / "run")
     with pytest.raises(CheckpointError, match="which no evaluation shows"):
-        load_policy(run / "checkpoint.pt")
+        load_actor(run / "checkpoint.pt")
 
 
 @pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])
@@ -183,7 +186,7 @@ def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
 def test_openings_that_cannot_be() -> None:
     for opening in (("Sleep", "Run"), ("Sleep",) * 20, "Sleep", 3, None):
         with pytest.raises(InvalidEnvironmentError) as error:
-            Cage2(max_steps=20, opening=opening)  # type: ignore[arg-type]
+            make_environment(ENV_ID, {"max_steps": 20, "opening": opening})
         assert error.value.argument == "opening"
 
 
@@ -233,5 +236,5 @@ def test_an_agent_that_could_not_be_scored_is_not_trained_to_be(tmp_path: Path) 
         ],
     )
     assert result.exit_code == 2
-    assert "--observation true-state" in result.output
+    assert "--observation: true-state" in result.output
     assert not run.exists()

@@ -20,12 +20,12 @@ from workflow_rl.cage2.parity import (
     HOARDERS,
     LockStep,
     Share,
-    _first_differences,
-    _shares,
+    first_differences,
     make_blue_agent,
-    parity,
+    shares_of,
 )
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+from workflow_rl.commands.parity import parity
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
@@ -292,7 +292,7 @@ def test_networks_are_compared_in_the_first_episodes(
 
 def test_shares_hold_every_episode_once() -> None:
     agents = {blue: make_blue_agent(blue) for blue in ("sleep", "random")}
-    shares = list(_shares(RED_AGENTS, agents, range(7, 237), 60))
+    shares = list(shares_of(RED_AGENTS, agents, range(7, 237), 60))
     for red_agent in RED_AGENTS:
         for blue in agents:
             mine = [share for share in shares if (share.red_agent, share.blue) == (red_agent, blue)]
@@ -331,9 +331,9 @@ class InjectsFaults:
 
 def test_differences_in_other_processes_are_reported() -> None:
     agents = {"faulty": InjectsFaults()}
-    shares: Sequence[Share] = list(_shares(["SleepAgent"], agents, range(49, 53), 4))
+    shares: Sequence[Share] = list(shares_of(["SleepAgent"], agents, range(49, 53), 4))
     shares = [share._replace(seeds=share.seeds[i : i + 2]) for share in shares for i in (0, 2)]
-    first, second = _first_differences(shares, "cyborg", 3, 2)
+    first, second = first_differences(shares, "cyborg", 3, 2)
     assert first is None
     assert second is not None
     assert (second.seed, second.step) == (51, 1)

@@ -16,18 +16,13 @@ from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring import recording
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
+from workflow_rl.cage2.scoring import comparison
+from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
-from workflow_rl.cage2.scoring.recording import (
-    Recording,
-    ScriptedBlue,
-    TrainedBlue,
-    compare_with_cyborg,
-    load_blue,
-    moments_of,
-    record_episode,
-)
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_blue
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.recording import Recording, moments_of, record_episode
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -96,11 +91,11 @@ def assert_as_in_cyborg(one: Recording) -> None:
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 @pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
 def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
-    assert_as_in_cyborg(record_episode(ScriptedBlue(blue), red_agent, 100, seed=4))
+    assert_as_in_cyborg(record_episode(ScriptedPlayer(blue), red_agent, 100, seed=4))
 
 
 def test_decoys_are_shown_while_they_are_there() -> None:
-    blue = ScriptedBlue("sleep")
+    blue = ScriptedPlayer("sleep")
     blue._agent = parity.MixedAgent(parity.MIXTURES["decoys"])
     one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
     assert_as_in_cyborg(one)
@@ -111,7 +106,7 @@ def test_decoys_are_shown_while_they_are_there() -> None:
 @pytest.mark.parametrize("red_agent", ATTACKERS)
 def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, greedy: bool) -> None:
     save_run(tmp_path / "agent.pt")
-    actor = load_policy(tmp_path / "agent.pt", greedy)
+    actor = load_actor(tmp_path / "agent.pt", greedy)
     evaluation = evaluate_actor(
         actor, 3, seed=7, n_workers=1, horizons=[STEPS], red_agents=[red_agent]
     )
@@ -131,7 +126,7 @@ def test_scripted_agents_play_as_in_the_evaluation() -> None:
             name, 2, n_workers=1, horizons=[50], red_agents=["RedMeanderAgent"]
         )
         for number, trajectory in enumerate(evaluation.cells[0].trajectories):
-            one = record_episode(ScriptedBlue(name), "RedMeanderAgent", 50, 0, number)
+            one = record_episode(ScriptedPlayer(name), "RedMeanderAgent", 50, 0, number)
             assert [step.reward for step in one.steps] == trajectory.reward.tolist()
             assert one.steps[0].decision is None
 
@@ -170,7 +165,7 @@ def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
     flat = PolicyParameters(
         (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"
     )
-    blue = TrainedBlue("flat", NumpyPolicy(flat), Cage2())
+    blue = TrainedPlayer("flat", NumpyPolicy(flat), Cage2())
     one = record_episode(blue, "B_lineAgent", STEPS)
     assert one.choice == "sampled"
     decisions = [(step.blue_action, step.decision) for step in one.steps]
@@ -195,7 +190,7 @@ def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
 
 
 def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
-    one = record_episode(ScriptedBlue("react-restore"), "B_lineAgent", 100)
+    one = record_episode(ScriptedPlayer("react-restore"), "B_lineAgent", 100)
     assert round(sum(moment.cost for moment in one.moments), 1) == -round(one.episode_return, 1)
     assert [m.cost for m in one.moments] == sorted((m.cost for m in one.moments), reverse=True)
     found = moments_of([{"a": 1.0}, {"a": 1.0, "b": 0.1}, {}, {"a": 0.1}])
@@ -204,7 +199,7 @@ def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
 
 
 def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = record_episode(ScriptedBlue("random"), "RedMeanderAgent", STEPS)
+    one = record_episode(ScriptedPlayer("random"), "RedMeanderAgent", STEPS)
     assert compare_with_cyborg(one).is_same is True
     # What Blue did makes a difference: it is this episode that is compared.
     played = []
@@ -232,7 +227,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
     monkeypatch.setattr(parity.LockStep, "__init__", missing)
-    recording._lock_step.cache_clear()
+    comparison._lock_step.cache_clear()
     assert compare_with_cyborg(one).is_same is None
 
 

@@ -15,9 +15,12 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scoring import replay
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
-from workflow_rl.cage2.scoring.recording import Comparison, ScriptedBlue, record_episode
+from workflow_rl.cage2.scoring.comparison import Comparison
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import ScriptedPlayer
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
+from workflow_rl.cage2.scoring.recording import record_episode
+from workflow_rl.cage2.scoring.replay_page import replay_page
 from workflow_rl.commands.main import main
 
 STEPS = "12"
@@ -52,7 +55,7 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None
     (one,) = shown["recordings"]
     (trajectory,) = (
         evaluate_actor(
-            load_policy(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
+            load_actor(tmp_path / "agent.pt"), 1, horizons=[100], red_agents=["RedMeanderAgent"]
         )
         .cells[0]
         .trajectories
@@ -94,13 +97,13 @@ def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
 
 
 def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:
-    blue = ScriptedBlue("react-restore")
-    replay.replay_page([record_episode(blue, "B_lineAgent")], [Comparison(True, "")])
+    blue = ScriptedPlayer("react-restore")
+    replay_page([record_episode(blue, "B_lineAgent")], [Comparison(True, "")])
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
         one = record_episode(blue, "B_lineAgent")
-        replay.replay_page([one], [Comparison(True, "")])
+        replay_page([one], [Comparison(True, "")])
         middle = time.perf_counter()
         env = Cage2Env("B_lineAgent", simulator="cyborg-stock")
         env.reset(seed=0)
@@ -116,7 +119,8 @@ def test_a_difference_from_cyborg_is_no_success(
 ) -> None:
     page = tmp_path / "replay.html"
     monkeypatch.setattr(
-        replay, "compare_with_cyborg", lambda one: Comparison(False, "Differs in step 3.")
+        "workflow_rl.commands.replay.compare_with_cyborg",
+        lambda one: Comparison(False, "Differs in step 3."),
     )
     result = run("sleep", "--max-steps", "5", "--output", page)
     assert result.exit_code == 1
@@ -153,7 +157,7 @@ def test_where_cyborg_fails_so_does_the_replay(
 
     page = tmp_path / "replay.html"
     page.write_text("before")
-    monkeypatch.setattr(replay, "record_episode", fails)
+    monkeypatch.setattr("workflow_rl.commands.replay.record_episode", fails)
     result = run("sleep", "--episode", "4", "--output", page)
     assert result.exit_code == 2
     assert "--episode 4 cannot be played" in result.output

@@ -17,12 +17,13 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import make_run, page_of, section
+from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring import report
-from workflow_rl.cage2.scoring.evaluation import evaluate_actor, load_policy
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import to_dict
-from workflow_rl.environments.environment import DEFAULT_ENV
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -38,7 +39,7 @@ def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cage2_run(path: Path, **env_args: object) -> Path:
     env_args = {"red_agent": "mixed", **env_args}
-    run = make_run(path, env=DEFAULT_ENV, total_steps=None, env_args=env_args)
+    run = make_run(path, env=ENV_ID, total_steps=None, env_args=env_args)
     for name in ("best.pt", "checkpoint.pt"):
         save_run(run / name, **env_args)
     return run
@@ -47,7 +48,7 @@ def cage2_run(path: Path, **env_args: object) -> Path:
 def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_path: Path) -> None:
     run = cage2_run(tmp_path / "a run")
     text = page_of(tmp_path, run)
-    evaluation = evaluate_actor(load_policy(run), EPISODES, n_workers=1, horizons=[100])
+    evaluation = evaluate_actor(load_actor(run), EPISODES, n_workers=1, horizons=[100])
     links = re.findall(r'<a href="(report_files/[^"]+)">([^<]+) \(episode (\d+)\)</a>', text)
     assert len(links) == 6
     for cell, three in zip(evaluation.cells, (links[:3], links[3:])):  # noqa: B905 (SleepAgent's)
@@ -73,7 +74,7 @@ def test_of_many_runs_there_are_three_replays_each(
     returns = [
         value
         for cell in evaluate_actor(
-            load_policy(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
+            load_actor(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
         ).cells
         for value in cell.returns
     ]
@@ -90,7 +91,7 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     save_run(run / "kept" / "000010.pt")
     text = page_of(tmp_path, run)
     evaluation = evaluate_actor(
-        load_policy(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
+        load_actor(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
     )
     counts = Counter(int(i) for one in evaluation.cells[0].trajectories for i in one.action)
     (table,) = re.findall(
@@ -131,7 +132,7 @@ def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path:
     assert names == [f"one-RedMeanderAgent-{which}.html" for which in ("best", "median", "worst")]
     shutil.rmtree(tmp_path / "report_files")
     seeing = cage2_run(tmp_path / "seeing", simulator="compiled", observation="true-state")
-    empty = make_run(tmp_path / "empty", env=DEFAULT_ENV, total_steps=None)
+    empty = make_run(tmp_path / "empty", env=ENV_ID, total_steps=None)
     text = page_of(tmp_path, seeing, empty)
     assert section(text, "Replays") == "No checkpoint that could be played."
     assert not (tmp_path / "report_files").exists()

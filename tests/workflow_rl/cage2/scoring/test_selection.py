@@ -12,7 +12,7 @@ import pytest
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import selection
-from workflow_rl.cage2.scoring.evaluation import cell_spec
+from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.selection import ATTACKERS, score, scores_of_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.policies.networks import ActorCritic
+from agents.policies.actor_critic import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
 from scripts import evaluate_in_one_stream
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.evaluation import cell_spec, evaluate_actor, load_policy
+from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
 
 OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
@@ -102,7 +103,7 @@ def require_same_returns(agent: Path, folder: Path, cells: list[Any], episodes: 
     command = [sys.executable, "-c", PLAY, json.dumps(seeded)]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert played.returncode == 0, played.stderr
-    evaluation = evaluate_actor(load_policy(agent), episodes, seed=5)
+    evaluation = evaluate_actor(load_actor(agent), episodes, seed=5)
     returns = {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
     for cell, theirs in zip(cells, json.loads(played.stdout), strict=True):
         # Sums of the same rewards, in another order.

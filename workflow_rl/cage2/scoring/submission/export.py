@@ -1,4 +1,4 @@
-"""Write such a folder: the policy's arrays, this package's modules that act, and an evaluation."""
+"""Fill a folder to hand in: the policy, copies of the modules that act, and an evaluation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.networks",
     "agents.policies.numpy_policy",
     "agents.policies.policy_file",
     "workflow_rl.cage2.agent.action_sets",
@@ -29,10 +30,10 @@ ACTING = (
     "workflow_rl.cage2.compiled.state",
     "workflow_rl.cage2.compiled.tables",
 )
-"""Modules that are copied into the folder's package `acting`. Instead of `compiled.jit`, which
-needs numba, it has one that leaves all as it is."""
+"""Modules that are copied into the folder's package `acting`. The package has its own `jit`, which
+compiles nothing, because `compiled.jit` needs numba."""
 
-# In a wheel, agents is a part of workflow_rl: see setup.py.
+# In a wheel, `agents` is a part of `workflow_rl`: see setup.py.
 _ROOMS = re.compile(
     r"^( *from )(?:(?:workflow_rl\.)?agents\.policies|workflow_rl\.cage2(?:\.agent|\.compiled)?)"
     r"(\.\w+)? import",
@@ -48,7 +49,9 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
     spaces, n_inputs = environment.spaces(), len(policy.weights[0])
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
-        raise InvalidEnvironmentError("observation", f"it sees {n_inputs} numbers, not as told")
+        raise InvalidEnvironmentError(
+            "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
+        )
     acting = folder / "acting"
     acting.mkdir(parents=True, exist_ok=True)
     (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')

@@ -1,4 +1,4 @@
-"""The agent: needs NumPy alone, and acts on what ChallengeWrapper shows Blue."""
+"""The agent, which needs NumPy alone and acts on what ChallengeWrapper shows Blue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from acting.views import ViewingActor
 
 
 class BlueAgent:
-    """Plays one episode after another; `end_episode` clears all that it remembers of one."""
+    """A blue agent that plays one episode after another. `end_episode` clears its memory."""
 
     def __init__(self) -> None:
         parameters, about = load_policy(Path(__file__).parent / "policy.npz")
@@ -26,10 +26,10 @@ class BlueAgent:
         self.end_episode()
 
     def get_action(self, observation: Any, action_space: Any = None) -> int:
-        """One of the 145 actions for an observation of 52 bits."""
+        """Return one of the 145 actions for an observation of 52 bits."""
         action, _ = self._actor.act(np.asarray(observation, np.uint8)[None])
         return int(action[0])
 
     def end_episode(self) -> None:
-        """The next observation is the first of another episode."""
+        """Prepare for the first observation of another episode."""
         self._actor.reset(0)

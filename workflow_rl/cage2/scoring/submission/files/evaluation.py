@@ -2,9 +2,9 @@
 
     python evaluation.py --episodes 1000 --seed 153
 
-Runs on the official CybORG package or, where that is not installed, on csle-cyborg. Writes
-<time>_BlueAgent.txt in the challenge's format. All episodes draw from Python's generator, seeded
-once, one after another.
+This runs on the official CybORG package or, where that is not installed, on csle-cyborg, and writes
+<time>_BlueAgent.txt in the challenge's format. Python's generator is seeded once, and all episodes
+draw from it in turn.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 
 
 class Episode(NamedTuple):
-    """What both did in each step, and the sum of the rewards."""
+    """The actions of Blue and Red in each step, and the sum of the rewards."""
 
     actions: list[tuple[str, str]]
     total_reward: float
 
 
 class Simulator(NamedTuple):
-    """A CybORG: its class, its red agents, its ChallengeWrapper, the scenario, and its name."""
+    """A CybORG: its class, red agents, ChallengeWrapper, scenario, and name."""
 
     cyborg: Any
     agents: Any
@@ -44,8 +44,8 @@ class Simulator(NamedTuple):
 
 
 def find_simulator() -> Simulator:
-    """The official package if it is installed, or else csle-cyborg."""
-    # CybORG needs it for an agent that does not play here.
+    """Return the official package if it is installed, or else csle-cyborg."""
+    # CybORG needs Stable-Baselines3 for an agent that does not play here.
     sys.modules.setdefault("stable_baselines3", ModuleType("stable_baselines3"))
     sys.modules["stable_baselines3"].__dict__.setdefault("PPO", None)
     try:
@@ -74,10 +74,10 @@ def play(
     episodes: int,
     seeds: Sequence[int] | None = None,
 ) -> Iterator[Episode]:
-    """So many episodes. seeds: of each episode; None: Python's generator goes on as it is.
+    """Play and yield episodes. seeds: one for each; None: Python's generator goes on as it is.
 
-    The challenge's loop resets after every episode, the last one of a cell too. The draws of the
-    next cell follow that reset.
+    The challenge's loop resets after every episode, also after the last one of a cell. The draws of
+    the next cell follow that reset.
     """
     attacker = getattr(simulator.agents, red_agent)
     cyborg = simulator.cyborg(simulator.scenario, "sim", agents={"Red": attacker})
@@ -86,7 +86,7 @@ def play(
         if seeds is not None:
             random.seed(seeds[number])
         observation = env.reset()
-        if isinstance(observation, tuple):  # Gymnasium's way, in csle-cyborg.
+        if isinstance(observation, tuple):  # csle-cyborg returns (observation, info).
             observation = observation[0]
         actions, rewards = [], []
         for _ in range(n_steps):
@@ -101,13 +101,17 @@ def play(
 
 
 def main() -> None:
-    """Play all nine cells, print their means, and write the result file."""
+    """Play all nine cells, print the means, and write the result file."""
     parser = argparse.ArgumentParser(description="Score the agent by the challenge's protocol.")
-    parser.add_argument("--episodes", type=int, default=100, help="in each cell (default 100)")
-    parser.add_argument("--seed", type=int, default=153, help="of all of it (default 153)")
+    parser.add_argument(
+        "--episodes", type=int, default=100, help="episodes in each cell (default 100)"
+    )
+    parser.add_argument("--seed", type=int, default=153, help="the one random seed (default 153)")
     parser.add_argument("--author", default="anonymous")
     parser.add_argument("--team", default="none")
-    parser.add_argument("--technique", default="PPO", help="all three for the result file")
+    parser.add_argument(
+        "--technique", default="PPO", help="like author and team, a text in the result file"
+    )
     options = parser.parse_args()
     if options.episodes < 2:
         parser.error(f"--episodes {options.episodes}: a deviation takes at least 2")

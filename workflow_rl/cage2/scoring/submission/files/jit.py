@@ -1,4 +1,4 @@
-"""Where the package compiles, this folder runs plain Python."""
+"""Plain Python in the place of the package's compiled functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class _PlainRecord:
-    """A NumPy record with Python's own numbers: integers of fixed size take no negative mask."""
+    """A NumPy record with Python's own numbers. Integers of fixed size take no negative mask."""
 
     def __init__(self, record: Any) -> None:
         for name in record.dtype.names:
@@ -29,7 +29,7 @@ class _PlainRecord:
 
 
 class _PlainRecords:
-    """An array of NumPy records, of which those that are asked for become plain ones."""
+    """An array of NumPy records that gives plain records."""
 
     def __init__(self, records: Any) -> None:
         self._records = records
@@ -57,12 +57,12 @@ def _plain(values: Any) -> type:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As it is."""
+    """Return the function as it is."""
     return function
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but that it sees plain records in arrays of records."""
+    """Return the function with plain records in the place of arrays of records."""
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:

@@ -1,0 +1,221 @@
+"""What an algorithm has to offer, and the registry in which a run finds it by name. No torch."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple, Protocol
+
+from agents import saved
+from agents.network_settings import NetworkSettings
+from agents.policies.distributions import Distribution
+from agents.policies.numpy_policy import PolicyParameters
+from agents.replay import Transitions
+from agents.settings import ConfigError, Settings
+from agents.spaces import Spaces
+from agents.trajectory import Trajectory
+
+ENTRY_POINTS = "workflow_rl.algorithms"
+"""Installed packages register their algorithms in this group of entry points."""
+
+
+class DivergedError(ArithmeticError):
+    """A loss or a gradient became NaN or infinite."""
+
+
+class Metrics(Protocol):
+    """A NamedTuple of numbers, which describe one update."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Series(NamedTuple):
+    """Steps that an agent remembers, numbered from the first step that it ever had of this kind.
+
+    pieces: the steps held, as ranges of numbers (first, end), oldest first. A file holds steps of
+    one piece. numbered: return the steps from number `first` up to `end`, all of one piece.
+    capacity: how many of the last steps the agent holds, or None for all that are in files.
+    load: remember other steps instead, given the number after the last and the parts, oldest first;
+    it copies what it needs, and raises ValueError for steps that do not fit.
+    """
+
+    pieces: Sequence[tuple[int, int]]
+    numbered: Callable[[int, int], Transitions]
+    capacity: int | None
+    load: Callable[[int, Iterable[Transitions]], None]
+
+
+class Agent(Protocol):
+    """A learner of one policy. Derive from this class to have its defaults.
+
+    policy_version: number of updates that the weights have seen. distribution: of the actions.
+    on_modelling: a run sets this function to trace the updates. An agent that fits a model calls it
+    with True before the fit, and with False after it.
+    """
+
+    policy_version: int
+    distribution: Distribution
+    on_modelling: Callable[[bool], None] = staticmethod(lambda begins: None)
+
+    def policy_parameters(self) -> PolicyParameters:
+        """Return a NumPy copy of the actor, which workers act with."""
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
+        """Learn from a rollout; afterwards `policy_version` is one higher.
+
+        progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1.
+        Raises DivergedError; the agent must then be given an earlier state.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that the next update depends on, except what `memory` has.
+
+        It has tensors and plain values alone: at least "network", the weights by name;
+        "distribution", as `distributions.to_plain` gives it; "policy_version" and "seed".
+        """
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict()`.
+
+        Raises ValueError with a reason, or RuntimeError, LookupError, TypeError, AttributeError or
+        ArithmeticError for a state that does not fit.
+        """
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        """Take the weights alone from a `state_dict()`, to begin a run with. Raises the same."""
+
+    def memory(self) -> Mapping[str, Series]:
+        """Return what the agent remembers besides its state, by a name for files.
+
+        A run writes the steps beside its latest checkpoint, each of them a few times at most.
+        """
+        return {}
+
+
+class Algorithm(Protocol):
+    """A way to learn. Derive from this class to have its defaults.
+
+    name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
+    `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
+    agents can learn. most_threads: of the CPU, or None for any number. same_everywhere: settings
+    whose defaults are right in every environment. to_lower: settings of which smaller values keep
+    learning from diverging.
+    """
+
+    name: str
+    settings: type[Settings]
+    metrics: tuple[str, ...]
+    devices: tuple[str, ...] = ("cpu",)
+    most_threads: int | None = None
+    same_everywhere: frozenset[str] = frozenset()
+    to_lower: tuple[str, ...] = ("learning_rate",)
+
+    def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
+        """Return what the actions of an agent are drawn from.
+
+        Raises ConfigError for spaces that this algorithm cannot learn on.
+        """
+        return spaces.distribution
+
+    def make(
+        self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
+    ) -> Agent:
+        """Make an agent. Weights and random numbers follow from `seed`. Raises ConfigError.
+
+        device: one of `devices`. threads: of the CPU, which torch has been told.
+        """
+
+    def settings_for(
+        self, environment: Mapping[str, Any], given: Mapping[str, Any] = {}
+    ) -> Settings:
+        """Return settings: those given, then an environment's, then the defaults.
+
+        environment: an environment's own settings, of this algorithm and others. Raises
+        ConfigError.
+        """
+        names = self.settings.model_fields.keys() - self.same_everywhere
+        own = {name: value for name, value in environment.items() if name in names}
+        return self.settings(**{**own, **given})
+
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+        """Return the actor of a `state_dict()`, without making an agent.
+
+        By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
+        Raises what `Agent.load_state_dict` raises.
+        """
+        assert isinstance(settings, NetworkSettings)
+        return saved.saved_policy(settings, state)
+
+    def saved_critic(
+        self, settings: Settings, state: Mapping[str, Any]
+    ) -> tuple[PolicyParameters, float]:
+        """Return the critic of a `state_dict()`, as `saved_policy` returns the actor.
+
+        The network has one output: the value of an observation. The number is what a reward of 1
+        adds to a value. Raises ValueError if there is no critic.
+        """
+        assert isinstance(settings, NetworkSettings)
+        return saved.saved_critic(settings, state), settings.reward_scale
+
+    def max_policy_lag(self, settings: Settings) -> int | None:
+        """Return the largest lag of steps, in updates, that agents learn from; None is any."""
+        return None
+
+    def steps_before_learning(self, settings: Settings) -> int:
+        """Return the number of steps that a run collects before anything is learned."""
+        return 0
+
+
+_registered: dict[str, Algorithm] = {}
+
+
+@functools.cache
+def _of_this_package() -> dict[str, Algorithm]:
+    from agents.mbpo.algorithm import MBPO
+    from agents.ppo.algorithm import PPO
+    from agents.sac.algorithm import SAC
+
+    return {one.name: one for one in (PPO(), SAC(), MBPO())}
+
+
+def register(algorithm: Algorithm) -> None:
+    """Make an algorithm known by its name."""
+    _registered[algorithm.name] = algorithm
+
+
+def names() -> list[str]:
+    """Return the names that `find` knows: this package's, registered and installed ones."""
+    installed = (one.name for one in entry_points(group=ENTRY_POINTS))
+    return list(dict.fromkeys([*_of_this_package(), *_registered, *installed]))
+
+
+def find(name: str) -> Algorithm:
+    """Return the algorithm of this name. Imports nothing that only the name names.
+
+    Raises ConfigError if there is none.
+    """
+    known = _of_this_package() | _registered
+    if name in known:
+        return known[name]
+    for installed in entry_points(group=ENTRY_POINTS, name=name):
+        algorithm: Algorithm = installed.load()
+        return algorithm
+    hint = ": name it with --algorithm to import it" if ":" in name else ""
+    raise ConfigError("algorithm", f"{name!r} is not one of {', '.join(names())}{hint}")
+
+
+def load(name: str) -> Algorithm:
+    """Return the algorithm of this name, or import the one that "module:name" names.
+
+    Call this for names that the user has typed, never for those from a file. From then on `find`
+    knows the name. Raises ConfigError.
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            _registered[name] = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError("algorithm", f"{name} cannot be imported: {error}") from None
+    return find(name)

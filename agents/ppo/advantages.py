@@ -1,0 +1,69 @@
+"""Advantages of an episode: generalised advantage estimation, and V-trace."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.trajectory import FloatArray
+
+
+def generalized_advantages(
+    reward: FloatArray,
+    value: FloatArray,
+    bootstrap_value: float | FloatArray,
+    discount: float,
+    gae_lambda: float,
+) -> FloatArray:
+    """Return advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11, 16.
+
+    reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
+    the state after the last step, 0 if the episode terminated there; [N]. Returns [T], or [T, N].
+    Never looks beyond the episode's end.
+    """
+    assert reward.shape == value.shape
+    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
+    delta = reward + discount * next_value - value
+    advantage = np.empty_like(delta)
+    running = np.zeros(value.shape[1:])
+    for t in range(len(delta) - 1, -1, -1):
+        running = delta[t] + discount * gae_lambda * running
+        advantage[t] = running
+    return advantage
+
+
+def vtrace(
+    reward: FloatArray,
+    value: FloatArray,
+    bootstrap_value: float,
+    ratio: FloatArray,
+    discount: float,
+    trace_decay: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return advantages [T] and the critic's targets [T] of one episode by V-trace.
+
+    Espeholt et al. 2018, "IMPALA".
+
+    reward, value: [T]. bootstrap_value: the value of the state after the last step, 0 if the
+    episode terminated there. ratio: [T], pi(a|s) / mu(a|s) of the policy that learns over the one
+    that acted. trace_decay: lambda. Never looks beyond the episode's end.
+
+    With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
+    remark 2), equation 1 in the recursive form of remark 1 gives the target v_t = V_t + e_t:
+
+        delta_t = r_t + gamma * V_{t+1} - V_t
+        e_t = rho_t * delta_t + gamma * c_t * e_{t+1} = rho_t * A_t
+        A_t = delta_t + gamma * lambda * e_{t+1}
+
+    A_t is the advantage. At lambda = 1 it is section 4.2's r_t + gamma * v_{t+1} - V_t; where all
+    ratios are 1, A and v are those of GAE(gamma, lambda) for any lambda. The paper multiplies it by
+    rho_t: PPO's surrogate does so already, with its ratio to the same mu.
+    """
+    assert reward.shape == value.shape == ratio.shape
+    delta = reward + discount * np.append(value[1:], bootstrap_value) - value
+    rho = np.minimum(1.0, ratio)
+    advantage = np.empty_like(delta)
+    correction = 0.0
+    for t in range(len(delta) - 1, -1, -1):
+        advantage[t] = delta[t] + discount * trace_decay * correction
+        correction = rho[t] * advantage[t]
+    return advantage, value + rho * advantage

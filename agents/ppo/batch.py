@@ -1,0 +1,121 @@
+"""The steps of a rollout as one flat batch, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from agents.ppo.advantages import generalized_advantages, vtrace
+from agents.trajectory import FloatArray, Trajectory
+
+
+class Batch(NamedTuple):
+    """Flattened steps of several trajectories, `B` in all, in the order of the trajectories.
+
+    obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_:
+    float32 [B].
+    return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
+    """
+
+    obs: NDArray[Any]
+    action: Actions
+    log_prob: NDArray[np.float32]
+    value: NDArray[np.float32]
+    advantage: NDArray[np.float32]
+    return_: NDArray[np.float32]
+
+
+def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the observations acted on [B, D] and the last ones [N, D], in the env's dtype."""
+    obs = np.concatenate([trajectory.obs for trajectory in trajectories])
+    return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
+
+
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct rows [U, D] of `rows` [B, D], and the index [B] with
+    `distinct[index] == rows`.
+
+    Rows are compared bit for bit. The order of the distinct rows follows from their content.
+    """
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
+    # A dict hashes each row once: np.unique would compare every row with a dozen others.
+    where = {key: n for n, key in enumerate(keys)}
+    place = {key: n for n, key in enumerate(sorted(where))}
+    index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
+    return rows[[where[key] for key in place]], index
+
+
+def whole_observations(
+    obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Divide steps at random into parts of about the same size, without dividing an observation.
+
+    obs_index: [B], the observation of each step. Yields for every part its steps [M], their
+    distinct observations [U], and the place of each step's observation among these [M].
+    """
+    by_obs = np.argsort(obs_index, kind="stable")
+    distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
+    order = shuffle.permutation(len(distinct))
+    middles = np.cumsum(count[order]) - count[order] / 2
+    targets = len(obs_index) * np.arange(1, n_parts) / n_parts
+    for part in np.split(order, np.searchsorted(middles, targets)):
+        row = np.repeat(np.arange(len(part)), count[part])
+        within = np.arange(len(row)) - np.repeat(np.cumsum(count[part]) - count[part], count[part])
+        if len(row):
+            yield by_obs[first[part][row] + within], distinct[part], row
+
+
+def make_batch(
+    trajectories: Sequence[Trajectory],
+    obs: NDArray[Any],
+    value: FloatArray,
+    last_value: FloatArray,
+    discount: float,
+    gae_lambda: float,
+    scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
+    ratio: FloatArray | None = None,
+) -> Batch:
+    """Return the batch of trajectories, with advantages that are computed episode by episode.
+
+    obs: [B, D], from `stack_obs`. value: [B], and last_value: [N], the critic's estimates of `obs`
+    and of each episode's last observation, in units of scaled reward. scaled: scales rewards [T].
+    ratio: [B], the present policy's probabilities over those of the policy that acted, which
+    V-trace corrects for; None for generalised advantages.
+    """
+    lengths = np.array([trajectory.length for trajectory in trajectories])
+    ends = np.cumsum(lengths)
+    assert len(obs) == len(value) == ends[-1]
+    advantage, return_ = np.empty_like(value), np.empty_like(value)
+    rewards = [scaled(trajectory.reward) for trajectory in trajectories]
+    terminated = [trajectory.terminated for trajectory in trajectories]
+    bootstrap = np.where(terminated, 0.0, last_value)
+    if ratio is None:
+        for length in np.unique(lengths):
+            # Episodes of one length together: a loop of Python over all steps takes as long as a
+            # gradient step.
+            alike = np.flatnonzero(lengths == length)
+            steps = ends[alike] - length + np.arange(length)[:, None]
+            reward = np.stack([rewards[n] for n in alike], axis=1)
+            advantage[steps] = generalized_advantages(
+                reward, value[steps], bootstrap[alike], discount, gae_lambda
+            )
+        return_ = advantage + value
+    else:
+        for n, end in enumerate(ends):
+            of = slice(end - lengths[n], end)
+            advantage[of], return_[of] = vtrace(
+                rewards[n], value[of], float(bootstrap[n]), ratio[of], discount, gae_lambda
+            )
+    return Batch(
+        obs=obs,
+        action=np.concatenate([trajectory.action for trajectory in trajectories]),
+        log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
+        value=value.astype(np.float32),
+        advantage=advantage.astype(np.float32),
+        return_=return_.astype(np.float32),
+    )

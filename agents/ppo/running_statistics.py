@@ -1,0 +1,143 @@
+"""Running mean and variance of observations, and the scale of returns, from rollout to rollout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.trajectory import Trajectory
+
+EPSILON = 1e-8
+REWARD_LIMIT = 10.0
+OPEN_EPISODES = 10_000
+
+
+class RunningMoments:
+    """Mean and (biased) variance, float64 [D] each, of all rows seen so far.
+
+    Before the first row the mean is 0 and the variance 1.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean = np.zeros(size)
+        self.variance = np.ones(size)
+
+    def update(self, rows: NDArray[Any]) -> None:
+        """Add rows [B, D], at least one: Chan et al. 1983, equations 2.1."""
+        n = len(rows)
+        mean, variance = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64)
+        if self.count == 0:
+            self.count, self.mean, self.variance = n, mean, variance
+            return
+        total = self.count + n
+        delta = mean - self.mean
+        between = np.square(delta) * self.count * n / total
+        self.mean = self.mean + delta * n / total
+        self.variance = (self.variance * self.count + variance * n + between) / total
+        self.count = total
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        """Factors [D] that bring the rows to a standard deviation of 1."""
+        return 1 / np.sqrt(self.variance + EPSILON)
+
+    def mean_and_scale(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return mean and scale [D], as `PolicyParameters` has them."""
+        return self.mean.astype(np.float32), self.scale.astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "count": self.count,
+            "mean": self.mean.tolist(),
+            "variance": self.variance.tolist(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`. Raises ValueError for rows of another size, and for
+        statistics that no rows have."""
+        count, mean, variance = _parts(state, "count", "mean", "variance")
+        if type(count) is not int or not 0 <= count < 2**63:
+            raise ValueError(f"running statistics of {count!r:.50} rows")
+        for numbers in (mean, variance):
+            if not isinstance(numbers, list) or not all(type(one) is float for one in numbers):
+                raise ValueError("some of its running statistics are no lists of numbers")
+            if len(numbers) != len(self.mean):
+                raise ValueError(f"statistics of {len(numbers)} numbers, not {len(self.mean)}")
+        # The variance of very large returns is infinite.
+        if not all(map(math.isfinite, mean)) or not all(one >= 0 for one in variance):
+            raise ValueError("a mean or a variance of its running statistics cannot be one")
+        self.count, self.mean, self.variance = count, np.array(mean), np.array(variance)
+
+
+class ReturnScale:
+    """Divides rewards by the standard deviation of the discounted return so far.
+
+    As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
+    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step.
+    """
+
+    def __init__(self, discount: float) -> None:
+        self.discount = discount
+        self._moments = RunningMoments(1)
+        self._open: dict[int, float] = {}  # Returns of unfinished episodes, by number.
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        """Add a rollout, in the order of its episodes and steps."""
+        returns: list[float] = []
+        for trajectory in trajectories:
+            running = self._open.pop(trajectory.episode, 0.0)
+            for reward in trajectory.reward.tolist():
+                running = self.discount * running + reward
+                returns.append(running)
+            if not trajectory.ended:
+                self._open[trajectory.episode] = running
+        # The ends of dropped episodes never come.
+        for episode in list(self._open)[:-OPEN_EPISODES]:
+            del self._open[episode]
+        self._moments.update(np.array(returns)[:, None])
+
+    @property
+    def factor(self) -> float:
+        """The factor on rewards."""
+        return float(self._moments.scale[0])
+
+    def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
+        return np.clip(reward * self.factor, -REWARD_LIMIT, REWARD_LIMIT)
+
+    def forget_episodes(self) -> None:
+        """Forget unfinished episodes: another run's episodes have the same numbers."""
+        self._open.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`. Raises ValueError for what is none."""
+        moments, pairs = _parts(state, "moments", "open")
+        self._moments.load_state_dict(moments)
+        if not isinstance(pairs, list) or not all(map(_is_open_episode, pairs)):
+            raise ValueError("the returns of its open episodes are no numbers")
+        self._open = dict(pairs)
+
+
+def _parts(state: Any, *names: str) -> list[Any]:
+    if not isinstance(state, Mapping) or not state.keys() >= set(names):
+        raise ValueError(f"its running statistics do not have {', '.join(names)}")
+    return [state[name] for name in names]
+
+
+def _is_open_episode(pair: Any) -> bool:
+    """Whether a value is the number of an episode and its return so far."""
+    return (
+        isinstance(pair, list | tuple)
+        and [type(one) for one in pair] == [int, float]
+        and math.isfinite(pair[1])
+    )

@@ -1,0 +1,125 @@
+"""Steps of an environment that an off-policy learner remembers and draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from agents.trajectory import FloatArray, Trajectory
+
+
+class Transitions(NamedTuple):
+    """`B` steps, of any episodes.
+
+    obs, next_obs: [B, D], the env's dtype; action: [B] or [B, K]; reward: float64 [B]; terminated:
+    bool [B], whether the episode terminated with the step, so that no rewards were to come. A
+    truncated episode, or one that goes on in the next unroll, has not terminated.
+    """
+
+    obs: NDArray[Any]
+    action: Actions
+    reward: FloatArray
+    next_obs: NDArray[Any]
+    terminated: NDArray[np.bool_]
+
+    def at(self, rows: Any) -> Self:
+        """Return the steps of these rows, an array or a slice."""
+        obs, action, reward, next_obs, terminated = (column[rows] for column in self)
+        return type(self)(obs, action, reward, next_obs, terminated)
+
+    @property
+    def n_steps(self) -> int:
+        """`B`."""
+        return len(self.reward)
+
+
+def joined(parts: Sequence[Transitions]) -> Transitions:
+    """Return the steps of all parts, one part after another."""
+    return Transitions._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
+    """Return the steps of trajectories, in order."""
+    parts = []
+    for one in trajectories:
+        terminated = np.zeros(one.length, np.bool_)
+        terminated[-1] = one.terminated
+        next_obs = np.concatenate([one.obs[1:], one.last_obs[None]])
+        parts.append(Transitions(one.obs, one.action, one.reward, next_obs, terminated))
+    return joined(parts)
+
+
+class ReplayBuffer:
+    """The last `capacity` steps. Empty, it has no columns yet."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.n_added = 0
+        self._columns: Transitions | None = None
+
+    def add(self, steps: Transitions) -> None:
+        """Add steps. They replace the oldest ones where there is no room."""
+        self.n_added += max(0, steps.n_steps - self.capacity)
+        steps = steps.at(slice(-self.capacity, None))
+        if self._columns is None:
+            self._columns = Transitions._make(_room_for(column, 0) for column in steps)
+        rows = (self.n_added + np.arange(steps.n_steps)) % self.capacity
+        end = int(rows.max()) + 1
+        if end > self._columns.n_steps:
+            size = min(self.capacity, 2 * end)
+            self._columns = Transitions._make(_grown(column, size) for column in self._columns)
+        for column, values in zip(self._columns, steps, strict=True):
+            column[rows] = values
+        self.n_added += steps.n_steps
+
+    def __len__(self) -> int:
+        return min(self.n_added, self.capacity)
+
+    @property
+    def steps(self) -> Transitions:
+        """All steps, in no order: views, which must not be written to."""
+        assert self._columns is not None
+        return self._columns.at(slice(len(self)))
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest step, counted from the first that was ever added."""
+        return self.n_added - len(self)
+
+    def numbered(self, first: int, end: int) -> Transitions:
+        """Return a copy of the steps from number `first` up to `end`, none older than `oldest`."""
+        return self.steps.at(np.arange(first, end) % self.capacity)
+
+    def load(self, n_added: int, parts: Iterable[Transitions]) -> None:
+        """Hold the last of `n_added` steps instead: those of the parts, oldest first.
+
+        Raises ValueError if the parts have more or fewer steps than are held.
+        """
+        n_held = min(n_added, self.capacity)
+        self.n_added, self._columns = n_added - n_held, None
+        for steps in parts:
+            if self._columns is None:
+                self._columns = Transitions._make(_room_for(column, n_held) for column in steps)
+            self.add(steps)
+        if self.n_added != n_added:
+            raise ValueError("its replay buffer is of another size")
+
+    def newest(self, n_steps: int) -> NDArray[np.int64]:
+        """Return the rows of `steps` that were added last, at most `n_steps`, oldest first."""
+        n_steps = min(n_steps, len(self))
+        rows: NDArray[np.int64] = (self.n_added - n_steps + np.arange(n_steps)) % self.capacity
+        return rows
+
+
+def _room_for(column: NDArray[Any], size: int) -> NDArray[Any]:
+    return np.empty((size, *column.shape[1:]), column.dtype)
+
+
+def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
+    larger = _room_for(column, size)
+    larger[: len(column)] = column
+    return larger

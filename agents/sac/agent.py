@@ -1,0 +1,195 @@
+"""Soft actor-critic on lists of trajectories: it learns from all steps that it remembers."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.algorithm import Agent, DivergedError, Metrics, Series
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.distributions import Distribution, SquashedGaussian, to_plain
+from agents.policies.numpy_policy import PolicyParameters
+from agents.replay import ReplayBuffer, Transitions, transitions_of
+from agents.sac.config import SACConfig
+from agents.sac.metrics import SACMetrics
+from agents.sac.soft_actor_critic import LearnedMetrics, SoftActorCritic, steps_of
+from agents.saved import require_distribution, saved_number
+from agents.trajectory import Trajectory
+
+VALUE_EVERY = 4
+"""Gradient steps, in one of which the network's own critic learns too."""
+
+
+def target_entropy(distribution: Distribution, asked: float | None) -> float:
+    """Return the target entropy in nats; asked: see `SACConfig.target_entropy`.
+
+    The defaults are 0.4 of the uniform policy's entropy, and -1 for each number (Haarnoja et al.
+    2018, appendix D).
+    """
+    if isinstance(distribution, SquashedGaussian):
+        return len(distribution.low) * (-1.0 if asked is None else asked)
+    return math.log(distribution.n_outputs) * (0.4 if asked is None else asked)
+
+
+class SACAgent(Agent):
+    """A soft actor-critic and the real steps that it remembers.
+
+    Everything random follows from `seed` and the number of updates: two agents that are given the
+    same trajectories end with the same weights. Raises ValueError for a distribution that is
+    neither Categorical nor SquashedGaussian.
+
+    An algorithm that learns from further steps derives from this class, and overrides `prepare`
+    and `drawn`.
+    """
+
+    def __init__(
+        self, config: SACConfig, obs_dim: int, distribution: Distribution, seed: int
+    ) -> None:
+        self.config = config
+        self.seed = seed
+        self.policy_version = 0
+        self.distribution = distribution
+        self.obs_dim = obs_dim
+        self.network = ActorCritic(
+            obs_dim, distribution, config.hidden_sizes, config.activation, seed
+        )
+        self.learner = SoftActorCritic(
+            self.network,
+            config.discount,
+            config.learning_rate,
+            config.target_rate,
+            target_entropy(distribution, config.target_entropy),
+            seed,
+        )
+        self.replay = ReplayBuffer(config.replay_capacity)
+        self._gradient_steps_left = 0.0
+
+    def policy_parameters(self) -> PolicyParameters:
+        """Return a NumPy copy of the actor at the present `policy_version`."""
+        return self.network.policy_parameters()
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
+        """Learn from a rollout: see Agent. Returns SACMetrics."""
+        random = np.random.default_rng([self.seed, self.policy_version])
+        steps = transitions_of(trajectories)
+        self.replay.add(steps)
+        learned: list[LearnedMetrics] = []
+        if len(self.replay) >= self.config.warm_up_steps:
+            with np.errstate(all="ignore"):  # A divergence shows in the losses.
+                self.prepare(steps.n_steps, progress, random)
+                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
+        lag = np.array([self.policy_version - one.policy_version for one in trajectories])
+        mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
+        self.policy_version += 1
+        means = np.mean(learned, axis=0).tolist() if learned else [math.nan] * 4
+        lags = (int(lag.min()), mean_lag, int(lag.max()))
+        counts = (len(learned), self.replay.n_added)
+        return SACMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts])
+
+    def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
+        """Do what comes before an update's gradient steps. `n_real` steps have been added."""
+
+    def drawn(self, random: np.random.Generator) -> Transitions:
+        """Return the steps of one gradient step, at random."""
+        real = self.replay.steps
+        return real.at(random.integers(0, real.n_steps, self.config.batch_size))
+
+    def _gradient_steps_for(self, n_real: int) -> int:
+        """Return a whole number of gradient steps. The rest, up to half a step on either side,
+        counts in the next update: otherwise short updates would never learn."""
+        asked = self._gradient_steps_left + self.config.gradient_steps * n_real
+        self._gradient_steps_left = asked - round(asked)
+        return round(asked)
+
+    def _learn(self, n_steps: int, random: np.random.Generator) -> list[LearnedMetrics]:
+        """Make gradient steps. Returns the metrics of each. Raises DivergedError."""
+        of_value = 0.0
+        learned: list[LearnedMetrics] = []
+        for n in range(n_steps):
+            steps = steps_of(self.drawn(random), self.config.reward_scale)
+            metrics = self.learner.learn(steps, random)
+            if n % VALUE_EVERY == 0:
+                of_value = self.learner.learn_value(steps, random)
+            learned.append(metrics)
+            if not all(map(math.isfinite, (*metrics, of_value))):
+                losses = (metrics.policy_loss, metrics.value_loss, of_value)
+                raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
+        self.learner.write()
+        return learned
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Agent."""
+        state = {
+            "network": self.network.state_dict(),
+            "learner": self.learner.state_dict(),
+            "gradient_steps_left": self._gradient_steps_left,
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+            "distribution": to_plain(self.distribution),
+        }
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See Agent."""
+        self.load_policy(state)
+        self.learner.load_state_dict(state["learner"])
+        # Earlier versions counted no fractions.
+        self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
+        if not abs(self._gradient_steps_left) <= 0.5:
+            raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
+        if "replay" in state:  # Earlier versions kept the steps there.
+            self._load_replay(state["replay"])
+        self.policy_version = saved_number(state, "policy_version")
+        self.seed = saved_number(state, "seed")
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent."""
+        require_distribution(state, self.distribution)
+        if "obs_moments" in state or "return_scale" in state:
+            raise ValueError("it normalises observations or rewards, which this algorithm does not")
+        self.network.load_state_dict(state["network"])
+        self.learner.read()
+
+    def memory(self) -> dict[str, Series]:
+        """See Agent."""
+        replay = self.replay
+        held = [(replay.oldest, replay.n_added)] if len(replay) else []
+
+        def load(end: int, parts: Iterable[Transitions]) -> None:
+            replay.load(end, map(self.own, parts))
+
+        return {"real": Series(held, replay.numbered, replay.capacity, load)}
+
+    def own(self, steps: Transitions) -> Transitions:
+        """Return steps from a file. Raises ValueError for steps of another environment."""
+        low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
+        action = () if low is None else (len(low),)
+        shapes = [(steps.n_steps, *one) for one in ((self.obs_dim,), action, (), (self.obs_dim,))]
+        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", "b")
+        if (
+            [column.shape for column in steps] != [*shapes, (steps.n_steps,)]
+            or any(c.dtype.kind not in kind for c, kind in zip(steps, kinds, strict=True))
+            or (low is None and not ((steps.action >= 0) & (steps.action < n_choices)).all())
+        ):
+            raise ValueError("its steps are of another environment")
+        return steps
+
+    def _load_replay(self, saved: Mapping[str, Any]) -> None:
+        """Remember what earlier versions kept: tensors, as they lay in the replay buffer."""
+        n_real, capacity, real = int(saved["n_added"]), self.replay.capacity, []
+        if n_real:
+            held = steps_of_tensors(saved)
+            if held.n_steps != min(n_real, capacity):
+                raise ValueError("its replay buffer is of another size")
+            real = [held.at(np.arange(n_real - held.n_steps, n_real) % capacity)]
+        self.memory()["real"].load(n_real, real)
+
+
+def steps_of_tensors(columns: Mapping[str, torch.Tensor]) -> Transitions:
+    """Return steps that an earlier version saved as tensors."""
+    return Transitions._make(columns[name].numpy() for name in Transitions._fields)

@@ -1,0 +1,68 @@
+"""Soft actor-critic as a run finds it. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+
+from agents.algorithm import Agent, Algorithm
+from agents.policies.distributions import Categorical, Distribution, SquashedGaussian
+from agents.sac.config import SACConfig
+from agents.sac.metrics import SACMetrics
+from agents.settings import ConfigError, Settings
+from agents.spaces import Spaces
+
+
+class SAC(Algorithm):
+    """Soft actor-critic."""
+
+    name = "sac"
+    settings: type[Settings] = SACConfig
+    metrics: tuple[str, ...] = SACMetrics._fields
+    most_threads = 1
+    same_everywhere = frozenset({"activation", "learning_rate"})
+    to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
+
+    def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
+        """Return the environment's own of one choice of several, or one of bounded numbers.
+
+        Raises ConfigError for other actions, and for a target entropy that none can have.
+        """
+        assert isinstance(settings, SACConfig)
+        asked = settings.target_entropy
+        if isinstance(spaces.distribution, Categorical):
+            if asked is not None and not 0 <= asked <= 1:
+                raise ConfigError(
+                    "target_entropy",
+                    f"{asked:g} is not from 0 to 1: it is a share of the uniform policy's entropy",
+                )
+            return spaces.distribution
+        if spaces.bounds is None:
+            raise ConfigError(
+                "algorithm",
+                f"{self.name} learns one choice of several (Discrete) or bounded numbers (Box)",
+            )
+        try:
+            distribution = SquashedGaussian(*spaces.bounds)
+        except ValueError as error:
+            raise ConfigError("algorithm", f"{self.name} {error}") from None
+        if asked is not None and asked >= math.log(2):
+            raise ConfigError(
+                "target_entropy",
+                f"{asked:g} is not below 0.69: no number from -1 to 1 has more entropy",
+            )
+        return distribution
+
+    def make(
+        self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
+    ) -> Agent:
+        """See Algorithm."""
+        from agents.sac.agent import SACAgent
+
+        assert isinstance(settings, SACConfig)
+        distribution = self.distribution(spaces, settings)
+        return SACAgent(settings, spaces.obs_dim, distribution, seed)
+
+    def steps_before_learning(self, settings: Settings) -> int:
+        """See Algorithm."""
+        assert isinstance(settings, SACConfig)
+        return settings.warm_up_steps

@@ -1,0 +1,90 @@
+"""What the state of an agent says without an agent being made from it. No torch is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agents.network_settings import NetworkSettings
+from agents.policies.distributions import Categorical, Distribution, from_plain
+from agents.policies.networks import NETWORKS, Layers
+from agents.policies.numpy_policy import PolicyParameters
+
+
+def saved_number(state: Mapping[str, Any], name: str) -> int:
+    """Return a count or a seed of a `state_dict()`. Raises ValueError for what is none."""
+    number = state.get(name)
+    if type(number) is not int or not 0 <= number < 2**63:
+        raise ValueError(f"its {name} is {number!r:.50}")
+    return number
+
+
+def saved_distribution(state: Mapping[str, Any]) -> Distribution:
+    """Return the distribution of a `state_dict()`."""
+    if "distribution" in state:
+        return from_plain(state["distribution"])
+    # The first versions had logits and did not say so.
+    last_bias = next(
+        tensor for name, tensor in reversed(state["network"].items()) if name.startswith("actor.")
+    )
+    return Categorical(len(last_bias))
+
+
+def require_distribution(state: Mapping[str, Any], own: Distribution) -> None:
+    """Raises ValueError for the state of an agent with other actions."""
+    if saved_distribution(state) != own:
+        raise ValueError(f"its actions are {saved_distribution(state)}")
+
+
+def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:
+    """Return the arrays of the "actor" or the "critic" of an ActorCritic's state.
+
+    Raises RuntimeError if they are of another network than the settings describe.
+    """
+    kind = NETWORKS[settings.network]
+    weights = {
+        name.removeprefix(f"{part}."): tensor
+        for name, tensor in state["network"].items()
+        if name.startswith(f"{part}.")
+    }
+    # How many inputs and outputs there are, the arrays say.
+    described = kind(1, settings.hidden_sizes, 1, settings.activation)
+    same = {name for layer in described.names() for name in layer} == weights.keys()
+    if same:
+        layers = described.layers(weights)
+        found = kind.of_layers(layers, settings.activation)
+        if found.hidden_sizes == settings.hidden_sizes and found.fits(layers):
+            return layers
+    raise RuntimeError("a network of another shape than its config says")
+
+
+def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
+    """Return the actor of an ActorCritic's state.
+
+    Raises RuntimeError if actor, critic and actions do not fit the settings and one another.
+    """
+    distribution, log_std = saved_distribution(state), state["network"].get("log_std")
+    parameters = PolicyParameters(
+        *saved_layers(settings, state, "actor"),
+        activation=settings.activation,
+        log_std=None if log_std is None else log_std.numpy().copy(),
+        distribution=distribution,
+        network=settings.network,
+    )
+    actor, n_outputs = parameters.described(), distribution.n_outputs
+    shape = None if log_std is None else tuple(log_std.shape)
+    fits = actor.n_outputs == n_outputs
+    fits &= shape == ((n_outputs,) if distribution.has_log_std else None)
+    parts = {name.partition(".")[0] for name in state["network"]} - {"actor", "log_std"}
+    if parts:
+        critic = saved_critic(settings, state).described()
+        fits &= parts == {"critic"} and (critic.n_inputs, critic.n_outputs) == (actor.n_inputs, 1)
+    if not fits:
+        raise RuntimeError("its networks do not fit together")
+    return parameters
+
+
+def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
+    """Return the critic of an ActorCritic's state; its output is in units of scaled reward."""
+    layers = saved_layers(settings, state, "critic")
+    return PolicyParameters(*layers, activation=settings.activation, network=settings.network)

@@ -1,0 +1,95 @@
+"""The base of every config: typed, frozen, checked where it is made, with one error for all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+LARGEST_COUNT = 2**63 - 1
+LARGEST_LAYER, MOST_LAYERS = 16_384, 32
+
+
+class ConfigError(ValueError):
+    """A field has a value that makes no sense. `field_name` names the field, `message` says why."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        self.field_name = field_name
+        self.message = message
+        super().__init__(f"{field_name}: {message}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Restrict a text field to names. The names are read at each check: a registry may grow."""
+
+    names: Collection[str]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, value: str) -> str:
+        if value not in self.names:
+            raise ValueError(f"{value!r} is not one of {', '.join(self.names)}")
+        return value
+
+
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+CountOrNone = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+LayerSizes = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=LARGEST_LAYER)], ...],
+    Field(max_length=MOST_LAYERS, strict=False),
+]
+
+
+class Settings(BaseModel):
+    """A frozen config. Making one raises ConfigError.
+
+    The fields' types, ranges and descriptions are all that the command line and the reference
+    pages know of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise config_error(error, type(self).model_fields) from None
+
+    def changed(self, **values: Any) -> Self:
+        """Return a checked copy with other values."""
+        return type(self)(**{**dict(self), **values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as files keep them."""
+        return self.model_dump(mode="json")
+
+
+def config_error(error: ValidationError, fields: Mapping[str, Any]) -> ConfigError:
+    """The first problem of a validation in one line that names the field."""
+    problem = error.errors(include_url=False)[0]
+    own = problem.get("ctx", {}).get("error")
+    if isinstance(own, ConfigError):
+        return own
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == "extra_forbidden":
+        return ConfigError(name, f"there is no such setting: there is {', '.join(fields)}")
+    return ConfigError(name, _message(problem))
+
+
+def _message(problem: ErrorDetails) -> str:
+    own = problem.get("ctx", {}).get("error")
+    if own is not None:  # The `ValueError` of a validator.
+        return str(own)
+    value = f"{problem['input']!r:.100}"
+    what = problem["msg"].removeprefix("Input ").removeprefix("should be ")
+    return f"{value} is not allowed: it must be {what}"

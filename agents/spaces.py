@@ -1,0 +1,21 @@
+"""What an agent is made for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agents.policies.distributions import Bounds, Distribution
+
+
+class Spaces(NamedTuple):
+    """The observations and the actions of an environment.
+
+    obs_dim: numbers in an observation. distribution: over the actions. bounds: the least and the
+    greatest of an action's numbers, if they are real numbers. bits: whether an observation's
+    numbers are integers from 0 to 1.
+    """
+
+    obs_dim: int
+    distribution: Distribution
+    bounds: Bounds | None = None
+    bits: bool = False

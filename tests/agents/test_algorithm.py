@@ -1,0 +1,203 @@
+"""The registry, and an algorithm of somebody else's that is plugged into it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from pydantic import Field
+
+from agents import algorithm as algorithms
+from agents.algorithm import Agent, Algorithm
+from agents.network_settings import NetworkSettings
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.distributions import Categorical, to_plain
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.ppo.batch import stack_obs
+from agents.saved import require_distribution
+from agents.settings import ConfigError, Count, Settings
+from agents.spaces import Spaces
+from agents.trajectory import Trajectory
+
+REPOSITORY = Path(__file__).parents[2]
+SPACES = Spaces(2, Categorical(2))
+
+
+class ReinforceConfig(NetworkSettings):
+    passes: Count = Field(default=1, description="Gradient steps an update.")
+
+
+class ReinforceMetrics(NamedTuple):
+    policy_loss: float
+
+
+class ReinforceAgent(Agent):
+    """Williams 1992, without a baseline. The critic learns nothing."""
+
+    def __init__(self, config: ReinforceConfig, spaces: Spaces, seed: int) -> None:
+        self.config = config
+        self.seed = seed
+        self.policy_version = 0
+        self.distribution = spaces.distribution
+        self.network = ActorCritic(
+            spaces.obs_dim, spaces.distribution, config.hidden_sizes, config.activation, seed
+        )
+        self.optimizer = torch.optim.SGD(self.network.actor.parameters(), lr=config.learning_rate)
+
+    def policy_parameters(self) -> PolicyParameters:
+        return self.network.policy_parameters()
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> ReinforceMetrics:
+        obs = torch.from_numpy(stack_obs(trajectories)[0].astype(np.float32))
+        action = torch.from_numpy(np.concatenate([t.action for t in trajectories]))
+        to_go = np.concatenate([t.reward[::-1].cumsum()[::-1] for t in trajectories])
+        for _ in range(self.config.passes):
+            log_prob, _ = log_prob_and_entropy(
+                self.distribution, self.network.actor(obs), None, None, action
+            )
+            loss = -(torch.from_numpy(to_go) * log_prob).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        self.policy_version += 1
+        return ReinforceMetrics(loss.item())
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "network": {name: one.clone() for name, one in self.network.state_dict().items()},
+            "distribution": to_plain(self.distribution),
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.load_policy(state)
+        self.policy_version, self.seed = state["policy_version"], state["seed"]
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        require_distribution(state, self.distribution)
+        self.network.load_state_dict(state["network"])
+
+
+class Reinforce(Algorithm):
+    name = "reinforce"
+    settings = ReinforceConfig
+    metrics = ReinforceMetrics._fields
+
+    def make(
+        self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
+    ) -> Agent:
+        assert isinstance(settings, ReinforceConfig)
+        return ReinforceAgent(settings, spaces, seed)
+
+
+REINFORCE = Reinforce()
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(algorithms, "_registered", {})
+    return
+
+
+def played(policy: NumpyPolicy, number: int) -> Trajectory:
+    """Ten steps, of which those with action 1 pay 1."""
+    policy.reset(number)
+    obs = np.eye(2, dtype=np.uint8)[np.arange(11) % 2]
+    acted = [policy.act(one) for one in obs[:-1]]
+    action, log_prob = (np.concatenate(column) for column in zip(*acted, strict=True))
+    reward = action.astype(np.float64)
+    version = policy.policy_version
+    return Trajectory(number, "", version, obs[:-1], action, log_prob, reward, obs[-1], False, True)
+
+
+def test_an_algorithm_of_somebody_else_learns() -> None:
+    algorithms.register(REINFORCE)
+    assert "reinforce" in algorithms.names()
+    algorithm = algorithms.find("reinforce")
+    settings = algorithm.settings_for({"learning_rate": 0.5, "minibatch_size": 7}, {"passes": 5})
+    agent = algorithm.make(settings, SPACES, seed=1, device="cpu", threads=1)
+    returns = []
+    for update in range(3):
+        policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+        rollout = [played(policy, 20 * update + n) for n in range(20)]
+        returns.append(np.mean([one.episode_return for one in rollout]))
+        metrics = agent.update(rollout, update / 3)._asdict()
+        assert tuple(metrics) == algorithm.metrics
+    assert returns[0] < returns[1] < returns[2]
+    assert agent.policy_version == 3
+    assert agent.memory() == {}
+    agent.on_modelling(True)
+
+    again = algorithm.make(settings, SPACES, seed=2, device="cpu", threads=1)
+    again.load_state_dict(agent.state_dict())
+    rollout = [played(policy, n) for n in range(20)]
+    assert agent.update(rollout, 0.5) == again.update(rollout, 0.5)
+
+
+@pytest.mark.parametrize("name", ["ppo", "sac", "mbpo", "reinforce"])
+def test_an_actor_and_a_critic_are_read_from_a_state(name: str) -> None:
+    algorithms.register(REINFORCE)
+    algorithm = algorithms.find(name)
+    settings: Any = algorithm.settings(hidden_sizes=(5, 4))
+    agent: Any = algorithm.make(settings, SPACES, seed=1, device="cpu", threads=1)
+    obs = np.random.default_rng(0).normal(size=(7, 2))
+    own, saved = agent.policy_parameters(), algorithm.saved_policy(settings, agent.state_dict())
+    np.testing.assert_array_equal(NumpyPolicy(own).outputs(obs), NumpyPolicy(saved).outputs(obs))
+    critic, unit = algorithm.saved_critic(settings, agent.state_dict())
+    value = agent.network(torch.from_numpy(obs.astype(np.float32)))[1].detach()
+    np.testing.assert_allclose(NumpyPolicy(critic).outputs(obs)[:, 0], value, atol=1e-5)
+    assert unit == settings.reward_scale
+    for other in ((5,), (5, 4, 4), (4, 5)):
+        with pytest.raises(RuntimeError):
+            algorithm.saved_policy(settings.changed(hidden_sizes=other), agent.state_dict())
+
+
+def test_a_name_in_a_file_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{__name__}:REINFORCE"
+    with pytest.raises(ConfigError, match="is not one of ppo, sac, mbpo") as error:
+        algorithms.find(name)
+    assert error.value.field_name == "algorithm"
+    assert algorithms.load(name).name == "reinforce"
+    assert algorithms.find(name).name == "reinforce"
+
+
+@pytest.mark.parametrize("name", ["dqn", "nowhere:AT_ALL", "agents.algorithm:nothing", ":x"])
+def test_what_there_is_not_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=name) as error:
+        algorithms.load(name)
+    assert error.value.field_name == "algorithm"
+
+
+def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = importlib.metadata.EntryPoint(
+        "theirs", f"{__name__}:REINFORCE", algorithms.ENTRY_POINTS
+    )
+
+    def points(group: str, name: str = "theirs") -> Any:
+        return [point] if (group, name) == (algorithms.ENTRY_POINTS, "theirs") else []
+
+    monkeypatch.setattr(algorithms, "entry_points", points)
+    assert algorithms.names() == ["ppo", "sac", "mbpo", "theirs"]
+    assert algorithms.find("theirs").name == "reinforce"
+
+
+def test_neither_the_registry_nor_what_a_worker_imports_imports_torch() -> None:
+    program = (
+        "import sys, agents.algorithm as a; [a.find(n).settings() for n in a.names()];"
+        "assert 'torch' not in sys.modules;"
+    )
+    of_workers = (
+        "import sys, agents.trajectory, agents.policies.numpy_policy, agents.policies.policy_file;"
+        "assert not {'torch', 'click', 'pydantic'} & sys.modules.keys()"
+    )
+    for one in (program, of_workers):
+        subprocess.run([sys.executable, "-c", one], cwd=REPOSITORY, check=True)

@@ -1,0 +1,228 @@
+"""Unrolls: the pieces of the episodes that an env plays anyway, wherever and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.trajectory import Trajectory
+from tests.faulty_env import FaultyEnv
+from tests.tiny_envs import CountingEnv
+from tests.workflow_rl.conftest import assert_same_trajectories
+from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.env_positions import EnvPosition, advance, first_positions, player_at
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.rollout import in_order
+from workflow_rl.collection.sync_collector import SyncCollector
+from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+
+def copy_of(policy: NumpyPolicy, version: int = 4) -> NumpyPolicy:
+    """The same weights, but nothing remembered of any episode: as a worker gets them."""
+    return NumpyPolicy(policy.parameters, version)
+
+
+def unrolls(
+    envs: EnvBatch,
+    policy: NumpyPolicy,
+    n_steps: int,
+    times: int,
+    positions: list[EnvPosition] | None = None,
+) -> list[list[Trajectory]]:
+    """Each unroll with the weights of another version, all of the same values."""
+    player = player_at(envs, positions or first_positions(3, RED_AGENTS, envs.n_envs))
+    return [player.unroll(copy_of(policy, version), n_steps) for version in range(times)]
+
+
+def actions_of(position: EnvPosition) -> list[int] | None:
+    """Those taken so far, none being None."""
+    return None if position.actions is None else position.actions.tolist()
+
+
+def assert_same_positions(left: Sequence[EnvPosition], right: Sequence[EnvPosition]) -> None:
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        assert one._replace(actions=None) == other._replace(actions=None)
+        assert actions_of(one) == actions_of(other)
+
+
+def concatenated(pieces: list[Trajectory]) -> Trajectory:
+    arrays = ("obs", "action", "log_prob", "reward")
+    whole = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in arrays}
+    ends = {name: getattr(pieces[-1], name) for name in ("last_obs", "terminated", "truncated")}
+    return pieces[0]._replace(**whole, **ends)
+
+
+@settings(max_examples=40)
+@given(n_envs=st.integers(1, 6), n_steps=st.integers(1, 30), times=st.integers(1, 12))
+def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
+    by_episode: dict[int, list[Trajectory]] = {}
+    for version, unroll in enumerate(
+        unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, times)
+    ):
+        steps_of_env = [0] * n_envs
+        for piece in unroll:
+            assert piece.policy_version == version
+            assert piece.length >= 1
+            before = by_episode.setdefault(piece.episode, [])
+            assert piece.steps_before == sum(earlier.length for earlier in before)
+            assert piece.return_before == pytest.approx(sum(t.reward.sum() for t in before))
+            assert not any(earlier.ended for earlier in before)
+            before.append(piece)
+            steps_of_env[piece.episode % n_envs] += piece.length
+        assert steps_of_env == [n_steps] * n_envs
+    alone = SerialEnvs(CountingEnv, 1)
+    for episode, pieces in by_episode.items():
+        expected = play_episode(alone, copy_of(policy, 0), episode_spec(3, episode, RED_AGENTS))
+        whole = concatenated(pieces)._replace(policy_version=0)
+        if whole.ended:
+            assert_same_trajectories([whole], [expected])
+        else:
+            for name in ("obs", "action", "log_prob", "reward"):
+                assert np.array_equal(
+                    getattr(whole, name), getattr(expected, name)[: whole.length]
+                ), name
+            assert np.array_equal(whole.last_obs, expected.obs[whole.length])
+    for env in range(n_envs):
+        # An env goes on with the next of its own episodes once one has ended, and not before.
+        played = sorted(number for number in by_episode if number % n_envs == env)
+        assert played == list(range(env, env + n_envs * len(played), n_envs))
+        assert [by_episode[number][-1].ended for number in played[:-1]] == [True] * (
+            len(played) - 1
+        )
+
+
+@given(
+    n_envs=st.integers(1, 5),
+    n_steps=st.integers(1, 9),
+    before=st.integers(0, 6),
+    first_episode=st.integers(0, 50),
+)
+def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
+    policy, n_envs, n_steps, before, first_episode
+):
+    positions = first_positions(3, RED_AGENTS, n_envs, first_episode)
+    expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, positions)
+    for unroll in expected[:before]:
+        advance(positions, unroll)
+    restored = player_at(SerialEnvs(CountingEnv, n_envs), positions)
+    for version in range(before, before + 3):
+        unroll = restored.unroll(copy_of(policy, version), n_steps)
+        assert_same_trajectories(unroll, expected[version])
+
+
+def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
+    positions = first_positions(3, RED_AGENTS, 2, first_episode=10)
+    assert [(position.episode, position.stride, position.actions) for position in positions] == [
+        (10, 2, None),
+        (11, 2, None),
+    ]
+    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, positions)
+    advance(positions, first)
+    assert [actions_of(position) for position in positions] == [t.action.tolist() for t in first]
+    advance(positions, second)
+    for env, position in enumerate(positions):
+        own = [t for t in second if t.episode % 2 == env]
+        assert position.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
+        if not own[-1].ended:
+            in_episode = [t for t in first + second if t.episode == position.episode]
+            assert actions_of(position) == [a for t in in_episode for a in t.action.tolist()]
+
+
+def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
+    positions = first_positions(3, RED_AGENTS, 3)
+    compiled = unrolls(CompiledEnvs(12, 3), policy, 5, 4, positions)
+    cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 4, positions)
+    for one, other in zip(compiled, cyborg, strict=True):
+        assert_same_trajectories(one, other)
+        advance(positions, one)
+    assert all(actions_of(position) for position in positions)
+    restored = unrolls(CompiledEnvs(12, 3), policy, 5, 1, positions)
+    from_cyborg = unrolls(Cage2(max_steps=12).make_envs(3), policy, 5, 1, positions)
+    assert_same_trajectories(*restored, *from_cyborg)
+
+
+@pytest.fixture(scope="module")
+def expected(policy) -> list[list[Trajectory]]:
+    """Unrolls of 5 envs, 6 steps each."""
+    return [in_order(unroll) for unroll in unrolls(SerialEnvs(CountingEnv, 5), policy, 6, 5)]
+
+
+def collector_of(mode: str, pool: LocalPool) -> SyncCollector | AsyncCollector:
+    collector = SyncCollector(pool, 5) if mode == "sync" else AsyncCollector(pool, 3)
+    collector.start_unrolls(first_positions(3, RED_AGENTS, 5), 6)
+    return collector
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 5])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, policy, expected):
+    with LocalPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+        collector = collector_of(mode, pool)
+        positions = first_positions(3, RED_AGENTS, 5)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            advance(positions, unroll)
+            assert_same_positions(rollout.positions, positions)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_several_unrolls_at_a_time_are_as_many_one_after_another(mode, policy):
+    envs = SerialEnvs(CountingEnv, 5)
+    player = player_at(envs, first_positions(3, RED_AGENTS, 5))
+    one_by_one = [t for _ in range(3) for t in player.unroll(copy_of(policy), 6)]
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+        rollout = collector_of(mode, pool).unroll(copy_of(policy), times=3)
+    assert_same_trajectories(rollout.trajectories, in_order(one_by_one))
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_envs_that_played_something_else_meanwhile_go_on_where_they_were(
+    mode, policy, specs, expected
+):
+    with LocalPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
+        collector = collector_of(mode, pool)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            collector.collect(copy_of(policy, 99), specs[: version + 1])
+        assert pool.failures == 0, "envs that are somewhere else fail, and are then brought back"
+
+
+@pytest.mark.parametrize("at", [1, 9, 22])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_unrolls_lose_nothing_with_a_worker(mode, at, policy, expected, tmp_path):
+    # The step counter of one env in each worker; so both fail, each in another unroll.
+    tickets = [tmp_path / "1", tmp_path / "2"]
+    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", at, tickets)
+    with LocalPool(partial(SerialEnvs, make_env), 2, 3) as pool:
+        collector = collector_of(mode, pool)
+        for version, unroll in enumerate(expected):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+        assert pool.failures == 2
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_idle_workers_that_are_gone_are_noticed_and_replaced(n_workers, policy, expected):
+    with LocalPool(partial(SerialEnvs, CountingEnv), n_workers, -(-5 // n_workers)) as pool:
+        collector = collector_of("async", pool)
+        for version, unroll in enumerate(expected[:3]):
+            rollout = collector.unroll(copy_of(policy, version))
+            assert_same_trajectories(rollout.trajectories, unroll)
+            assert rollout.workers_restarted == (n_workers if version else 0)
+            for worker in pool._workers:
+                worker.process.kill()
+                worker.process.join()

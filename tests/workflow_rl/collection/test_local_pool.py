@@ -1,0 +1,328 @@
+"""Starting and ending workers: memory, orphans, deadlines, idempotent closing."""
+
+from __future__ import annotations
+
+import multiprocessing.forkserver
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from importlib.util import spec_from_loader
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from tests.patience import eventually
+from tests.tiny_envs import CountingEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection import local_pool
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+ROOT = Path(__file__).resolve().parents[3]
+COUNTING = partial(SerialEnvs, CountingEnv)
+
+
+def living(pids: list[int]) -> list[int]:
+    def lives(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return [pid for pid in pids if lives(pid)]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    """Or fail. Even to die a process needs a core."""
+    eventually(lambda: not living(pids), 30)
+
+
+def worker_pids(pool: LocalPool) -> list[int]:
+    return [worker.process.pid for worker in pool._workers]  # type: ignore[misc]
+
+
+def test_close_ends_all_workers_and_may_be_called_again():
+    with LocalPool(COUNTING, 3) as pool:
+        pids = worker_pids(pool)
+        assert len(living(pids)) == 3
+        pool.close()
+        wait_until_gone(pids)
+        pool.close()
+
+
+def test_close_is_bounded_when_workers_are_stopped_or_dead():
+    with LocalPool(COUNTING, 3) as pool:
+        pids = worker_pids(pool)
+        os.kill(pids[0], signal.SIGSTOP)
+        os.kill(pids[1], signal.SIGKILL)
+        start = time.monotonic()
+    assert time.monotonic() - start < 30
+    wait_until_gone(pids)
+
+
+def test_an_exception_in_the_with_block_ends_the_workers():
+    pids: list[int] = []
+
+    def fail_while_workers_live() -> None:
+        with LocalPool(COUNTING, 2) as pool:
+            pids.extend(worker_pids(pool))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_while_workers_live()
+    wait_until_gone(pids)
+
+
+def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
+    with LocalPool(COUNTING, 1, timeout=1.0) as pool:
+        os.kill(worker_pids(pool)[0], signal.SIGSTOP)
+        with pytest.raises(WorkerError, match="took no message for 1 s during 'load actor'"):
+            pool.send(0, Command.LOAD_ACTOR, bytes(10_000_000))
+
+
+def test_a_stop_is_noticed_while_waiting():
+    with LocalPool(COUNTING, 1) as pool:
+        pool.stop_signal = signal.SIGTERM
+        with pytest.raises(StopRequested, match="SIGTERM"):
+            pool.ready([0])
+
+
+def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
+    """Not even before they can ignore it."""
+    with LocalPool(COUNTING, 1) as pool:
+        (worker,) = worker_pids(pool)
+        for pid in (worker, psutil.Process(worker).ppid()):
+            status = dict(
+                line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            )
+            assert int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1
+
+
+def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
+    class HalfMessage:
+        def reset(self, **options):
+            frame = sys._getframe()
+            while frame.f_code.co_name != "worker_main":
+                frame = frame.f_back
+            os.write(frame.f_locals["pipe"].fileno(), struct.pack("!i", 1000) + bytes(10))
+            time.sleep(60)
+
+    with LocalPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
+        worker = psutil.Process(worker_pids(pool)[0])
+        # Frees a receive that would wait for ever, which is then told otherwise.
+        rescue = threading.Timer(30, worker.kill)
+        rescue.start()
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
+            pool.receive(0)
+        rescue.cancel()
+
+
+def test_factories_that_cannot_be_pickled_by_name_are_sent():
+    seed = 12
+
+    class LocalEnv(CountingEnv):
+        captured = seed
+
+    with LocalPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
+        assert len(living(worker_pids(pool))) == 1
+
+
+@pytest.mark.usefixtures("exit_codes_are_known")
+def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
+    class HalfMessage:
+        def reset(self, **options):
+            frame = sys._getframe()
+            while frame.f_code.co_name != "worker_main":
+                frame = frame.f_back
+            pipe = frame.f_locals["pipe"]
+            os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
+            os._exit(9)
+
+    with LocalPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        with pytest.raises(WorkerError, match=r"ended during 'reset' \(exit code: 9\)"):
+            pool.receive(0)
+
+
+def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
+    def no_fork(process):
+        raise EOFError
+
+    with LocalPool(COUNTING, 1, max_failures=2) as pool:
+        monkeypatch.setattr(local_pool._context.Process, "start", no_fork)
+        with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
+            pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
+
+
+def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatch):
+    # Of how long the grace is nothing is said: it may take the worker seconds to get a core.
+    monkeypatch.setattr(local_pool, "GRACE_SECONDS", 60.0)
+    with LocalPool(COUNTING, 1, timeout=0.4) as pool:
+        pid = worker_pids(pool)[0]
+        os.kill(pid, signal.SIGSTOP)
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGCONT)
+        assert len(pool.receive(0).result.obs) == 1
+
+
+def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):
+    ensure_running = multiprocessing.forkserver.ensure_running
+
+    def slowly() -> None:
+        ensure_running()
+        time.sleep(0.01)
+
+    monkeypatch.setattr(multiprocessing.forkserver, "ensure_running", slowly)
+    # In threads some are missing and some are set; that of `python -m` has a spec.
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec_from_loader("main", None))
+    before = dict(os.environ), dict(vars(sys.modules["__main__"]))
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            with LocalPool(COUNTING, 2):
+                pass
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert (dict(os.environ), dict(vars(sys.modules["__main__"]))) == before
+
+
+def test_a_small_pool_takes_no_open_files_from_a_large_one(monkeypatch):
+    limits = [64, 10_000]
+
+    def slowly(number: int) -> tuple[int, ...]:
+        soft = limits[0]
+        time.sleep(0.05 if threading.current_thread().name == "small" else 0)
+        return soft, limits[1]
+
+    monkeypatch.setattr(resource, "getrlimit", slowly)
+    monkeypatch.setattr(resource, "setrlimit", lambda number, both: limits.__setitem__(0, both[0]))
+    small, large = (
+        threading.Thread(target=LocalPool(COUNTING, n_workers)._prepare, name=name)
+        for name, n_workers in (("small", 2), ("large", 200))
+    )
+    small.start()
+    time.sleep(0.01)
+    large.start()
+    small.join()
+    large.join()
+    assert limits[0] == 64 + 8 * 200
+
+
+def run_script(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+ENDLESS_RUN = """
+    import psutil
+    from workflow_rl.collection.local_pool import LocalPool
+    from workflow_rl.collection.messages import Command, FreeRun
+    from workflow_rl.cage2.env.cage2_env import Cage2Env
+    from workflow_rl.environments.episode import episode_spec
+    from workflow_rl.environments.env_batch import SerialEnvs
+    from functools import partial
+    import numpy as np
+    import time
+    from tests.tiny_envs import SleepyEnv
+
+    with LocalPool(partial(SerialEnvs, {make_env}), 3) as pool:
+        {work}
+        print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("make_env", "work"),
+    [
+        ("Cage2Env", "pass"),
+        (
+            "lambda: SleepyEnv(step_seconds=1000.0)",
+            "[pool.send(index, *request) for index in range(3) for request in ("
+            "(Command.RESET, ([0], [episode_spec(0, 0, ('B_lineAgent', 'SleepAgent'))])), "
+            "(Command.STEP, ([0], np.array([0]))))]",
+        ),
+    ],
+    ids=["idle", "in a step"],
+)
+def test_nothing_survives_the_main_process(sent, make_env, work):
+    main = run_script(ENDLESS_RUN.format(make_env=make_env, work=work))
+    assert main.stdout is not None
+    pids = [int(pid) for pid in main.stdout.readline().split()]
+    assert len(pids) >= 3
+    main.send_signal(sent)
+    main.wait(30)
+    wait_until_gone(pids)
+
+
+def test_workers_import_no_torch_and_share_their_memory():
+    main = run_script(
+        """
+        import torch  # the main process has it, and so has its script
+        import psutil
+        from functools import partial
+        from workflow_rl.collection.local_pool import LocalPool
+        from workflow_rl.environments.env_batch import SerialEnvs
+        from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+        preload = "workflow_rl.cage2.cyborg.preload"
+        with LocalPool(partial(SerialEnvs, Cage2Env), 4, preload=preload) as pool:
+            for worker in pool._workers:
+                process = psutil.Process(worker.process.pid)
+                maps = {part.path for part in process.memory_maps()}
+                torch_maps = [path for path in maps if "torch" in path]
+                print(process.memory_full_info().pss // 2**20, len(torch_maps))
+        """
+    )
+    output, _ = main.communicate(timeout=60)
+    lines = [line.split() for line in output.splitlines()]
+    assert len(lines) == 4
+    for megabytes, torch_maps in lines:
+        assert torch_maps == "0"
+        assert int(megabytes) < 30
+
+
+def test_slow_workers_are_so_much_slower():
+    make_env = partial(CountingEnv, min_length=12)
+    with LocalPool(partial(SerialEnvs, make_env), 2, step_delays=[0.1]) as pool:
+        fastest = []
+        for worker, n_steps in enumerate((3, 12)):
+            pool.send(worker, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+            pool.receive(worker)
+            seconds = []
+            for _ in range(n_steps):
+                pool.send(worker, Command.STEP, ([0], np.array([0])))
+                seconds.append(pool.receive(worker).busy_seconds)
+            # Without the steps in which it was kept from a core.
+            fastest.append(min(seconds))
+    assert 0.1 <= fastest[0] < 0.2
+    assert fastest[1] < 0.1

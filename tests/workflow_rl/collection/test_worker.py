@@ -1,0 +1,53 @@
+"""What a worker says of an exception that ends it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.tiny_envs import RaisingEnv
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection.messages import Command, Failure
+from workflow_rl.collection.worker import failure_of
+from workflow_rl.environments.env_batch import EpisodeError, ObservationError, SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+SPEC = episode_spec(3, 7, RED_AGENTS)
+
+
+def failure_in(method: Any, *arguments: Any) -> Failure:
+    try:
+        method(*arguments)
+    except Exception as error:
+        return failure_of(Command.PLAY, error)
+    raise AssertionError("nothing was raised")
+
+
+def test_of_an_episode_s_exception_the_user_s_frames_are_shown():
+    envs = SerialEnvs(lambda: RaisingEnv(frozenset([SPEC.env_seed]), "reset"), 1)
+    failure = failure_in(envs.reset, [0], [SPEC])
+    assert failure.spec == SPEC
+    assert failure.summary.startswith(f"ArithmeticError: no episode of seed {SPEC.env_seed}")
+    assert "tiny_envs.py, line " in failure.summary
+    assert "env_batch.py" not in failure.traceback
+    assert failure.traceback.rstrip().splitlines()[-1].startswith("ArithmeticError")
+
+
+def test_where_a_library_raised_the_user_s_line_that_called_it_is_named():
+    failure = failure_in(json.loads, "{")
+    assert failure.spec is None
+    assert failure.summary.startswith("JSONDecodeError: ")
+    assert "test_worker.py, line " in failure.summary
+    assert "decoder.py" in failure.traceback
+
+
+def test_an_exception_of_several_lines_without_a_traceback_is_one_line():
+    error = EpisodeError(SPEC)
+    error.__cause__ = ValueError("one\ntwo")
+    assert failure_of(Command.PLAY, error).summary == "ValueError: one"
+
+
+def test_an_observation_outside_its_space_is_final():
+    error = EpisodeError(SPEC)
+    error.__cause__ = ObservationError("obs is too large")
+    assert failure_of(Command.PLAY, error).final == "in episode 7 obs is too large"

@@ -1,0 +1,119 @@
+"""The command `evaluate` and the end of a run: options of each environment, and what is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from agents.trajectory import Trajectory
+from workflow_rl import TrainConfig, train
+from workflow_rl.async_train_workflow_rl import train_async
+from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
+from workflow_rl.cage2.scoring.scoring import Cage2Scores, Cage2Scoring, ProtocolSettings
+from workflow_rl.commands.evaluate import evaluate
+from workflow_rl.environments.environment import InvalidEnvironmentError
+
+
+def scores(*trained_against: str) -> Cage2Scores:
+    """Cells whose mean is the episode's length, negated."""
+    cells = [
+        CellScore(max_steps, red_agent, [trajectory(-float(max_steps))] * 2)
+        for max_steps in HORIZONS
+        for red_agent in RED_AGENTS
+    ]
+    version = SimulatorVersion("csle-cyborg", "0.0.3", "26ce1c1")
+    return Cage2Scores(ProtocolScores("an agent", version, 0, 1.0, cells), trained_against)
+
+
+def trajectory(reward: float) -> Trajectory:
+    empty = np.zeros(1)
+    return Trajectory(
+        *(0, "", 0, empty, empty, empty),
+        reward=np.array([reward]),
+        last_obs=empty,
+        terminated=False,
+        truncated=True,
+    )
+
+
+def test_a_run_against_one_attacker_ends_with_that_attackers_cells() -> None:
+    first, *others = scores("B_lineAgent").closing_lines("it")
+    assert "-30.0 after 30, -50.0 after 50, -100.0 after 100" in first
+    assert "sum -180.0" in first
+    assert "(champion: -21.8)" in first
+    assert len(others) == 2
+    assert "Meander" not in "".join([first, *others])
+
+
+def test_a_run_against_all_ends_with_the_table() -> None:
+    against_all = scores(*RED_AGENTS)
+    assert against_all.closing_lines("it") == against_all.lines("it")
+    assert "-540.00" in against_all.lines("it")[0]
+
+
+def test_the_settings_of_a_run_are_those_of_its_simulator() -> None:
+    scoring = Cage2Scoring()
+    for simulator, played_on in (
+        ("compiled", "cyborg"),
+        ("cyborg-stock", "cyborg-stock"),
+        ("cyborg-upstream", "cyborg-upstream"),
+    ):
+        args = {"simulator": simulator, "observation": "table"}
+        assert scoring.settings_for(args).played_on == played_on
+    with pytest.raises(InvalidEnvironmentError, match="true-state"):
+        scoring.settings_for({"simulator": "compiled", "observation": "true-state"})
+
+
+def test_only_all_cells_are_the_agents_own_scores() -> None:
+    scoring = Cage2Scoring()
+    assert scoring.is_whole(ProtocolSettings(max_steps=(100, 50, 30)))
+    assert not scoring.is_whole(ProtocolSettings(max_steps=(30,)))
+    assert not scoring.is_whole(ProtocolSettings(red_agent=("B_lineAgent",)))
+
+
+def test_the_end_of_a_run_writes_all_scores(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ["--simulator", "compiled", "--red-agent", "B_lineAgent", "--total-episodes", "4"]
+    options += ["--n-envs", "4", "--episodes-per-update", "4", "--hidden-sizes", "4", "--quiet"]
+    result = CliRunner().invoke(
+        train_async, [*options, "--final-evaluation", "1", "--run-dir", str(run)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "(champion: -21.8)" in result.output
+    written = json.loads((run / "evaluation.json").read_text())
+    assert len(written["cells"]) == 9
+    assert written["actions"] == "greedy"
+    evaluated = CliRunner().invoke(evaluate, [str(run), "--episodes", "1", "--quiet"])
+    assert evaluated.exit_code == 0, evaluated.output
+    again = json.loads((run / "evaluation.json").read_text())
+    assert {**again, "seconds": 0} == {**written, "seconds": 0}
+
+
+@pytest.fixture(scope="module")
+def cart_pole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = TrainConfig(
+        *("async", 2, 1), env="CartPole-v1", total_episodes=2, episodes_per_update=2
+    )
+    return train(config, tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.mark.parametrize("option", ["--red-agent", "--max-steps", "--simulator", "--author"])
+def test_an_option_of_another_environment_is_refused(option: str, cart_pole: Path) -> None:
+    values = {"--red-agent": "B_lineAgent", "--max-steps": "30", "--simulator": "cyborg"}
+    result = CliRunner().invoke(evaluate, [str(cart_pole), option, values.get(option, "Ada")])
+    assert result.exit_code == 2
+    line = result.output.splitlines()[-1]
+    assert option in line
+    assert "CartPole-v1" in line
+
+
+def test_a_video_is_not_for_cage2(tmp_path: Path) -> None:
+    result = CliRunner().invoke(evaluate, ["champion", "--video", str(tmp_path / "videos")])
+    assert result.exit_code == 2
+    assert "--video" in result.output.splitlines()[-1]

@@ -1,0 +1,211 @@
+"""A simulator of one's own: what it is asked, what it may answer, and that it is trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from examples.own_simulator import Corridors
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments import BatchedEnv
+from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
+from workflow_rl.environments.env_batch import EpisodeError, ObservationError, SerialEnvs
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+from workflow_rl.environments.flat_env import FlatEnv
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+NAME = "examples.own_simulator:Corridors"
+SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
+
+
+class Dial(BatchedEnv):
+    """Shows the last action, pays its sum, and ends when `action_space` says so no more."""
+
+    observation_space = spaces.Box(-9, 9, (2,), np.float64)
+
+    def __init__(self, n_envs: int, space: spaces.Space[Any], length: int = 5) -> None:
+        self.action_space = space
+        self._length = length
+        self._steps = np.zeros(n_envs, np.int64)
+
+    def reset(self, indices: Any, seeds: Any) -> Any:
+        assert indices.dtype == seeds.dtype == np.int64
+        self._steps[indices] = 0
+        return np.stack([seeds % 7, seeds % 5], axis=1).astype(np.float64)
+
+    def step(self, indices: Any, actions: Any) -> Any:
+        assert len(set(indices.tolist())) == len(indices)
+        assert all(self.action_space.contains(action) for action in actions)
+        self._steps[indices] += 1
+        total = actions.reshape(len(indices), -1).sum(axis=1)
+        obs = np.stack([total, self._steps[indices]], axis=1).astype(np.float64)
+        return obs, total, np.zeros(len(indices), bool), self._steps[indices] == self._length
+
+
+SPACES = [
+    spaces.Discrete(3, start=-1),
+    spaces.MultiDiscrete([2, 3], start=[1, 0]),
+    spaces.Box(-0.5, 1, (2, 2), np.float32),
+]
+
+
+def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
+    obs_dim, distribution, *_ = environment.spaces()
+    weights = np.linspace(-1, 1, obs_dim * distribution.n_outputs, dtype=np.float32)
+    return NumpyPolicy(
+        PolicyParameters(
+            (weights.reshape(obs_dim, distribution.n_outputs),),
+            (np.zeros(distribution.n_outputs, np.float32),),
+            "tanh",
+            log_std=np.zeros(distribution.n_outputs, np.float32)
+            if distribution.has_log_std
+            else None,
+            distribution=distribution,
+        )
+    )
+
+
+def episodes_of(envs: Any, policy: NumpyPolicy, number: int = 6) -> list[Any]:
+    specs = [episode_spec(1, i) for i in range(number)]
+    played = (t for block in play_episodes(envs, policy, specs) for t in block)
+    return sorted(played, key=lambda trajectory: trajectory.episode)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_a_batch_plays_what_single_environments_play(space: spaces.Space[Any]) -> None:
+    def make(n_envs: int) -> Dial:
+        return Dial(n_envs, space)
+
+    class Bound(Dial):
+        def __init__(self, n_envs: int) -> None:
+            super().__init__(n_envs, space)
+
+    policy = policy_for(GymnasiumEnvironment("dial", {}, Bound))
+    expected = episodes_of(SerialEnvs(lambda: FlatEnv(OneOfBatch(make(3))), 1), policy)
+    for n_envs in (1, 4):
+        played = episodes_of(BatchedEnvs(make(n_envs), n_envs), policy)
+        for ours, theirs in zip(played, expected, strict=True):
+            assert ours.obs.dtype == np.float32
+            for name in ("obs", "action", "log_prob", "reward", "last_obs"):
+                assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
+            assert (ours.terminated, ours.truncated) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"obs": np.zeros((1, 3))}, ["(1, 3)", "(1, 2)"]),
+        ({"obs": np.zeros((1, 2), np.float32)}, ["float32", "float64"]),
+        ({"reward": np.zeros((1, 1))}, ["reward", "(1, 1)", "(1,)"]),
+        ({"terminated": np.zeros(1)}, ["terminated", "float64", "bool"]),
+        ({"truncated": False}, ["truncated", "()", "(1,)"]),
+    ],
+)
+def test_an_answer_that_breaks_the_contract_ends_the_run(
+    answer: dict[str, Any], words: list[str]
+) -> None:
+    class Wrong(Dial):
+        def __init__(self, n_envs: int) -> None:
+            super().__init__(n_envs, SPACES[0])
+
+        def step(self, indices: Any, actions: Any) -> Any:
+            names = ("obs", "reward", "terminated", "truncated")
+            right = dict(zip(names, super().step(indices, actions), strict=True))
+            return tuple((right | answer).values())
+
+    envs = BatchedEnvs(Wrong(1), 1)
+    envs.reset([0], [SPEC])
+    with pytest.raises(EpisodeError) as error:
+        envs.step([0], np.zeros(1, np.int64))
+    assert isinstance(error.value.__cause__, ObservationError)
+    assert error.value.spec == SPEC
+    with pytest.raises(InvalidEnvironmentError, match="wrong answer"):
+        GymnasiumEnvironment("wrong", {}, Wrong).check()
+    for word in words:
+        assert word in str(error.value.__cause__)
+
+
+def test_an_integer_that_would_wrap_around_ends_the_run() -> None:
+    class Wide(Dial):
+        observation_space = spaces.Box(0, 200, (2,), np.int64)
+
+        def reset(self, indices: Any, seeds: Any) -> Any:
+            return np.full((len(indices), 2), 300)
+
+    with pytest.raises(EpisodeError) as error:
+        BatchedEnvs(Wide(1, SPACES[0]), 1).reset([0], [SPEC])
+    assert "300" in str(error.value.__cause__)
+
+
+def test_a_space_of_another_form_is_refused() -> None:
+    class Picture(Corridors):
+        def __init__(self, n_envs: int) -> None:
+            super().__init__(n_envs)
+            self.observation_space = spaces.Box(0, 1, (2, 1))
+
+    with pytest.raises(InvalidEnvironmentError, match=r"shape \(D,\)"):
+        GymnasiumEnvironment("picture", {}, Picture).spaces()
+
+
+def test_episodes_that_depend_on_others_are_found() -> None:
+    class Leaking(Corridors):
+        def step(self, indices: Any, actions: Any) -> Any:
+            obs, reward, *ends = super().step(indices, actions)
+            return obs, reward + self.place.sum(), *ends
+
+    assert GymnasiumEnvironment("corridors", {}, Corridors).check() is None
+    assert "the reward after step" in str(GymnasiumEnvironment("leaking", {}, Leaking).check())
+
+
+def test_a_function_makes_single_environments() -> None:
+    def make() -> Any:
+        return Corridors(1)
+
+    assert GymnasiumEnvironment(NAME).steps_together
+    assert not GymnasiumEnvironment("make", {}, make).steps_together
+    assert not GymnasiumEnvironment("CartPole-v1").steps_together
+    with pytest.raises(InvalidEnvironmentError, match="Corridors"):
+        GymnasiumEnvironment("make", {}, make).spaces()
+
+
+def test_a_class_that_only_a_file_names_is_not_imported() -> None:
+    named = GymnasiumEnvironment("no_such_module:Class", named_by_file=True)
+    assert not named.steps_together
+    with pytest.raises(InvalidEnvironmentError, match="named by a file"):
+        named.make_envs(2).reset([0], [SPEC])
+
+
+def weights(run: Path) -> bytes:
+    agent = load_agent(run, env=Corridors)
+    policy = agent.policy
+    assert isinstance(policy, NumpyPolicy)
+    assert agent.act(np.zeros(2)) in (0, 1)
+    return b"".join(array.tobytes() for array in policy.parameters.weights)
+
+
+def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path: Path) -> None:
+    settings: Any = {"n_envs": 8, "total_steps": 600, "steps_per_update": 300}
+    settings |= {"env": NAME, "env_args": {"length": 6}}
+    runs = []
+    for mode, n_workers, by_class in (
+        ("sync", 1, None),
+        ("async", 1, None),
+        ("async", 2, Corridors),
+    ):
+        config = TrainConfig(mode, n_workers=n_workers, **settings)
+        runs.append(train(config, tmp_path / f"{mode}-{n_workers}", env=by_class))
+    assert weights(runs[0]) == weights(runs[1]) == weights(runs[2])
+    assert len(evaluate(runs[2], 5, n_workers=1).returns) == 5
+
+
+def test_the_synchronous_trainer_has_one_worker_a_core() -> None:
+    config = TrainConfig("sync", n_envs=64, env=NAME)
+    assert config.n_workers < 64 or config.envs_per_worker == 1
+    assert TrainConfig("sync", n_envs=4, env="CartPole-v1").n_workers == 4

@@ -1,0 +1,121 @@
+"""What every episode of the sped-up csle-cyborg starts from."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+WORTH = {"None": 0.0, "Low": 0.1, "Medium": 1.0, "High": 10.0}
+SUBNETS = list(IPv4Network("10.0.0.0/16").subnets(new_prefix=28))
+"""All possible subnets of CybORG's private network. CybORG lists them anew for every episode."""
+SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
+
+
+def clone(entity: Any, *containers: str) -> Any:
+    """Return a copy of one of CybORG's objects, with own copies of the named lists and dicts."""
+    twin = object.__new__(type(entity))
+    twin.__dict__ = facts = vars(entity).copy()
+    for name in containers:
+        facts[name] = facts[name].copy()
+    return twin
+
+
+class Template:
+    """A network as CybORG itself has set it up, from which episodes are started.
+
+    Attributes:
+        confidentiality: for each host the name, the user whose session counts, and the worth.
+        availability: the name and the worth of each host with an OT service.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._scenario = scenario = state.scenario
+        self._subnet_type = type(next(iter(state.subnets.values())))
+        self._sessions = [
+            (agent, session, state.hosts[session.host].get_process(session.pid))
+            for agent, sessions in state.sessions.items()
+            for session in sessions.values()
+        ]
+        pids = {(session.host, session.pid) for _, session, _ in self._sessions}
+        self._hosts = {}
+        self.confidentiality, self.availability = [], []
+        for name, host in state.hosts.items():
+            self._hosts[name] = template = clone(host)
+            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
+            template.original_processes = [
+                p for p in host.original_processes if (name, p.pid) not in pids
+            ]
+            stated = scenario.get_host(name)
+            superuser = "root" if host.os_type.name == "LINUX" else "SYSTEM"
+            worth = WORTH[stated.get("ConfidentialityValue", "Low")]
+            self.confidentiality.append((name, superuser, worth))
+            if any(process.name == "OTService" for process in host.processes):
+                worth = WORTH[stated.get("AvailabilityValue", "Low")]
+                self.availability.append((name, worth))
+
+    def reset(self, state: Any, generator: random.Random) -> None:
+        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
+        scenario = self._scenario
+        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
+        location = {}
+        drawn = generator.sample(SUBNETS, len(scenario.subnets))
+        for name, cidr in zip(scenario.subnets, drawn, strict=True):
+            generator.choice((cidr,))  # CybORG's choice of a part of it that is large enough: all
+            hosts = scenario.get_subnet_hosts(name)
+            addresses = generator.sample(_addresses_in(cidr), len(hosts))
+            for host, address in zip(hosts, addresses, strict=True):
+                state.ip_addresses[address] = host
+                location[host] = address, cidr
+            state.subnet_name_to_cidr[name] = cidr
+            state.subnets[cidr] = self._subnet_type(
+                cidr, addresses, scenario.get_subnet_nacls(name), name
+            )
+        state.hosts = {name: self._host(name, *location[name]) for name in self._hosts}
+        state.sessions = {agent: {} for agent in scenario.agents}
+        for agent, session, process in self._sessions:
+            _start_session(state, agent, session, process, generator)
+        state.sessions_count = {agent: len(state.sessions[agent]) for agent in scenario.agents}
+
+    def _host(self, name: str, address: IPv4Address, cidr: IPv4Network) -> Any:
+        template = self._hosts[name]
+        host = clone(template, "original_processes")
+        host.processes = [clone(process, "connections") for process in template.processes]
+        loopback, ethernet = template.interfaces
+        ethernet = clone(ethernet)
+        ethernet.ip_address, ethernet.subnet = address, cidr
+        host.interfaces = [loopback, ethernet]
+        host.services = {service: dict(facts) for service, facts in template.services.items()}
+        host.events = {kind: [] for kind in template.events}
+        host.files, host.ephemeral_ports = [], []
+        host.sessions, host.original_sessions = {}, {}
+        return host
+
+
+def _start_session(
+    state: Any, agent: str, session: Any, process: Any, generator: random.Random
+) -> None:
+    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
+    host = state.hosts[session.host]
+    taken = {process.pid for process in host.processes}
+    pid = 0
+    while pid == 0 or pid in taken:
+        pid = generator.randrange(32768)
+    process = clone(process, "connections")
+    session = clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
+    process.pid = session.pid = pid
+    session.children = {}
+    host.processes.append(process)
+    backup = clone(process, "connections")
+    backup.open_ports = []
+    host.original_processes.append(backup)
+    for sessions in (host.sessions, host.original_sessions):
+        sessions.setdefault(agent, []).append(session.ident)
+    state.sessions[agent][session.ident] = session
+    if session.parent is not None:
+        state.sessions[agent][session.parent].children[session.ident] = session
+
+
+def _addresses_in(cidr: IPv4Network) -> list[IPv4Address]:
+    # A cache for all subnets would take 6 MB a process, and save 20 us an episode.
+    return list(cidr.hosts())

@@ -1,0 +1,70 @@
+"""The arguments of CAGE-2 as an environment to train on, with their ranges and descriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage2.agent.action_sets import ACTION_SETS
+from workflow_rl.cage2.agent.views import OBSERVATIONS
+from workflow_rl.cage2.cyborg.simulators import SIMULATORS
+from workflow_rl.cage2.env.arguments import MOST, RED_AGENT_CHOICES
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+
+
+class Cage2Arguments(Settings):
+    """The arguments of `Cage2`, checked. Making one raises ConfigError."""
+
+    red_agent: Annotated[str, OneOf(RED_AGENT_CHOICES)] = Field(
+        Cage2.red_agent,
+        description="The red agent. mixed draws one of the three for every episode; attackers "
+        "does so too, but seldom draws SleepAgent, which does nothing.",
+    )
+    max_steps: Annotated[int, Field(ge=1, le=MOST)] = Field(
+        Cage2.max_steps,
+        description="Steps after which an episode is truncated. The challenge scores 30, 50 and "
+        "100.",
+    )
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        Cage2.simulator,
+        description="cyborg is the csle-cyborg package, sped up without changing a bit; "
+        "cyborg-stock is csle-cyborg without the speed-ups; cyborg-upstream is the official CybORG "
+        "package, if it is installed; compiled is this package's own simulator, which plays the "
+        "same episodes.",
+    )
+    observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
+        Cage2.observation,
+        description="What the policy sees. table: the 52 bits of the last step. belief: also what "
+        "Blue concludes from all steps before. true-state: the whole simulated network, which "
+        "measures what hidden information costs; agents that see it cannot be scored.",
+    )
+    actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
+        Cage2.actions,
+        description="What the policy chooses from. all: the 145 actions. useful: those that can "
+        "do any good. by-host: the useful ones, with one action for all decoys of a host. "
+        "by-host-timed: as by-host, without a Restore that does not pay before the challenge's "
+        "horizons.",
+    )
+    opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
+        Field(
+            Cage2.opening,
+            description="Blue's actions that begin every episode. The policy chooses after them.",
+        )
+    )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.observation == "true-state" and self.simulator != "compiled":
+            raise ConfigError(
+                "observation", f"true-state needs the simulator compiled, not {self.simulator}"
+            )
+        if len(self.opening) >= self.max_steps:
+            raise ConfigError(
+                "opening",
+                f"{len(self.opening)} actions leave no step for the policy: episodes have "
+                f"{self.max_steps} steps",
+            )
+        return self

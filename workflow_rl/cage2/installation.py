@@ -1,0 +1,78 @@
+"""Checks of an installation for CAGE-2: the simulators' speeds, and the same weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.installation import Finding
+
+REFERENCE = Path(__file__).parent / "agent" / "released" / "reference_run.json"
+"""The record of a short run, made with `train-async` and these options: --simulator compiled
+--n-envs 24 --red-agent mixed --total-episodes 72. Both simulators play its episodes."""
+SECONDS = 0.3
+"""Length of the measurement of each simulator."""
+LEAST_SPEEDUPS = {"cyborg": 3.0, "compiled": 50.0}
+"""Measured were 24 and 9,000. Near 1, the fast path is not taken."""
+
+
+def simulators() -> Iterator[Finding]:
+    """Measure steps a second on one core: one env of CybORG, 100 envs of the compiled one."""
+    import numba
+
+    from workflow_rl.cage2.env.cage2_env import Cage2Env
+    from workflow_rl.cage2.simulator_speed import (
+        CYBORGS,
+        MAX_STEPS,
+        STOCK,
+        StaggeredEnvs,
+        play_compiled,
+        play_cyborg,
+        random_actions,
+    )
+
+    rates = {
+        name: play_cyborg(
+            Cage2Env("B_lineAgent", MAX_STEPS, simulator), random_actions(1, 0), SECONDS
+        )
+        for name, simulator in CYBORGS.items()
+    }
+    yield speed_finding(
+        "cyborg", rates["cyborg"], rates[STOCK], "pip install csle-cyborg==0.0.3 anew"
+    )
+    envs = StaggeredEnvs("B_lineAgent", 100, 0)
+    rate = play_compiled(envs, random_actions(100, 0), SECONDS)
+    disabled = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+    fix = "unset NUMBA_DISABLE_JIT" if disabled else "end other programs, and check again"
+    yield speed_finding("compiled", rate, rates[STOCK], fix)
+
+
+def speed_finding(simulator: str, rate: float, stock: float, fix: str) -> Finding:
+    """Compare steps a second with those of CybORG as published."""
+    text = f"{rate:,.0f} steps/s on one core, {rate / stock:,.0f} times CybORG as published"
+    return Finding(simulator, text, fix if rate / stock < LEAST_SPEEDUPS[simulator] else "")
+
+
+def weights(
+    config: TrainConfig,
+    expected: list[str],
+    replayed: Callable[[TrainConfig, int], list[str]],
+    fix: str,
+) -> Iterator[Finding]:
+    """Compare the weights of the reference run with those of this machine, on both simulators.
+
+    config, expected: the reference's, with the weights' digests before the first update and after
+    each. replayed: trains a number of updates and returns the digests.
+    """
+    n_updates = len(expected) - 1
+    for simulator in ("compiled", "cyborg"):
+        env_args = {**config.env_args, "simulator": simulator}
+        here = replayed(dataclasses.replace(config, env_args=env_args), n_updates)
+        if here == expected:
+            yield Finding("weights", f"as everywhere, after {n_updates} updates on {simulator}")
+            continue
+        first = next(n for n in range(n_updates + 1) if here[n] != expected[n])
+        when = f"after update {first}" if first else "before the first update"
+        yield Finding("weights", f"not those of other machines {when} on {simulator}", fix)

@@ -1,0 +1,154 @@
+"""Blue agents that tell how they decide, for recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Choice
+from agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+from workflow_rl.cage2.scoring.loading import load_trained, on_the_bits
+from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
+from workflow_rl.environments.environment import Environment
+
+
+class Blue(Protocol):
+    """An agent that tells how it decides."""
+
+    name: str
+    choice: str
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode, whose random choices follow from `seed`."""
+
+    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Any]:
+        """Return an index into ACTION_NAMES, and a Decision unless the agent is scripted.
+
+        obs: [52]. caught: mask of the hosts [13] on which a process was caught.
+        """
+
+
+class ScriptedPlayer:
+    """One of SCRIPTED_AGENTS."""
+
+    choice = "scripted"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._agent = make_scripted_agent(name)
+
+    def reset(self, seed: int) -> None:
+        """See Blue."""
+        self._agent.reset(seed)
+
+    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, None]:
+        """See Blue."""
+        return self._agent.act(obs, {"suspicious_hosts": caught}), None
+
+
+Critic: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""See `saved_agent.critic_of`."""
+
+
+class TrainedPlayer:
+    """A policy that was trained on `environment`.
+
+    critic: None if there is none. path: what errors call the agent. Making one raises
+    CheckpointError if the policy sees what no evaluation shows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        policy: NumpyPolicy,
+        environment: Environment,
+        critic: Critic | None = None,
+        path: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.choice = "greedy" if policy.greedy else "sampled"
+        self._policy = _WatchedPolicy(policy)
+        self._actor = on_the_bits(self._policy, environment, path or name)
+        self._actions = make_action_set(
+            environment.actions if isinstance(environment, Cage2) else "all"
+        )
+        self._critic = critic
+
+    def reset(self, seed: int) -> None:
+        """See Blue."""
+        self._actor.reset(seed)
+        self._actions.begin([0])
+
+    def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
+        """See Blue."""
+        # The action behind each choice depends on the steps before.
+        choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
+        self._policy.obs = None
+        (action,), _ = self._actor.act(obs[None])
+        self._actions.after([0], np.array([action]))
+        seen = self._policy.obs
+        if seen is None:  # The opening goes on, and the policy was not asked.
+            return int(action), Decision(((ACTION_NAMES[action], 1.0),), None, is_opening=True)
+        probability = np.zeros(len(ACTION_NAMES))
+        np.add.at(probability, choices, _softmax(self._policy.policy.outputs(seen)[0]))
+        likeliest = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
+        if action not in likeliest:
+            likeliest.append(int(action))
+        value = None if self._critic is None else float(self._critic(seen)[0])
+        shown = ((ACTION_NAMES[i], float(probability[i])) for i in likeliest if probability[i] > 0)
+        return int(action), Decision(tuple(shown), value)
+
+
+class _WatchedPolicy:
+    """An Actor that remembers the policy's last observation, [1, D]."""
+
+    def __init__(self, policy: NumpyPolicy) -> None:
+        self.policy = policy
+        self.policy_version = policy.policy_version
+        self.reset = policy.reset
+        self.obs: NDArray[Any] | None = None
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """See Actor."""
+        self.obs = np.atleast_2d(obs)
+        return self.policy.act(obs, envs)
+
+
+def _softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    return np.asarray(weights / weights.sum())
+
+
+def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blue:
+    """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
+
+    Names are those of released and of scripted agents. Raises CheckpointError.
+    """
+    if not agent.exists() and str(agent) in SCRIPTED_AGENTS:
+        return ScriptedPlayer(str(agent))
+    from workflow_rl.runs.saved_agent import saved_path
+
+    policy, environment = load_trained(agent, greedy, which)
+    path = saved_path(agent, which)
+    critic = _critic(path) if path.suffix == ".pt" else None
+    return TrainedPlayer(_name_of(agent), policy, environment, critic, path)
+
+
+def _critic(path: Path) -> Critic:
+    from workflow_rl.runs.checkpoint import load_checkpoint
+    from workflow_rl.runs.saved_agent import critic_of
+
+    return critic_of(load_checkpoint(path), path)
+
+
+def _name_of(agent: Path) -> str:
+    """Return a name that tells agents apart, without the path of a machine."""
+    return "/".join(agent.absolute().parts[-2:]) if agent.is_file() else agent.absolute().name

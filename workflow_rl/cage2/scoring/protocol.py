@@ -1,0 +1,88 @@
+"""The challenge's protocol: three red agents, 30, 50 and 100 steps, mean total rewards."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from agents.policies.numpy_policy import Actor
+from workflow_rl.cage2.cyborg.simulator_version import simulator_version
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.runs.config import usable_cores
+from workflow_rl.runs.evaluation import play_with_progress
+
+MAXIMUM_EPISODES = 1_000_000
+
+
+def evaluate_actor(
+    actor: Actor | str,
+    episodes: int = 100,
+    seed: int = 0,
+    simulator: str = "cyborg",
+    n_workers: int | None = None,
+    horizons: Sequence[int] = HORIZONS,
+    red_agents: Sequence[str] = RED_AGENTS,
+    name: str | None = None,
+    quiet: bool = True,
+    worker_timeout: float = 60.0,
+) -> ProtocolScores:
+    """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
+
+    actor: a policy on the 52 bits, or the name of a scripted agent. worker_timeout: seconds within
+    which a worker must have played an episode.
+
+    An episode depends on the seed, its cell and its number in the cell alone. Raises
+    TooManyFailuresError, also if any episode cannot be played.
+    """
+    n_workers = n_workers or usable_cores()
+    blue = ScriptedBlue(actor) if isinstance(actor, str) else PolicyBlue(actor)
+    horizons = sorted(set(horizons))
+    red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
+    cells = []
+    start = time.perf_counter()
+    n_episodes = len(horizons) * len(red_agents) * episodes
+    with tqdm(total=n_episodes, unit="ep", disable=quiet or None) as progress_bar:
+        for max_steps in horizons:
+            specs = [
+                cell_spec(seed, max_steps, red_agent, number)
+                for red_agent in red_agents
+                for number in range(episodes)
+            ]
+            make_env = functools.partial(EvaluationEnv, max_steps, simulator)
+            make_envs = functools.partial(SerialEnvs, make_env, variant_option="red_agent")
+            n_used, preload = min(n_workers, len(specs)), Cage2(simulator=simulator).preload
+            with LocalPool(make_envs, n_used, 1, worker_timeout, preload=preload) as pool:
+                trajectories = play_with_progress(pool, blue, specs, progress_bar, _name_of)
+            cells += [
+                CellScore(max_steps, red_agent, [t for t in trajectories if t.variant == red_agent])
+                for red_agent in red_agents
+            ]
+    return ProtocolScores(
+        name or (actor if isinstance(actor, str) else type(actor).__name__),
+        simulator_version(simulator),
+        seed,
+        time.perf_counter() - start,
+        cells,
+    )
+
+
+def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
+    """Return episode `number` of a cell. Each episode of an evaluation has its own seeds."""
+    assert 0 <= number < MAXIMUM_EPISODES
+    cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
+    return episode_spec(seed, cell * MAXIMUM_EPISODES + number, (red_agent,), SeedStream.EVALUATION)
+
+
+def _name_of(spec: EpisodeSpec) -> str:
+    """Return what an error calls an episode of `cell_spec`."""
+    cell, number = divmod(spec.number, MAXIMUM_EPISODES)
+    return f"{number} ({spec.variant}, {cell // len(RED_AGENTS)} steps)"

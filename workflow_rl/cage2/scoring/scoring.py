@@ -1,0 +1,195 @@
+"""How agents are scored on CAGE-2: by the challenge's protocol. The guest's hook `scoring`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from agents.policies.numpy_policy import Actor, NumpyPolicy
+from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
+from workflow_rl.cage2.env.arguments import MOST
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, champion_score
+from workflow_rl.cage2.scoring.loading import on_the_bits, require_fitting
+from workflow_rl.cage2.scoring.protocol import evaluate_actor
+from workflow_rl.cage2.scoring.scores import (
+    ProtocolScores,
+    official_text,
+    score_table,
+    to_dict,
+    with_interval,
+)
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.output_files import write_text
+
+SIMULATORS = ("cyborg", "cyborg-upstream")
+Steps = Annotated[int, Field(ge=1, le=MOST)]
+
+
+class ProtocolSettings(Settings):
+    """What can be chosen of an evaluation on CAGE-2. Making one raises ConfigError."""
+
+    agent: Annotated[str, OneOf(SCRIPTED_AGENTS)] | None = Field(
+        default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
+    )
+    red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
+        default=RED_AGENTS, description="Red agents of the cells. By default all three."
+    )
+    max_steps: tuple[Steps, ...] = Field(
+        default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
+    )
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        default="cyborg",
+        description="cyborg is the csle-cyborg package, sped up without changing a bit; "
+        "cyborg-upstream is the official CybORG package, if it is installed.",
+    )
+    stock_simulator: bool = Field(
+        default=False, description="Play on csle-cyborg without the speed-ups."
+    )
+    output_dir: Path | None = Field(
+        default=None,
+        description="Folder in which to write a result file in the challenge's format.",
+    )
+    author: str = Field(default="anonymous", description="Author named in that result file.")
+    team: str = Field(default="none", description="Team named in that result file.")
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.stock_simulator and self.simulator != "cyborg":
+            raise ConfigError(
+                "stock_simulator",
+                f"it goes with --simulator cyborg, not {self.simulator}: only csle-cyborg is sped "
+                "up",
+            )
+        return self
+
+    @property
+    def played_on(self) -> str:
+        """One of `cyborg.simulators.SIMULATORS`."""
+        return "cyborg-stock" if self.stock_simulator else self.simulator
+
+
+class Cage2Scores(NamedTuple):
+    """What an agent scored. trained_against: the red agents of its training; none if unknown."""
+
+    cells: ProtocolScores
+    trained_against: tuple[str, ...]
+
+    def lines(self, agent: str) -> list[str]:
+        """Return the table beside the leaderboard, and what was played."""
+        cells = self.cells
+        return [
+            str(score_table(cells)),
+            f"{agent} on {cells.simulator}: {cells.episodes} episodes a cell, seed {cells.seed}, "
+            f"{cells.seconds:.1f} s.",
+            LEADERBOARD_NOTE,
+        ]
+
+    def closing_lines(self, agent: str) -> list[str]:
+        """Return three lines about the only attacker of the training, or else the table."""
+        if len(self.trained_against) != 1:
+            return self.lines(agent)
+        (red_agent,) = self.trained_against
+        cells = self.cells.against(red_agent)
+        means = ", ".join(f"{one.mean:.1f} after {one.max_steps}" for one in cells.cells)
+        total = with_interval(cells.total, cells.total_interval_95)
+        return [
+            f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
+            f"sum {total} (champion: {champion_score().sum_against(red_agent):.1f}).",
+            f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
+            f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
+            "strongest agent.",
+            "The command evaluate shows the scores against all three red agents; --red-agent mixed "
+            "trains against all of them.",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as evaluation.json keeps them."""
+        return to_dict(self.cells)
+
+
+class Cage2Scoring:
+    """Scoring by the challenge's protocol: see `environments.guest.Scoring`."""
+
+    unit = "episodes a cell"
+    settings = ProtocolSettings
+
+    def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
+        """Return the settings that score an agent on the CybORG that it was trained on.
+
+        Raises InvalidEnvironmentError for an agent that sees the true state.
+        """
+        if args["observation"] == "true-state":
+            raise InvalidEnvironmentError(
+                "observation",
+                "true-state is not for agents that are scored: no evaluation shows it",
+            )
+        simulator = args["simulator"] if args["simulator"] in SIMULATORS else "cyborg"
+        return ProtocolSettings(
+            simulator=simulator, stock_simulator=args["simulator"] == "cyborg-stock"
+        )
+
+    def is_whole(self, settings: Settings) -> bool:
+        """Return whether all nine cells are scored."""
+        assert isinstance(settings, ProtocolSettings)
+        cells = set(settings.red_agent), set(settings.max_steps)
+        return cells == (set(RED_AGENTS), set(HORIZONS))
+
+    def n_episodes(self, scores: Mapping[str, Any]) -> int:
+        """Return the largest number of episodes of a cell."""
+        return max(int(cell["episodes"]) for cell in scores["cells"])
+
+    def score(
+        self,
+        actor: Actor | None,
+        environment: Environment | None,
+        settings: Settings,
+        *,
+        name: str,
+        episodes: int,
+        seed: int,
+        n_workers: int | None,
+        worker_timeout: float,
+        quiet: bool,
+    ) -> Cage2Scores:
+        """Play all cells, and write the result file that the settings ask for, if any.
+
+        Raises InvalidEnvironmentError if the simulator is not installed, CheckpointError if the
+        agent is not for CAGE-2, and TooManyFailuresError.
+        """
+        assert isinstance(settings, ProtocolSettings)
+        Cage2(simulator=settings.played_on).check()
+        blue: Actor | str
+        if environment is None:
+            assert settings.agent is not None
+            blue, technique = settings.agent, _class_name(settings.agent)
+        else:
+            assert isinstance(actor, NumpyPolicy)
+            require_fitting(actor, environment, name)
+            blue, technique = on_the_bits(actor, environment, name), "PPOAgent"
+        cells = evaluate_actor(
+            blue,
+            episodes=episodes,
+            seed=seed,
+            simulator=settings.played_on,
+            n_workers=n_workers,
+            horizons=settings.max_steps,
+            red_agents=settings.red_agent,
+            name=name,
+            quiet=quiet,
+            worker_timeout=worker_timeout,
+        )
+        if settings.output_dir is not None:
+            path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
+            write_text(path, official_text(cells, settings.author, settings.team, technique))
+        return Cage2Scores(cells, () if environment is None else environment.variants)
+
+
+def _class_name(agent: str) -> str:
+    return "".join(map(str.title, agent.split("-"))) + "Agent"

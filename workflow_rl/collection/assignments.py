@@ -1,0 +1,164 @@
+"""Which episodes, or which unrolls, the workers of an asynchronous collector play."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from agents.trajectory import Trajectory
+from workflow_rl.collection.env_positions import EnvPosition, advance, skip
+from workflow_rl.collection.messages import Command, Request, Unroll
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+class Assignments(Protocol):
+    """Requests for idle workers. What a failed worker has not sent is assigned again.
+
+    skipped: the numbers of the episodes that were left out because they are unplayable.
+    """
+
+    skipped: list[int]
+
+    def request(self, worker: int) -> Request | None:
+        """Return what an idle worker shall do; None if there is nothing for it now."""
+
+    def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
+        """Take note of what a worker has sent. Return whether the worker is idle again."""
+
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
+        """Take back what a failed worker has not sent, except an unplayable episode."""
+
+
+class EpisodeAssignments:
+    """Episodes, each assigned to whichever worker is idle. A slow worker gets none of the last.
+
+    specs: at least `n_specs`, which may be infinity. largest_block: episodes that a worker gets at
+    a time. smallest_block: episodes that a worker plays at once.
+    """
+
+    def __init__(
+        self,
+        specs: Iterable[EpisodeSpec],
+        n_specs: float,
+        n_workers: int,
+        largest_block: int = 1,
+        smallest_block: int = 1,
+    ) -> None:
+        self._specs = iter(specs)
+        self._n_waiting = n_specs
+        self._n_workers = n_workers
+        self._smallest, self._largest = smallest_block, largest_block
+        self.skipped: list[int] = []
+        self._again: deque[EpisodeSpec] = deque()
+        self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]
+        self._asked: list[tuple[float, int]] = [(0.0, 0)] * n_workers
+        # By worker: the seconds that an episode of its last block took.
+        self._pace: list[float | None] = [None] * n_workers
+
+    def request(self, worker: int) -> Request | None:
+        """Return the next block of episodes."""
+        if not self._n_waiting or self._is_done_sooner_without(worker):
+            return None
+        block = [
+            self._again.popleft() if self._again else next(self._specs)
+            for _ in range(self._block_size())
+        ]
+        self._n_waiting -= len(block)
+        self._playing[worker] = {spec.number: spec for spec in block}
+        self._asked[worker] = (time.perf_counter(), len(block))
+        return Request(Command.PLAY, block)
+
+    def _block_size(self) -> int:
+        # Guided self-scheduling (Polychronopoulos and Kuck 1987): large blocks while many episodes
+        # wait, small blocks at the end, so that all workers finish at about the same time.
+        share = self._n_waiting / (2 * self._n_workers)
+        return math.ceil(min(self._n_waiting, max(self._smallest, min(share, self._largest))))
+
+    def _is_done_sooner_without(self, worker: int) -> bool:
+        """Return whether the other workers finish what waits before this one plays a block of it.
+
+        The fastest worker never gets True, so that some worker always takes what waits.
+        """
+        others = [pace for index, pace in enumerate(self._pace) if index != worker]
+        own = self._pace[worker]
+        known = [pace for pace in others if pace is not None]
+        if own is None or not known or len(known) < len(others):
+            return False
+        block = self._block_size()
+        seconds_without = self._n_waiting / sum(1 / pace for pace in known) + block * max(known)
+        return block * own > seconds_without
+
+    def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
+        """Take note of episodes. Return whether they were the last of the worker's block."""
+        for trajectory in trajectories:
+            del self._playing[worker][trajectory.episode]
+        if self._playing[worker]:
+            return False
+        start, size = self._asked[worker]
+        self._pace[worker] = (time.perf_counter() - start) / size
+        return True
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The episodes that were assigned and neither answered nor left out, ascending."""
+        playing = itertools.chain(*self._playing)
+        return sorted([*playing, *(spec.number for spec in self._again)])
+
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
+        """Assign the worker's unfinished episodes again, before all others."""
+        if unplayable is not None:
+            del self._playing[worker][unplayable]
+            self.skipped.append(unplayable)
+        self._again.extendleft(reversed(self._playing[worker].values()))
+        self._n_waiting += len(self._playing[worker])
+        self._pace[worker] = None
+        self._playing[worker] = {}
+
+
+class UnrollAssignments:
+    """Unrolls of `n_steps`. Env `i` belongs to worker `i % n_workers`.
+
+    positions: where every env is; they advance as unrolls come back.
+    """
+
+    def __init__(self, positions: list[EnvPosition], n_workers: int, n_steps: int) -> None:
+        self.positions = positions
+        self.skipped: list[int] = []
+        self._n_workers = n_workers
+        self._n_steps = n_steps
+        self._rounds_left = [0.0] * n_workers
+        self._is_placed = [False] * n_workers
+
+    def add_rounds(self, rounds: float) -> None:
+        """Let every worker unroll so many times more, which may be infinity."""
+        self._rounds_left = [left + rounds for left in self._rounds_left]
+
+    def forget(self) -> None:
+        """Take note that the workers' envs have played something else."""
+        self._is_placed = [False] * self._n_workers
+
+    def request(self, worker: int) -> Request | None:
+        """Return one unroll of all envs of the worker."""
+        if not self._rounds_left[worker]:
+            return None
+        self._rounds_left[worker] -= 1
+        positions = None if self._is_placed[worker] else self.positions[worker :: self._n_workers]
+        self._is_placed[worker] = True
+        return Request(Command.UNROLL, Unroll(self._n_steps, positions))
+
+    def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
+        """Advance the positions. Return whether the unroll came: it comes as a whole."""
+        advance(self.positions, trajectories)
+        return bool(trajectories)
+
+    def lost(self, worker: int, unplayable: int | None = None) -> None:
+        """Assign the unroll again, from where the envs were before it."""
+        self._rounds_left[worker] += 1
+        self._is_placed[worker] = False
+        if unplayable is not None:
+            skip(self.positions, unplayable)
+            self.skipped.append(unplayable)

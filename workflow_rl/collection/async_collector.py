@@ -1,0 +1,243 @@
+"""Asynchronous collection: workers act by themselves, and nobody waits for a step."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import cloudpickle
+
+from agents.policies.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.collection.assignments import (
+    Assignments,
+    EpisodeAssignments,
+    UnrollAssignments,
+)
+from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command, FreeRun, FreeRunCount, Reply
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.rollout import Following, Rollout, in_order, require_any
+from workflow_rl.collection.trace import COLLECTOR, Activity
+from workflow_rl.environments.episode import EpisodeSpec
+
+Sources: TypeAlias = Callable[[], Iterable[tuple[Assignments, Actor]]]
+"""Return what idle workers may do, the most urgent first, and the actor of each."""
+
+
+class _Batch:
+    """Episodes that are collected with one actor, and what has come of them so far."""
+
+    def __init__(
+        self, actor: Actor, specs: Sequence[EpisodeSpec], assignments: EpisodeAssignments
+    ) -> None:
+        self.actor = actor
+        self.specs = list(specs)
+        self.assignments = assignments
+        self.trajectories: list[Trajectory] = []
+        self.busy_seconds = 0.0
+
+    @property
+    def n_left(self) -> int:
+        """The number of episodes that are still to come."""
+        return len(self.specs) - len(self.trajectories) - len(self.assignments.skipped)
+
+
+class AsyncCollector:
+    """Plays episodes on a pool's workers. Each worker acts by itself with a copy of the actor.
+
+    Whichever worker is idle gets the next episode, so a slow episode delays nobody. An episode
+    depends on its spec and the actor alone, and so do the episodes of an env that is unrolled on
+    the env's number. The rollout is therefore the same, bit for bit, for any number of workers, any
+    order of arrival and any failures.
+    """
+
+    def __init__(self, pool: AnyPool, episodes_per_request: int = 1) -> None:
+        self.pool = pool
+        self.episodes_per_request = episodes_per_request
+        self._unrolls: UnrollAssignments | None = None
+        self._ahead: _Batch | None = None
+        self._asked: dict[int, Assignments] = {}
+        self._pickled: tuple[Actor, bytes] | None = None
+        self._loaded: list[Actor | None] = [None] * pool.n_workers
+
+    def collect(
+        self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
+    ) -> Rollout:
+        """Play every spec. Workers for which nothing is left begin with what follows."""
+        if self._unrolls is not None:
+            self._unrolls.forget()
+        batch = self._begun(actor, specs)
+        if batch is self._ahead:
+            self._ahead = None
+        start, failures_before = time.perf_counter(), self.pool.failures
+
+        def sources() -> Iterator[tuple[Assignments, Actor]]:
+            yield batch.assignments, actor
+            after = following()
+            if after is not None:
+                ahead = self._ahead = self._begun(*after)
+                yield ahead.assignments, ahead.actor
+
+        if batch.n_left:
+            for assignments, (trajectories, busy_seconds) in self._play(sources):
+                # Workers may also send episodes of a batch that was begun and then given up.
+                for owner in (batch, self._ahead):
+                    if owner is not None and owner.assignments is assignments:
+                        owner.trajectories += trajectories
+                        owner.busy_seconds += busy_seconds
+                if not batch.n_left:
+                    break
+        return require_any(
+            self._rollout(
+                batch.trajectories,
+                batch.busy_seconds,
+                start,
+                failures_before,
+                skipped=tuple(batch.assignments.skipped),
+            )
+        )
+
+    def _begun(self, actor: Actor, specs: Sequence[EpisodeSpec]) -> _Batch:
+        ahead = self._ahead
+        if ahead is not None and ahead.actor is actor and ahead.specs == list(specs):
+            return ahead
+        return _Batch(actor, specs, self.episode_assignments(specs, len(specs)))
+
+    def episode_assignments(
+        self, specs: Iterable[EpisodeSpec], n_specs: float
+    ) -> EpisodeAssignments:
+        """Return episodes for `play`, in blocks that suit the workers. n_specs may be infinity."""
+        return EpisodeAssignments(
+            specs,
+            n_specs,
+            self.pool.n_workers,
+            largest_block=self.episodes_per_request,
+            smallest_block=self.pool.envs_per_worker,
+        )
+
+    def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
+        self._unrolls = UnrollAssignments(list(positions), self.pool.n_workers, n_steps)
+
+    def unroll(self, actor: Actor, times: int = 1) -> Rollout:
+        unrolls = self.unroll_assignments()
+        unrolls.add_rounds(times)
+        n_skipped = len(unrolls.skipped)
+        start, failures_before = time.perf_counter(), self.pool.failures
+        trajectories: list[Trajectory] = []
+        busy_seconds = 0.0
+        for sent, seconds in self.play(unrolls, lambda: actor):
+            trajectories += sent
+            busy_seconds += seconds
+        return self._rollout(
+            trajectories,
+            busy_seconds,
+            start,
+            failures_before,
+            positions=tuple(unrolls.positions),
+            skipped=tuple(unrolls.skipped[n_skipped:]),
+        )
+
+    def unroll_assignments(self) -> UnrollAssignments:
+        """Return the unrolls for `play`."""
+        assert self._unrolls is not None
+        return self._unrolls
+
+    def _rollout(
+        self,
+        trajectories: Iterable[Trajectory],
+        busy_seconds: float,
+        start: float,
+        failures_before: int,
+        **more: Any,
+    ) -> Rollout:
+        return Rollout(
+            trajectories=in_order(trajectories),
+            collect_seconds=time.perf_counter() - start,
+            busy_seconds=busy_seconds,
+            n_workers=self.pool.n_workers,
+            workers_restarted=self.pool.failures - failures_before,
+            **more,
+        )
+
+    def play(
+        self, assignments: Assignments, newest: Callable[[], Actor | None]
+    ) -> Generator[Reply, None, None]:
+        """Have the workers do all assignments, each request with the newest actor.
+
+        Yields the replies as they come. While there is no newest actor nobody is asked, and the
+        generator ends once all workers are idle: call again to continue. Raises
+        TooManyFailuresError, StopRequested.
+        """
+
+        def sources() -> Iterator[tuple[Assignments, Actor]]:
+            actor = newest()
+            if actor is not None:
+                yield assignments, actor
+
+        for _, reply in self._play(sources):
+            yield reply
+
+    def _play(self, sources: Sources) -> Generator[tuple[Assignments, Reply], None, None]:
+        """Ask idle workers, until no source has anything left and all workers are idle.
+
+        Yields the replies, with the assignments that they answer.
+        """
+        mark = functools.partial(self.pool.trace.mark, COLLECTOR)
+        while True:
+            mark(Activity.SENDING)
+            for worker in range(self.pool.n_workers):
+                if worker not in self._asked:
+                    self._ask(worker, sources)
+            if not self._asked:
+                mark(Activity.IDLE)
+                return
+            mark(Activity.WAITING)
+            for worker in self.pool.ready(sorted(self._asked)):
+                mark(Activity.RECEIVING)
+                try:
+                    reply = self.pool.receive(worker)
+                except WorkerError as error:
+                    self._replace(worker, error)
+                    continue
+                assignments = self._asked[worker]
+                if assignments.answered(worker, reply.result):
+                    del self._asked[worker]
+                mark(Activity.IDLE)
+                yield assignments, reply
+
+    def _ask(self, worker: int, sources: Sources) -> None:
+        for assignments, actor in sources():
+            while (request := assignments.request(worker)) is not None:
+                self._asked[worker] = assignments
+                try:
+                    self._load(worker, actor)
+                    self.pool.send(worker, *request)
+                    return
+                except WorkerError as error:
+                    self._replace(worker, error)
+
+    def _load(self, worker: int, actor: Actor) -> None:
+        if self._loaded[worker] is not actor:
+            if self._pickled is None or self._pickled[0] is not actor:
+                self._pickled = (actor, cloudpickle.dumps(actor))
+            self.pool.send(worker, Command.LOAD_ACTOR, self._pickled[1])
+            self._loaded[worker] = actor
+
+    def _replace(self, worker: int, error: WorkerError) -> None:
+        assignments = self._asked.pop(worker)
+        self._loaded[worker] = None
+        self.pool.replace(worker, error)
+        assignments.lost(worker, self.pool.unplayable_episode(error))
+
+    def free_run(
+        self, actor: Actor, specs: Sequence[EpisodeSpec], seconds: float
+    ) -> list[FreeRunCount]:
+        """Return what each worker alone can play in that time, sending nothing: the ceiling."""
+        for worker in range(self.pool.n_workers):
+            self._load(worker, actor)
+            self.pool.send(worker, Command.FREE_RUN, FreeRun(specs, seconds))
+        return [self.pool.receive(worker).result for worker in range(self.pool.n_workers)]

@@ -1,0 +1,107 @@
+"""Where each env of a run stands in its episodes, from one unroll to the next."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.policies.distributions import Actions
+from agents.trajectory import Trajectory
+from workflow_rl.collection.player import Player
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+
+
+class EnvPosition(NamedTuple):
+    """The position of one env: its episode, and the actions taken in it.
+
+    actions: [T] or [T, K]; None if the episode has not begun. stride: from each episode's number to
+    the next, so that the env's episodes follow from its own number alone. skipped: numbers of
+    episodes that are left out.
+    """
+
+    run_seed: int
+    variants: tuple[str, ...]
+    stride: int
+    episode: int
+    actions: Actions | None = None
+    skipped: tuple[int, ...] = ()
+
+    @property
+    def spec(self) -> EpisodeSpec:
+        """The spec of the episode."""
+        return episode_spec(self.run_seed, self.episode, self.variants)
+
+    @property
+    def next(self) -> EnvPosition:
+        """The position at the beginning of the next episode."""
+        numbers = itertools.count(self.episode + self.stride, self.stride)
+        episode = next(number for number in numbers if number not in self.skipped)
+        return self._replace(episode=episode, actions=None)
+
+    def after(self, trajectory: Trajectory) -> EnvPosition:
+        """Return the position once the env has played this trajectory."""
+        assert trajectory.episode == self.episode
+        if trajectory.ended:
+            return self.next
+        if self.actions is None:
+            return self._replace(actions=trajectory.action)
+        return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
+
+
+def first_positions(
+    run_seed: int, variants: Sequence[str], n_envs: int, first_episode: int = 0
+) -> list[EnvPosition]:
+    """Return the positions of `n_envs` envs that share the episodes from `first_episode` on."""
+    first = EnvPosition(run_seed, tuple(variants), n_envs, first_episode)
+    return [first._replace(episode=first_episode + env) for env in range(n_envs)]
+
+
+def advance(positions: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
+    """Move the positions past these trajectories. Those of one env must come in order."""
+    env_of = {position.episode: env for env, position in enumerate(positions)}
+    for trajectory in trajectories:
+        env = env_of.pop(trajectory.episode)
+        positions[env] = positions[env].after(trajectory)
+        env_of[positions[env].episode] = env
+
+
+def skip(positions: list[EnvPosition], episode: int) -> None:
+    """Make the env that plays an episode leave it out, even in the middle of it."""
+    for env, position in enumerate(positions):
+        if (episode - position.episode) % position.stride == 0:
+            position = position._replace(skipped=(*position.skipped, episode))
+            positions[env] = position.next if position.episode == episode else position
+
+
+def player_at(envs: EnvBatch, positions: Sequence[EnvPosition]) -> Player:
+    """Return a player of these envs, each of them brought to its position."""
+    player, steps = restoring_player(envs, positions)
+    for _ in steps:
+        pass
+    return player
+
+
+def restoring_player(
+    envs: EnvBatch, positions: Sequence[EnvPosition]
+) -> tuple[Player, Iterator[None]]:
+    """Return a player of these envs, and the steps that bring each env to its position.
+
+    The caller iterates over the steps before it uses the player.
+    """
+    # By env: the episode that it begins next.
+    ahead = [position if position.actions is None else position.next for position in positions]
+
+    def next_spec(env: int) -> EpisodeSpec | None:
+        if env >= len(positions):
+            return None
+        spec = ahead[env].spec
+        ahead[env] = ahead[env].next
+        return spec
+
+    player = Player(envs, next_spec)
+    begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
+    return player, player.restore({env: positions[env].spec for env in begun}, begun)

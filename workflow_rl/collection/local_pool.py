@@ -1,0 +1,221 @@
+"""Workers that are processes of this machine, behind pipes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.forkserver
+import multiprocessing.resource_tracker
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command, Request
+from workflow_rl.collection.pool import (
+    CLOSE_SECONDS,
+    POLL_SECONDS,
+    Pool,
+    WorkerConnection,
+    worker_variables,
+)
+from workflow_rl.collection.worker import worker_main
+
+GRACE_SECONDS = 0.5
+FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
+PRELOAD = "workflow_rl.collection.worker_preload"
+
+_context = multiprocessing.get_context("forkserver")
+
+# Held while what belongs to the whole process changes: several threads may start pools.
+_process_state = threading.Lock()
+
+
+class PipeConnection(WorkerConnection):
+    """The pool's side of one worker: its process and its pipe."""
+
+    def __init__(self, index: int, pool: LocalPool) -> None:
+        self.pipe, child_pipe = _context.Pipe()
+        _limit_blocking(self.pipe, pool.timeout)
+        super().__init__(index, pool)
+        self.process = _context.Process(
+            target=worker_main,
+            args=(
+                *(child_pipe, pool.pickled_make_envs, pool.envs_per_worker),
+                *(pool.step_delay(index), pool.trace.is_on),
+            ),
+            name=self.name,
+            daemon=True,
+        )
+        self.fork_error: Exception | None = None
+        try:
+            with _main_module_hidden():
+                self.process.start()
+        except (EOFError, OSError) as error:
+            self.fork_error = error  # `receive` finds the pipe closed.
+        self.heard_at = time.monotonic()
+        # This process's copy would keep the pipe open, and hide the worker's death.
+        child_pipe.close()
+
+    def _send(self, request: Request) -> None:
+        try:
+            self.pipe.send(request)
+        except BlockingIOError:
+            raise self._error(f"took no message for {self.timeout:g} s") from None
+        except OSError:
+            self.receive()  # Raises the reason, if the worker sent one before it ended.
+            raise self._error("ended") from None
+
+    def _receive(self) -> Any:
+        try:
+            # If the whole run was stopped for a while, its workers need a moment.
+            if self.overdue and not self.pipe.poll(GRACE_SECONDS):
+                raise self._late()
+            return self.trace.take_marks(self.name, self.pipe.recv())
+        except BlockingIOError:
+            raise self._late() from None
+        except (EOFError, OSError):
+            raise self._error("ended") from self.fork_error
+
+    def _error(self, reason: str) -> WorkerError:
+        # A pipe can close a moment before its process can be waited for.
+        if self.fork_error is None:
+            self.process.join(0.5 if reason.startswith(("ended", "raised")) else 0)
+        return WorkerError(self.name, self.command, self.process.exitcode, reason)
+
+    def take_last_marks(self) -> None:
+        """Move what an ended worker left in the pipe to the trace."""
+        with suppress(EOFError, OSError):
+            while self.pipe.poll():
+                self.trace.take_marks(self.name, self.pipe.recv())
+
+    def kill(self) -> None:
+        self.pipe.close()
+        if self.process.pid is None:
+            return  # It could not be forked.
+        if self.process.exitcode in (None, FORK_SERVER_LOST):
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+        self.process.join(CLOSE_SECONDS)
+
+
+@dataclass(eq=False)
+class LocalPool(Pool[PipeConnection]):
+    """A pool of processes of this machine, forked from one process.
+
+    preload: further module that this process imports, which saves memory and time. Only the first
+        pool of a main process can choose.
+    """
+
+    preload: str = ""
+
+    def _prepare(self) -> None:
+        _allow_open_files(64 + 8 * self.n_workers)
+
+    def _start(self, index: int) -> PipeConnection:
+        ensure_fork_server(self.preload)
+        return PipeConnection(index, self)
+
+    def _heard(self, indices: Sequence[int]) -> set[int]:
+        pipes = {self._workers[index].pipe: index for index in indices}
+        return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
+
+    def close(self) -> None:
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            # An idle worker reads this; a worker in an episode is killed below.
+            with suppress(OSError):
+                os.set_blocking(worker.pipe.fileno(), False)
+                worker.pipe.send_bytes(pickle.dumps(Request(Command.CLOSE)))
+        deadline = time.monotonic() + CLOSE_SECONDS / 4
+        for worker in workers:
+            if worker.fork_error is None:
+                worker.process.join(max(0.0, deadline - time.monotonic()))
+        for worker in workers:
+            if self.trace.is_on:
+                worker.take_last_marks()
+            worker.kill()
+
+
+def _allow_open_files(number: int) -> None:
+    """Raise the soft limit of open files to `number`, as far as the hard limit allows."""
+    with _process_state:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < number:
+            limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _limit_blocking(pipe: Connection, seconds: float) -> None:
+    """Make reads and writes that block for longer raise BlockingIOError.
+
+    Polling before a read is not enough: a worker can stop in the middle of a message.
+    """
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
+    with socket.socket(fileno=os.dup(pipe.fileno())) as side:
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+@contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Keep multiprocessing from importing the user's script again in every worker.
+
+    Workers need nothing of the script, since cloudpickle sends what a factory refers to. The script
+    may import torch, which costs each worker 200 MB and seconds.
+    """
+    main = sys.modules["__main__"]
+    with _process_state:
+        hidden: dict[str, Any] = {
+            name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in vars(main)
+        }
+        main.__spec__ = None
+        try:
+            yield
+        finally:
+            main.__dict__.update(hidden)
+
+
+def ensure_fork_server(preload: str = "") -> None:
+    """Start the process that workers are forked from, which imports `preload`. Does not wait.
+
+    A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
+    and 6 GB.
+    """
+    with _process_state, _workers_variables():
+        multiprocessing.forkserver.set_forkserver_preload([*filter(None, [preload]), PRELOAD])
+        # Started later, the tracker would unblock the signal that is blocked here.
+        multiprocessing.resource_tracker.ensure_running()
+        # Ctrl-C in a terminal also reaches the fork server and its children, which inherit this.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            multiprocessing.forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@contextmanager
+def _workers_variables() -> Iterator[None]:
+    """Let a process that is started in here inherit the environment variables of workers."""
+    # The working directory may be another checkout of this package.
+    environment = {**worker_variables(), "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,134 @@
+"""The loop that plays episodes. An episode is a pure function of the actor and the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from agents.policies.distributions import Actions
+from agents.policies.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.collection.recorder import EpisodeRecorder
+from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
+
+NextSpec: TypeAlias = Callable[[int], EpisodeSpec | None]
+"""Return the next episode of an env, by the env's number; None if there is none."""
+
+
+def play_episodes(
+    envs: EnvBatch, actor: Actor, specs: Iterable[EpisodeSpec]
+) -> Iterator[list[Trajectory]]:
+    """Play every spec, as many episodes at once as there are envs.
+
+    Yields the trajectories that end with the same step together. A trajectory does not depend on
+    the env that plays it, nor on what the other envs play.
+    """
+    waiting = iter(specs)
+    player = Player(envs, lambda env: next(waiting, None))
+    while player.begin(actor):
+        finished = player.step(actor)
+        if finished:
+            yield finished
+
+
+def play_episode(envs: EnvBatch, actor: Actor, spec: EpisodeSpec) -> Trajectory:
+    """Play one complete episode."""
+    ((trajectory,),) = play_episodes(envs, actor, [spec])
+    return trajectory
+
+
+class Player:
+    """N envs, each of which plays one episode after another."""
+
+    def __init__(self, envs: EnvBatch, next_spec: NextSpec) -> None:
+        self._envs = envs
+        self._next_spec = next_spec
+        self._recorder = EpisodeRecorder(envs.n_envs)
+
+    def begin(self, actor: Actor) -> bool:
+        """Begin the next episode of every idle env. Return whether any env plays then."""
+        starting: dict[int, EpisodeSpec] = {}
+        for env in self._recorder.idle:
+            spec = self._next_spec(env)
+            if spec is None:
+                break
+            starting[env] = spec
+        if starting:
+            first = self._envs.reset(list(starting), list(starting.values()))
+            self._recorder.begin(starting, first)
+            for env, spec in starting.items():
+                actor.reset(spec.action_seed, env)
+        return bool(self._recorder.playing)
+
+    def step(self, actor: Actor) -> list[Trajectory]:
+        """Step every env that plays. Return the trajectories of the episodes that end."""
+        playing = self._recorder.playing
+        actions, log_probs = actor.act(self._recorder.obs, playing)
+        transitions = self._envs.step(playing, actions)
+        return self._recorder.record(actions, log_probs, transitions, actor.policy_version)
+
+    def unroll(self, actor: Actor, n_steps: int) -> list[Trajectory]:
+        """Step every env `n_steps` times from where it is, through the ends of episodes.
+
+        Returns trajectories of one episode each, those of an env in order. A trajectory whose
+        episode goes on has not `ended`.
+        """
+        for env, spec in self._recorder.specs.items():
+            actor.reset(spec.action_seed, env, n_acted=self._recorder.steps_before[env])
+        trajectories: list[Trajectory] = []
+        for _ in range(n_steps):
+            self.begin(actor)
+            trajectories += self.step(actor)
+        return trajectories + self._recorder.cut(actor.policy_version)
+
+    def restore(
+        self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions]
+    ) -> Iterator[None]:
+        """Bring some envs to where their actions, at least one each, lead in their episodes.
+
+        specs, actions: by env. Yields after every step on the way.
+        """
+        if not specs:
+            return
+        obs: Obs = np.empty(0)
+        returns = np.zeros(len(specs))
+        for rows, transitions in replay(self._envs.reset, self._envs.step, specs, actions):
+            if not len(obs):
+                obs = np.array(transitions.obs)
+            obs[rows] = transitions.obs
+            returns[rows] += transitions.reward
+            yield
+        for row, (env, spec) in enumerate(specs.items()):
+            self._recorder.begin(
+                {env: spec}, obs[row : row + 1], len(actions[env]), float(returns[row])
+            )
+
+
+def replay(
+    reset: Callable[[list[int], list[EpisodeSpec]], Obs],
+    step: Callable[[list[int], Actions], Transitions],
+    specs: Mapping[int, EpisodeSpec],
+    actions: Mapping[int, Actions | list[Any]],
+) -> Iterator[tuple[list[int], Transitions]]:
+    """Play episodes again, side by side, as far as their actions go.
+
+    reset, step: of an EnvBatch. specs, actions: by env, `M` in all.
+
+    Yields the rows, 0 to M - 1, of the envs that have answered, and their answers: first all rows
+    at the reset, then at each step the rows that still have actions.
+    """
+    numbers = list(specs)
+    yield list(range(len(numbers))), at_reset(reset(numbers, list(specs.values())))
+    for t in range(max(map(len, actions.values()))):
+        rows = [row for row, env in enumerate(numbers) if t < len(actions[env])]
+        acting = [numbers[row] for row in rows]
+        yield rows, step(acting, np.stack([actions[env][t] for env in acting]))
+
+
+def at_reset(obs: Obs) -> Transitions:
+    """Return the transitions of a reset: obs [M, D], no rewards, no ends."""
+    nothing = np.zeros(len(obs))
+    return Transitions(obs, nothing, nothing.astype(bool), nothing.astype(bool))

@@ -1,0 +1,207 @@
+"""Envs on a pool's workers that all step together, with a barrier at every step."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from workflow_rl.collection.failures import WorkerError
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.player import replay
+from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.trace import COLLECTOR, Activity
+from workflow_rl.environments.env_batch import Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
+
+# The multiplier of Knuth's MMIX. Any large odd number would do.
+_MULTIPLIER = np.uint64(6364136223846793005)
+
+_log = logging.getLogger(__name__)
+
+
+class UnplayableEpisode(Exception):
+    """The episode `number` raises the same exception however often it is played."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"episode {number}")
+
+
+class PooledEnvs:
+    """`n_envs` envs, an EnvBatch: env `i` lives on worker `i % n_workers`.
+
+    Every call waits for all the workers that it involves. If a worker fails, its envs are brought
+    back in a new one by playing their episodes again. Calls raise UnplayableEpisode,
+    TooManyFailuresError and StopRequested.
+
+    busy_seconds: wall time that workers spent on steps and resets so far, added up.
+    """
+
+    def __init__(self, pool: AnyPool, n_envs: int) -> None:
+        assert pool.n_workers * pool.envs_per_worker >= n_envs
+        self.n_envs = n_envs
+        self.busy_seconds = 0.0
+        self._pool = pool
+        # By env: an episode follows from its spec and its actions.
+        self._specs: dict[int, EpisodeSpec] = {}
+        self._actions: dict[int, list[Any]] = {}
+        # By env: the number of answers that its episode has given so far, and a digest of them.
+        self._n_answers = np.zeros(n_envs, np.int64)
+        self._digests = np.zeros(n_envs, np.uint64)
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        self._specs.update(zip(envs, specs, strict=True))
+        self._actions.update((env, []) for env in envs)
+        self._n_answers[envs] = self._digests[envs] = 0
+
+        def payload_for(group: Sequence[int]) -> Any:
+            return self._local(group), [self._specs[env] for env in group]
+
+        return self._ask_all(envs, Command.RESET, payload_for).obs
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once. actions: [M] or [M, K]."""
+        row_of = {env: row for row, env in enumerate(envs)}
+        for env, action in zip(envs, actions, strict=True):
+            self._actions[env].append(action)
+
+        def payload_for(group: Sequence[int]) -> Any:
+            return self._local(group), actions[[row_of[env] for env in group]]
+
+        return self._ask_all(envs, Command.STEP, payload_for)
+
+    def forget(self) -> None:
+        """Forget the episodes that are not finished: no call will continue them."""
+        self._specs.clear()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _local(self, envs: Sequence[int]) -> list[int]:
+        """Return the envs' numbers in their own worker."""
+        return [env // self._pool.n_workers for env in envs]
+
+    def _ask_all(
+        self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
+    ) -> Transitions:
+        """Ask every worker that has some of the envs, and wait for all answers: the barrier."""
+        groups: dict[int, list[int]] = {}
+        for env in envs:
+            groups.setdefault(env % self._pool.n_workers, []).append(env)
+        failed: dict[int, WorkerError] = {}
+        unplayable: UnplayableEpisode | None = None
+        self._pool.trace.mark(COLLECTOR, Activity.SENDING)
+        for worker, group in groups.items():
+            try:
+                self._pool.send(worker, command, payload_for(group))
+            except WorkerError as error:
+                failed[worker] = error
+        answers: list[Transitions] = []
+        self._pool.trace.mark(COLLECTOR, Activity.WAITING)
+        for worker, group in groups.items():
+            if worker not in failed:
+                try:
+                    answers.append(self._receive(worker))
+                except WorkerError as error:
+                    failed[worker] = error
+            if worker in failed:
+                try:
+                    answers.append(self._recover(worker, failed[worker], group))
+                except UnplayableEpisode as error:
+                    unplayable = error  # The other workers' answers must still be received.
+        self._pool.trace.mark(COLLECTOR, Activity.ACTING)
+        if unplayable is not None:
+            raise unplayable
+        # From the order of the workers to that of `envs`.
+        row_of = {env: row for row, env in enumerate(itertools.chain(*groups.values()))}
+        rows = [row_of[env] for env in envs]
+        transitions = Transitions._make(
+            np.concatenate(part)[rows] for part in zip(*answers, strict=True)
+        )
+        self._n_answers[envs] += 1
+        self._digests[envs] = digests_after(self._digests[envs], transitions)
+        return transitions
+
+    def _receive(self, worker: int) -> Transitions:
+        transitions, busy_seconds = self._pool.receive(worker)
+        self.busy_seconds += busy_seconds
+        assert isinstance(transitions, Transitions)
+        return transitions
+
+    def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> Transitions:
+        """Replace a worker and bring back its envs. Return the last transitions of the group."""
+        envs = [env for env in self._specs if env % self._pool.n_workers == worker]
+        while True:
+            self._pool.replace(worker, error)
+            if (number := self._pool.unplayable_episode(error)) is not None:
+                raise UnplayableEpisode(number)
+            try:
+                last = self._replayed(worker, envs)
+            except WorkerError as next_error:
+                error = next_error
+            else:
+                rows = [envs.index(env) for env in group]
+                return Transitions._make(column[rows] for column in last)
+
+    def _replayed(self, worker: int, envs: Sequence[int]) -> Transitions:
+        """Play a new worker's episodes again. Return the envs' last transitions.
+
+        Every step has a deadline of its own, so that a sound worker is not taken for one that
+        hangs, however long the episodes are.
+        """
+
+        def ask(command: Command, asked: Sequence[int], what: Any) -> Transitions:
+            self._pool.send(worker, command, (self._local(asked), what))
+            return self._receive(worker)
+
+        steps = replay(
+            lambda *asked: ask(Command.RESET, *asked).obs,
+            functools.partial(ask, Command.STEP),
+            {env: self._specs[env] for env in envs},
+            {env: self._actions[env] for env in envs},
+        )
+        digests = np.zeros(len(envs), np.uint64)
+        last: Transitions | None = None
+        for n_answers, (rows, transitions) in enumerate(steps):
+            last = last or transitions
+            for column, answer in zip(last, transitions, strict=True):
+                column[rows] = answer
+            was_given = n_answers < self._n_answers[envs]
+            digests = np.where(was_given, digests_after(digests, last), digests)
+        for env in np.array(envs)[digests != self._digests[envs]]:
+            _log.warning(
+                "episode %d went otherwise when it was played again after its worker had failed. "
+                "The episode does not follow from its seed and its actions: what is learned from "
+                "it mixes two histories",
+                self._specs[env].number,
+            )
+        assert last is not None
+        return last
+
+
+def digests_after(digests: NDArray[np.uint64], answers: Transitions) -> NDArray[np.uint64]:
+    """Add answers of M envs to the digests [M] of their earlier answers.
+
+    Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
+    """
+    for column in answers:
+        rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
+        powers = _powers(rows.shape[1])
+        digests = digests * powers[-1] + rows @ powers[:-1]
+    return digests
+
+
+@functools.cache
+def _powers(n: int) -> NDArray[np.uint64]:
+    """Return the powers of the multiplier from the 0th to the nth, [n + 1]."""
+    powers = np.full(n + 1, _MULTIPLIER)
+    powers[0] = 1
+    return np.multiply.accumulate(powers)

@@ -1,0 +1,267 @@
+"""The command `evaluate`: score an agent on the environment that it was trained on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from workflow_rl.commands.options import (
+    EPISODES,
+    PATH,
+    PROCESSES,
+    SECONDS,
+    SEED,
+    TRUST,
+    GroupedCommand,
+    given_options,
+    spelling,
+    under,
+)
+from workflow_rl.commands.setting_options import options_of
+from workflow_rl.environments.environment import (
+    Environment,
+    InvalidEnvironmentError,
+    default_env,
+    guests,
+)
+from workflow_rl.output_files import (
+    read_text,
+    require_writable,
+    require_writable_folder,
+    sha256_of,
+    write_text,
+)
+
+if TYPE_CHECKING:
+    from agents.policies.numpy_policy import Actor
+    from agents.settings import Settings
+    from workflow_rl.environments.guest import Scores, Scoring
+    from workflow_rl.runs.config import TrainConfig
+
+MOST_OF_SCORES = 2**28
+"""Bytes. A larger file holds no scores."""
+WORKER_TIMEOUT = 60.0
+
+
+class Player(NamedTuple):
+    """Who is scored.
+
+    actor, environment: None for an agent that the settings name. actions: how the agent chooses:
+    greedy, sampled or scripted. digest: SHA-256 of the agent's file.
+    """
+
+    name: str
+    actions: str
+    actor: Actor | None = None
+    environment: Environment | None = None
+    digest: str | None = None
+
+
+def _guest_options() -> list[click.Option]:
+    return [
+        option
+        for guest in guests.values()
+        if (scoring := guest.scoring()) is not None
+        for option in under(f"Agents for {guest.env_id}", *options_of(scoring.settings))
+    ]
+
+
+_OPTIONS: list[click.Parameter] = [
+    click.Argument(["run_or_checkpoint"], type=PATH, required=False),
+    *under(
+        "What is scored",
+        click.Option(["--which"], type=click.Choice(["best", "latest"]),
+                     help="Checkpoint of a run folder.  [default: best if there is one]"),
+        click.Option(["--stochastic"], is_flag=True,
+                     help="Sample the policy's actions, as in training, instead of its likeliest."),
+        click.Option(["--trust"], is_flag=True, help=TRUST),
+    ),
+    *under(
+        "Episodes",
+        click.Option(["--episodes"], type=EPISODES, default=100, show_default=True, metavar="N",
+                     help="Number of episodes (CAGE-2: in each cell)."),
+        click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
+                     help="The same seed gives the same scores, for any number of workers."),
+    ),
+    *under(
+        "What is written",
+        click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
+                     help="File for the scores.  [default: evaluation.json in the run folder, if "
+                          "its default checkpoint is scored with its likeliest actions (CAGE-2: "
+                          "in all cells)]"),
+        click.Option(["--video"], type=PATH, metavar="FOLDER",
+                     help="Folder in which to record the first episode as an mp4, if the "
+                          "environment draws pictures."),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ),
+    *under(
+        "How the episodes are played",
+        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
+                     help="Worker processes.  [default: one a core]"),
+        click.Option(["--worker-timeout"], type=SECONDS, default=WORKER_TIMEOUT,
+                     show_default=True, metavar="X",
+                     help="Seconds within which a worker must have played an episode."),
+    ),
+    *_guest_options(),
+]  # fmt: skip
+
+
+@click.command(cls=GroupedCommand, params=_OPTIONS)
+def evaluate(**options: Any) -> None:
+    """Score an agent on the environment that it was trained on.
+
+    RUN_OR_CHECKPOINT is a training run's folder, a checkpoint or policy file, or champion, the
+    agent that comes with the package.
+
+    An agent for CAGE-2 is scored by the challenge's protocol, beside the leaderboard: a cell of the
+    table is the mean return of the episodes with one red agent and one length.
+
+    Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
+    """
+    from workflow_rl.runs.scoring import scoring_of
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    source: Path | None = options["run_or_checkpoint"]
+    if options["which"] is not None and not (source and source.is_dir()):
+        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
+    if (source is None) == (options.get("agent") is None):
+        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
+    with _errors():
+        player = None if source is None else _load(source, options)
+    environment = None if player is None else player.environment
+    env_id = default_env() if environment is None else environment.env_id
+    scoring = scoring_of(env_id)
+    settings = _settings(scoring, env_id, options)
+    player = player or _named(str(options.get("agent")), options)
+    for name, value in [("video", options["video"]), *settings]:
+        if isinstance(value, Path):
+            require_writable_folder(value, spelling(name))
+    json_path = options["json_path"]
+    is_own = not (options["which"] or options["stochastic"]) and scoring.is_whole(settings)
+    if json_path is None and source is not None and source.is_dir() and is_own:
+        json_path = source / "evaluation.json"
+    if json_path is not None:
+        require_writable(json_path, "--json")
+    played = {
+        name: options[name] for name in ("episodes", "seed", "n_workers", "worker_timeout", "quiet")
+    }
+    with _errors(settings):
+        video = options["video"] and _record(player, options["video"], options["seed"])
+        scores = scoring.score(
+            player.actor, player.environment, settings, name=player.name, **played
+        )
+    click.echo("\n".join(scores.lines(f"{player.name} ({player.actions} actions)")))
+    if json_path is not None:
+        _write(json_path, scores, scoring, player)
+    if video:
+        click.echo(f"video: {video}")
+
+
+def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
+    """Score the agent of a run that has just ended: print what counts most, write all scores."""
+    from workflow_rl.runs.scoring import scoring_of
+
+    json_path = run_path / "evaluation.json"
+    require_writable(json_path, "--final-evaluation")
+    with _errors():
+        scoring = scoring_of(config.env)
+        settings = scoring.settings_for(config.env_args)
+        player = _load(run_path, {"which": None, "stochastic": False, "trust": False})
+    with _errors(settings):
+        scores = scoring.score(
+            player.actor,
+            player.environment,
+            settings,
+            name=player.name,
+            episodes=episodes,
+            seed=0,
+            n_workers=None,
+            worker_timeout=WORKER_TIMEOUT,
+            quiet=quiet,
+        )
+    click.echo("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
+    _write(json_path, scores, scoring, player)
+
+
+@contextlib.contextmanager
+def _errors(settings: Settings | None = None) -> Iterator[None]:
+    """Turn errors of the user into one line each."""
+    from workflow_rl.collection.failures import TooManyFailuresError
+    from workflow_rl.runs.checkpoint import CheckpointError
+
+    try:
+        yield
+    except CheckpointError as error:
+        raise click.UsageError(str(error)) from None
+    except InvalidEnvironmentError as error:
+        own = {"video"} if settings is None else {"video", *type(settings).model_fields}
+        hint = spelling(error.argument) if error.argument in own else "RUN_OR_CHECKPOINT"
+        raise click.BadParameter(str(error), param_hint=hint) from None
+    except TooManyFailuresError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(1) from None
+
+
+def _load(source: Path, options: Mapping[str, Any]) -> Player:
+    """Return the agent of RUN_OR_CHECKPOINT. Raise CheckpointError or InvalidEnvironmentError."""
+    from agents.policies.archive import MOST_BYTES
+    from workflow_rl.runs.saved_agent import load_player, saved_path
+
+    path = saved_path(source, options["which"])
+    # The digest comes first: a run that goes on may replace the file.
+    digest = sha256_of(path, MOST_BYTES)
+    greedy = not options["stochastic"]
+    actor, environment = load_player(path, greedy=greedy, trust=options["trust"])
+    environment.spaces()  # Raises in one line what is wrong with the environment.
+    return Player(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
+
+
+def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
+    """Return the settings that the command line asks for. Raise click.UsageError."""
+    from agents.settings import ConfigError
+
+    own, given = scoring.settings.model_fields, given_options()
+    every = [one for guest in guests.values() if (one := guest.scoring()) is not None]
+    guests_own = {name for one in every for name in one.settings.model_fields}
+    for name in sorted(given & guests_own - set(own)):
+        raise click.UsageError(f"{spelling(name)} is not an option for agents of {env_id}")
+    try:
+        return scoring.settings(**{name: options[name] for name in own if name in given})
+    except ConfigError as error:
+        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
+
+
+def _named(agent: str, options: Mapping[str, Any]) -> Player:
+    if options["stochastic"]:
+        raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
+    return Player(agent, "scripted")
+
+
+def _record(player: Player, folder: Path, seed: int) -> Path:
+    """Record the first episode. Raise InvalidEnvironmentError if it cannot be recorded."""
+    from workflow_rl.runs.evaluation import record_video
+
+    if player.actor is None or player.environment is None:
+        raise InvalidEnvironmentError("video", f"there is none of {player.name}")
+    return record_video(player.actor, player.environment, folder, seed)
+
+
+def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:
+    """Write the scores as JSON, and say so; also if they replace scores of more episodes."""
+    from workflow_rl.runs.evaluation import AGENT_DIGEST
+
+    content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
+    try:
+        before = scoring.n_episodes(json.loads(read_text(path, MOST_OF_SCORES)))
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        before = 0
+    write_text(path, json.dumps(content, indent=2) + "\n")
+    is_less = before > scoring.n_episodes(content)
+    instead = f" (in the place of those of {before} {scoring.unit})" if is_less else ""
+    click.echo(f"scores: {path}{instead}")

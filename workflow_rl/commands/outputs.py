@@ -1,0 +1,80 @@
+"""What commands that measure have in common: their files, and one line for every error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.commands.options import PATH, spelling
+from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.folder import RunDirError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
+    """Return the options --json, --png and --quiet."""
+    return [
+        click.Option(["--json", "json_path"], type=PATH, metavar="FILE", help=json_help),
+        click.Option(["--png", "png_path"], type=PATH, metavar="FILE", help=png_help),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ]
+
+
+def require_outputs(options: Mapping[str, Any]) -> None:
+    """Raise click.BadParameter if a file of `output_options` could not be written."""
+    for option in ("json", "png"):
+        if options[f"{option}_path"] is not None:
+            require_writable(options[f"{option}_path"], f"--{option}")
+
+
+def write_outputs(
+    options: Mapping[str, Any], content: Any, draw: Callable[[], Figure], names: tuple[str, str]
+) -> None:
+    """Write the files that were asked for, and say where they are.
+
+    content: what the JSON file holds. names: what the two files are called in the output.
+    """
+    json_path: Path | None = options["json_path"]
+    png_path: Path | None = options["png_path"]
+    if json_path is not None:
+        write_text(json_path, json.dumps(content, indent=2) + "\n")
+        click.echo(f"{names[0]}: {json_path}")
+    if png_path is not None:
+        from workflow_rl.runs.drawing import save_png
+
+        save_png(draw(), png_path)
+        click.echo(f"{names[1]}: {png_path}")
+
+
+@contextlib.contextmanager
+def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[None]:
+    """Turn what ends a measurement into one line and an exit code.
+
+    spelled: a field of a config as the command's option.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        hint = spelled(error.field_name)
+        raise click.BadParameter(error.message, param_hint=hint) from None
+    except RunDirError as error:
+        raise click.UsageError(str(error)) from None
+    except StopRequested as stop:
+        raise SystemExit(128 + stop.signal_number) from None
+    except (TooManyFailuresError, WorkerError, NotFiniteError, ArithmeticError) as error:
+        from agents.ppo.agent import DivergedError  # Imports torch: --help should not wait for it.
+
+        if isinstance(error, ArithmeticError) and not isinstance(error, DivergedError):
+            raise
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(1) from None

@@ -1,0 +1,65 @@
+"""The command `report`: one or more runs on one HTML page."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from workflow_rl.commands.options import PATH
+from workflow_rl.output_files import require_writable, write_text
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--trace",
+    "trace_paths",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="What --trace of a trainer wrote, to show what each worker did; may be given again.",
+)
+@click.option(
+    "--output",
+    type=PATH,
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE",
+    help="The page to write. The pages that it links to lie beside it, in a folder named after it.",
+)
+def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) -> None:
+    """Write one HTML page about one or more RUNS, the folders of training runs.
+
+    The page shows curves, scores, settings that differ, how time was spent, and faults. Runs that
+    differ in their seed alone become a band. On CAGE-2 the page also shows what the agent does
+    against each red agent, and replays of its best, median and worst episodes.
+
+    Example: report runs/mixed-0 runs/mixed-1 runs/mixed-2 --output mixed.html
+    """
+    # Plotly and matplotlib take a while to import: --help should not wait for them.
+    from workflow_rl.reporting.pages import uncollected
+    from workflow_rl.reporting.report import read_runs, report_page, sections_of
+    from workflow_rl.reporting.timeline import TraceError, read_trace
+    from workflow_rl.runs.checkpoint import CheckpointError
+    from workflow_rl.runs.folder import RunDirError
+
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    require_writable(output, "--output")
+    further = output.with_name(f"{output.stem}_files")
+    if further.exists() and not further.is_dir():
+        raise click.BadParameter(f"{further} is not a folder", param_hint="--output")
+    try:
+        with uncollected():
+            read = read_runs(runs)
+            traces = [read_trace(path) for path in trace_paths]
+            page = report_page(read, sections_of(read, traces, further))
+    except (RunDirError, CheckpointError, TraceError) as error:
+        raise click.UsageError(str(error)) from None
+    write_text(output, page)
+    click.echo(f"report: {output}")
+    if f'href="{quote(os.fsencode(further.name))}/' in page:
+        click.echo(f"with:   {further}")

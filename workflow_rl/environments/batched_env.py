@@ -1,0 +1,221 @@
+"""A simulator of one's own that steps many environments in one call, and how workers step it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from workflow_rl.environments.env_batch import EpisodeError, Obs, ObservationError, Transitions
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.flat_env import batch_unflattener, flat_space
+
+Indices: TypeAlias = NDArray[np.int64]
+COMPANY = 3
+Step: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]
+
+
+class BatchedEnv(ABC):
+    """N environments of one kind, numbered from 0, of which one call steps many.
+
+    A class that inherits this one is trained on by its name, `--env module:Class`, or from Python
+    by `train(config, env=Class)`. Each worker makes one instance, `Class(n_envs, **env_args)`.
+    Classes that do not inherit it, and all functions, make single Gymnasium environments.
+
+    In the shapes below, M is the number of environments that a call names, and D the length of an
+    observation. The environments that a call does not name stay as they are.
+
+    An episode must follow from its seed and its actions alone: not from the number of the
+    environment, the environments beside it, the episodes before, or global random numbers. Results
+    are then the same for any number of workers. `check-env` tries that.
+
+    An exception ends the worker, which is replaced; its episodes are played again.
+    """
+
+    observation_space: spaces.Box
+    """The observations of one environment, of shape (D,)."""
+
+    action_space: spaces.Space[Any]
+    """The actions of one environment: Discrete, MultiDiscrete, or a Box of floats."""
+
+    @abstractmethod
+    def __init__(self, n_envs: int) -> None:
+        """Make `n_envs` environments. Set both spaces here, or in the class. A subclass can have
+        further arguments with defaults: `--env-arg key=value`."""
+
+    @abstractmethod
+    def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
+        """Begin an episode in each of M environments.
+
+        Args:
+            indices: the environments, int64 [M], each from 0 to n_envs - 1 and there once.
+            seeds: the seeds of the episodes, int64 [M], from 0 to 2**32 - 1.
+
+        Returns:
+            The first observations [M, D], of the dtype of `observation_space`.
+        """
+
+    @abstractmethod
+    def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
+        """Step each of M environments once. None of their episodes has ended.
+
+        Args:
+            indices: the environments, int64 [M], each there once.
+            actions: actions of `action_space`: int64 [M] for Discrete, otherwise [M, *shape] of the
+                dtype of the space. Numbers of a Box are within its bounds.
+
+        Returns:
+            obs: observations [M, D], of the dtype of `observation_space`, before any reset.
+            reward: numbers [M].
+            terminated: bool [M], whether the episode has come to an end of its own.
+            truncated: bool [M], whether the episode was cut off, such as by a limit of steps.
+            The next call may overwrite all four arrays.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
+        """Free what the environments hold."""
+
+
+class BatchedEnvs:
+    """A BatchedEnv as workers step it: see `env_batch.EnvBatch`."""
+
+    def __init__(self, envs: BatchedEnv, n_envs: int) -> None:
+        self.n_envs = n_envs
+        self._envs = envs
+        self._space = _flat_box(envs)
+        self._dtype: Any = flat_space(self._space).dtype
+        self._unflatten = batch_unflattener(envs.action_space)
+        self._specs: dict[int, EpisodeSpec] = {}
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Returns obs [M, D]."""
+        self._specs.update(zip(envs, specs, strict=True))
+        seeds = np.array([spec.env_seed for spec in specs], np.int64)
+        with self._told(envs):
+            return self._flat(_begun(self._envs, np.array(envs, np.int64), seeds))
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+        indices = np.array(envs, np.int64)
+        with self._told(envs):
+            answer = _stepped(self._envs, indices, self._unflatten(actions))
+            return answer._replace(obs=self._flat(answer.obs))
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._envs.close()
+
+    @contextmanager
+    def _told(self, envs: Sequence[int]) -> Iterator[None]:
+        """Name an episode that has raised, where only one can have, or where none of them can go
+        on: what breaks the contract does so again."""
+        try:
+            yield
+        except Exception as error:
+            if len(envs) == 1 or isinstance(error, ObservationError):
+                raise EpisodeError(self._specs[envs[0]]) from error
+            raise
+
+    def _flat(self, obs: NDArray[Any]) -> Obs:
+        flat = obs.astype(self._dtype)
+        if flat.dtype.kind != "f" and np.count_nonzero(flat != obs):
+            wrong = obs[flat != obs][0]
+            raise ObservationError(f"an observation holds {wrong}; its space is {self._space}")
+        return flat
+
+
+class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
+    """One of COMPANY environments of a BatchedEnv, as an environment of Gymnasium's.
+
+    Which one it is, and the seeds of the others, are drawn anew for each episode: what a check of
+    its episodes compares must not depend on them.
+    """
+
+    def __init__(self, envs: BatchedEnv) -> None:
+        self.observation_space = _flat_box(envs)
+        self.action_space = envs.action_space
+        self._envs = envs
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode, and others beside it."""
+        super().reset(seed=seed)
+        chance = np.random.default_rng()
+        self._own = int(chance.integers(COMPANY))
+        self._playing = np.arange(COMPANY)
+        seeds = chance.integers(2**32, size=COMPANY)
+        seeds[self._own] = self.np_random.integers(2**32) if seed is None else seed
+        return _begun(self._envs, self._playing, seeds)[self._own].copy(), {}
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Step the environment, and those beside it whose episodes go on."""
+        actions = np.stack([np.asarray(action, self.action_space.dtype)] * len(self._playing))
+        row = int(np.searchsorted(self._playing, self._own))
+        obs, reward, terminated, truncated = _stepped(self._envs, self._playing, actions)
+        self._playing = self._playing[~(terminated | truncated)]
+        return obs[row].copy(), float(reward[row]), bool(terminated[row]), bool(truncated[row]), {}
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._envs.close()
+
+
+def is_batched(factory: object) -> bool:
+    """Return whether a factory is a class that inherits BatchedEnv."""
+    return isinstance(factory, type) and issubclass(factory, BatchedEnv)
+
+
+def _flat_box(envs: BatchedEnv) -> spaces.Box:
+    space = envs.observation_space
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise InvalidEnvironmentError(
+            ENV, f"the observation space of a BatchedEnv is a Box of shape (D,), not {space}"
+        )
+    return space
+
+
+def _begun(envs: BatchedEnv, indices: Indices, seeds: Indices) -> NDArray[Any]:
+    """Reset, and return what comes back. Raise ObservationError if it breaks the contract."""
+    return _observed(envs, envs.reset(indices, seeds), len(indices))
+
+
+def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> Transitions:
+    """Step, and return what comes back. Raise ObservationError if it breaks the contract."""
+    obs, reward, terminated, truncated = envs.step(indices, actions)
+    m = len(indices)
+    return Transitions(
+        _observed(envs, obs, m),
+        _column("reward", reward, "biuf", m).astype(np.float64),
+        _column("terminated", terminated, "b", m),
+        _column("truncated", truncated, "b", m),
+    )
+
+
+def _observed(envs: BatchedEnv, obs: Any, m: int) -> NDArray[Any]:
+    shown, space = np.asarray(obs), envs.observation_space
+    wanted = (m, *space.shape)
+    if shown.shape != wanted or shown.dtype != space.dtype:
+        raise ObservationError(
+            f"the observations have shape {shown.shape} and dtype {shown.dtype}, not {wanted} and "
+            f"{space.dtype}"
+        )
+    return shown
+
+
+def _column(name: str, values: Any, kinds: str, m: int) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.shape != (m,) or column.dtype.kind not in kinds:
+        wanted = "bool" if kinds == "b" else "numbers"
+        raise ObservationError(
+            f"{name} has shape {column.shape} and dtype {column.dtype}, not {(m,)} and {wanted}"
+        )
+    return column

@@ -1,0 +1,164 @@
+"""What a guest, an environment that a package brings, can tell the rooms above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from agents.policies.numpy_policy import Actor
+    from agents.policies.policy_file import PolicyParameters
+    from agents.settings import Settings
+    from workflow_rl.environments.environment import Environment
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+Export: TypeAlias = "Callable[[PolicyParameters, Environment, Path], None]"
+"""Write an agent into a folder, which is not there yet. Raise InvalidEnvironmentError if agents of
+this environment cannot be written."""
+
+
+class Scores(Protocol):
+    """What an agent scored."""
+
+    def lines(self, agent: str) -> Sequence[str]:
+        """Return the text to show, line by line. agent: what the text calls the agent."""
+
+    def closing_lines(self, agent: str) -> Sequence[str]:
+        """Return the text that ends a training run: what counts most for its agent."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as evaluation.json keeps them."""
+
+
+class Scoring(Protocol):
+    """How agents are scored on an environment."""
+
+    unit: str
+    """What the number of episodes counts: "episodes", or "episodes a cell"."""
+
+    @property
+    def settings(self) -> type[Settings]:
+        """What can be chosen besides the agent, the number of episodes, the seed and the workers.
+
+        The options of `evaluate` are generated from the fields. A field `agent`, if there is one,
+        names an agent that is scored instead of a trained one. A path is a folder to write in.
+        """
+
+    def settings_for(self, args: Mapping[str, Any]) -> Settings:
+        """Return the settings that score an agent which was trained with these arguments.
+
+        Raise InvalidEnvironmentError if such an agent cannot be scored.
+        """
+
+    def is_whole(self, settings: Settings) -> bool:
+        """Return whether these scores are the agent's own, which a run's folder keeps."""
+
+    def n_episodes(self, scores: Mapping[str, Any]) -> int:
+        """Return the number of episodes, in `unit`, of scores as `Scores.to_dict` gives them.
+
+        Raise LookupError, TypeError or ValueError if they are no such scores.
+        """
+
+    def score(
+        self,
+        actor: Actor | None,
+        environment: Environment | None,
+        settings: Settings,
+        *,
+        name: str,
+        episodes: int,
+        seed: int,
+        n_workers: int | None,
+        worker_timeout: float,
+        quiet: bool,
+    ) -> Scores:
+        """Play the episodes and score them.
+
+        Args:
+            actor: the agent; None if the settings name one.
+            environment: what the agent was trained on; None if the settings name an agent.
+            settings: an instance of the class `settings`.
+            name: the agent's path or name.
+            episodes: the number of episodes, in `unit`.
+            seed: the same seed gives the same scores, for any number of workers.
+            n_workers: the number of processes; None: one a core.
+            worker_timeout: seconds within which a worker must have played an episode.
+            quiet: show no progress bar.
+
+        Raises:
+            InvalidEnvironmentError: the agent cannot be scored.
+            TooManyFailuresError: an episode cannot be played.
+        """
+
+
+class Guest:
+    """An environment that a package brings, and what the trainers should know of it.
+
+    A subclass sets `env_id`, defines `arguments` and `make`, and overrides what else it has. A hook
+    imports inside the method whatever is heavy: every worker imports the module of the guest. A
+    guest is made known with `environment.register`.
+    """
+
+    env_id: ClassVar[str]
+    """The name of the environment, as `--env` has it."""
+
+    flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
+    """Options without a value, each with the arguments that it stands for."""
+
+    measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
+    """The arguments that `benchmark` measures, by the name of each variant."""
+
+    fastest: ClassVar[Mapping[str, Any]] = NOTHING
+    """The arguments that comparisons of many runs use unless told otherwise."""
+
+    target_return: ClassVar[float | None] = None
+    """The mean return that runs in such comparisons should reach."""
+
+    released: ClassVar[Mapping[str, Path]] = NOTHING
+    """Policy files that come with the package, by the agent's name."""
+
+    def arguments(self) -> type[Settings]:
+        """Return the class of the arguments. Options, checks and pages are made from its fields."""
+        raise NotImplementedError
+
+    def make(self, args: Settings) -> Environment:
+        """Return the environment with these arguments, an instance of the class `arguments`."""
+        raise NotImplementedError
+
+    def hint(self, args: Mapping[str, Any], env_steps: int) -> str | None:
+        """Return what would make a run of `env_steps` steps faster, if anything."""
+        return None
+
+    def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
+        """Return mean returns of other agents in such episodes, by the agent's name."""
+        return NOTHING
+
+    def choose_best(self, run_path: Path, quiet: bool) -> str | None:
+        """Make best.pt of a run's folder the best of its candidates, and return what to tell.
+
+        Return None if nothing was chosen. Raise CheckpointError or OSError if a candidate cannot
+        be read.
+        """
+        return None
+
+    def scoring(self) -> Scoring | None:
+        """Return how agents are scored; None: by their mean return."""
+        return None
+
+    def exports(self) -> Mapping[str, Export]:
+        """Return functions that write an agent in formats of this environment, by format."""
+        return NOTHING
+
+    def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any] | None:
+        """Return the sections (title, HTML) of a report about runs on this environment.
+
+        Args:
+            runs: the runs, as a report has read them.
+            folder: where further pages may be written to; it is not there yet.
+
+        None: the general section about scores will do.
+        """
+        return None

@@ -1,0 +1,138 @@
+"""The runs of a report, as their folders tell."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agents.policies.archive import MOST_BYTES
+from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
+
+_log = logging.getLogger(__name__)
+
+SEED = "seed"
+# Runs that differ in these alone are of one group: all but the seed change no result.
+_LIKE_SEEDS = (SEED, "n_workers", "envs_per_worker", "checkpoint_every", "keep_every")
+
+
+class Run(NamedTuple):
+    """A run's folder as it was read.
+
+    config: flat, by "ppo.discount" and the like. summary, evaluation: None if there is none.
+    """
+
+    path: Path
+    name: str
+    config: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, float]]
+    summary: Mapping[str, Any] | None
+    evaluation: Mapping[str, Any] | None
+
+    @property
+    def last(self) -> Mapping[str, float]:
+        """The last update's row of metrics."""
+        return self.metrics[-1]
+
+    @property
+    def state(self) -> str:
+        """Whether the run is finished, and why not. Earlier versions wrote summaries at the end."""
+        if self.summary is not None and self.summary.get("finished", True):
+            return "finished"
+        reason = (self.summary or {}).get("reason")
+        return "not finished" if reason is None else f"not finished ({reason})"
+
+    def total(self, column: str) -> float:
+        """Return the sum over all updates; NaN if an earlier version did not write the column."""
+        return float(sum(row.get(column, math.nan) for row in self.metrics))
+
+
+def read_run(path: Path) -> Run:
+    """Read the folder of a run. Raises RunDirError."""
+    from workflow_rl.runs.folder import RunDirError, read_config, read_metrics, read_summary
+
+    config = _flat(read_config(path).to_dict())
+    metrics = read_metrics(path)
+    if not metrics:
+        raise RunDirError(f"{path} has nothing to report yet: no update has ended")
+    summary = read_summary(path) if (path / "summary.json").exists() else None
+    return Run(path, path.absolute().name, config, metrics, summary, _evaluation(path))
+
+
+def _evaluation(path: Path) -> Mapping[str, Any] | None:
+    """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
+    from workflow_rl.runs.checkpoint import checkpoint_path
+    from workflow_rl.runs.evaluation import AGENT_DIGEST
+    from workflow_rl.runs.folder import RunDirError, require_numbers
+
+    file = path / "evaluation.json"
+    if not file.exists():
+        return None
+    try:
+        evaluation = json.loads(read_text(file, 2**28))
+        cells = evaluation.get("cells")
+        for sample in [evaluation] if cells is None else cells:
+            _require_mean(sample["mean"], sample["interval_95"])
+            require_numbers(*sample["returns"])
+            if not sample["returns"]:
+                raise ValueError("it is of no episodes")
+        for cell in cells or ():
+            require_numbers(cell["max_steps"])
+            if not isinstance(cell["red_agent"], str):
+                raise ValueError("a cell is of no red agent")
+        if evaluation.get("official_protocol"):
+            _require_mean(evaluation["total"], evaluation["total_interval_95"])
+        scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
+        if scored is None or scored != sha256_of(agent, MOST_BYTES):
+            _log.warning("%s does not say that it is of %s: it is left out", file, agent)
+            return None
+        return dict(evaluation)
+    except KeyError as error:
+        raise RunDirError(f"{file} cannot be read: it has no {error}") from None
+    except NOT_OURS as error:
+        raise RunDirError(f"{file} cannot be read: {error}") from None
+
+
+def _require_mean(mean: Any, interval: Any) -> None:
+    """Raise TypeError or ValueError for what is no mean. A single episode has no interval."""
+    from workflow_rl.runs.folder import require_numbers
+
+    require_numbers(mean, *(() if interval is None else (interval,)))
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": one for inner, one in _flat(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return groups of runs that differ in their seed alone, by a name for each group."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        key = json.dumps({k: v for k, v in run.config.items() if k not in _LIKE_SEEDS}, default=str)
+        groups.setdefault(key, []).append(run)
+    named: dict[str, list[Run]] = {}
+    for group in groups.values():
+        name = group[0].name
+        if len(group) > 1:
+            name = f"{_common_start([run.name for run in group]) or name} ({len(group)} seeds)"
+        while name in named:
+            name += "'"
+        named[name] = group
+    return named
+
+
+def _common_start(names: Sequence[str]) -> str:
+    """Return the common start of the names without the beginning of a seed, as in runs/seed-1."""
+    letters = itertools.takewhile(lambda at: len(set(at)) == 1, zip(*names, strict=False))
+    start = "".join(at[0] for at in letters).rstrip("0123456789").rstrip("-_ ")
+    return start.removesuffix("seed").rstrip("-_ ")

@@ -1,0 +1,293 @@
+"""The sections of a report that runs on any environment have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.report_charts import (
+    COLOURS,
+    GREY,
+    Curve,
+    chart,
+    curves_figure,
+    keys,
+    means_figure,
+    shares_figure,
+)
+from workflow_rl.reporting.report_run import SEED, Run, groups_of
+from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
+from workflow_rl.reporting.timeline import RunTrace, shares_of
+from workflow_rl.runs.returns import on_one_axis, running_mean
+
+RETURN_WINDOW = 100
+"""How many episodes a mean return is of that is drawn."""
+
+AXES = {"episodes": "episodes", "env_steps": "env steps", "wall_seconds": "seconds"}
+"""What returns are drawn against: columns of the metrics, and their names in the report."""
+
+
+class Section(NamedTuple):
+    """A part of the page, as HTML."""
+
+    title: str
+    body: str
+
+
+def overview(runs: Sequence[Run]) -> Section:
+    """Return what each run was and how it ended."""
+    rows = [
+        [
+            escaped(run.name),
+            escaped(run.config["env"]),
+            escaped(run.config["mode"]),
+            number(run.config[SEED], 0),
+            number(run.last["update"], 0),
+            number(run.last["episodes"], 0),
+            number(run.last.get("env_steps", math.nan), 0),
+            number(run.last["wall_seconds"]),
+            number(running_mean(run.metrics, RETURN_WINDOW)[-1]),
+            number((run.summary or {}).get("best_score")),
+            escaped(run.state),
+        ]
+        for run in runs
+    ]
+    heading = ["Run", "Environment", "Mode", "Seed", "Updates", "Episodes", "Steps", "Seconds"]
+    heading += [f"Return of the last {RETURN_WINDOW}", "Best score", "State"]
+    return Section("Runs", table(heading, rows, "Runs"))
+
+
+def curves(runs: Sequence[Run]) -> Section:
+    """Return charts of returns against episodes, steps and wall time, and their tables.
+
+    Runs that differ in their seed alone become a band. A single group has a line for each kind of
+    episode. Other agents' returns are lines to compare with.
+    """
+    groups = groups_of(runs)
+    known = _known_returns(runs)
+    lines = [(name, group, "return_mean") for name, group in groups.items()]
+    if len(groups) == 1:
+        columns = _return_columns(runs)
+        if columns:
+            lines = [("all", list(runs), "return_mean")]
+        lines += [(name, list(runs), column) for name, column in columns.items()]
+    charts = []
+    for column, title in {
+        "episodes": "episodes",
+        "env_steps": "env steps",
+        "wall_seconds": "seconds",
+    }.items():
+        drawn = [_curve(name, group, column, returns) for name, group, returns in lines]
+        caption = f"Return against {title}"
+        figure = curves_figure(drawn, title, known)
+        charts.append(chart(figure, caption, f"{caption}; a table follows"))
+    text = f"Mean return of the last {RETURN_WINDOW} episodes"
+    is_band = any(len(group) > 1 for group in groups.values())
+    text += ": median of the seeds, and a band from the worst to the best." if is_band else "."
+    text += " The dotted lines are what other agents are known to get." if known else ""
+    body = f'<p class="muted">{text}</p>' + keys([name for name, _, _ in lines])
+    body += f'<div class="charts">{"".join(charts)}</div>'
+    return Section("Learning curves", body + _milestones(runs) + _evaluations(runs))
+
+
+def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve | None:
+    """Return a line of the chart; None if an earlier version did not write the column."""
+    if not all(column in row for run in runs for row in run.metrics):
+        return None
+    metrics = [run.metrics for run in runs]
+    return Curve(name, *on_one_axis(metrics, column, RETURN_WINDOW, returns))
+
+
+def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
+    """Return other agents' mean returns, if they are the same for all runs."""
+    from workflow_rl.runs.folder import read_config
+    from workflow_rl.runs.learning_curve import known_returns
+
+    first, *others = (known_returns(read_config(run.path)) for run in runs)
+    return first if all(other == first for other in others) else {}
+
+
+def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
+    """Return the column of the returns of each kind of episode, where all runs have it."""
+    from workflow_rl.runs.folder import read_config, return_columns
+
+    columns = return_columns(read_config(runs[0].path))
+    rows = [row for run in runs for row in run.metrics]
+    return {name: column for name, column in columns.items() if all(column in row for row in rows)}
+
+
+def _milestones(runs: Sequence[Run]) -> str:
+    shares = (10, 25, 50, 75, 100)
+    rows = []
+    for run in runs:
+        means = running_mean(run.metrics, RETURN_WINDOW)
+        at = [math.ceil(share / 100 * len(means)) - 1 for share in shares]
+        rows.append([escaped(run.name), *(number(means[i]) for i in at)])
+    heading = ["Run", *(f"after {share}% of its updates" for share in shares)]
+    return folded("As a table", table(heading, rows, "Returns"))
+
+
+def _evaluations(runs: Sequence[Run]) -> str:
+    rows = [
+        [escaped(run.name), number(row["update"], 0), number(row["eval_return_mean"], 2)]
+        for run in runs
+        for row in run.metrics
+        if math.isfinite(row.get("eval_return_mean", math.nan))
+    ]
+    if not rows:
+        return ""
+    return folded(
+        "Evaluations in the run (--eval-every)",
+        table(("Run", "Update", "Mean return"), rows, "Evaluations", "tall"),
+    )
+
+
+def settings(runs: Sequence[Run]) -> Section:
+    """Return the settings in which the runs differ, and those that all of them have."""
+    names = dict.fromkeys(name for run in runs for name in run.config)
+    differing = [n for n in names if len({repr(run.config.get(n)) for run in runs}) > 1]
+
+    def told(run: Run, name: str) -> str:
+        return f"<code>{escaped(run.config.get(name))}</code>"
+
+    body = ""
+    if len(runs) > 1:
+        rows = [[escaped(name), *(told(run, name) for run in runs)] for name in differing]
+        heading = ["Setting", *(escaped(run.name) for run in runs)]
+        body = table(heading, rows, "Settings that differ") if rows else "<p>None differs.</p>"
+    same = [[escaped(name), told(runs[0], name)] for name in names if name not in differing]
+    which = "All settings" if len(runs) == 1 else "Settings that are the same"
+    body += folded(which, table(("Setting", "Value"), same, which, "tall"))
+    return Section("Settings that differ" if len(runs) > 1 else "Settings", body)
+
+
+def scores(runs: Sequence[Run]) -> Section:
+    """Return what `evaluate` left in the folders, where that is a sample of returns."""
+    rows, names, means, intervals = [], list[str](), list[float](), list[float]()
+    for run in runs:
+        name, evaluation = escaped(run.name), run.evaluation
+        if evaluation is None or "mean" not in evaluation:
+            rows.append([name, "not scored yet: <code>python -m workflow_rl evaluate</code>"])
+            continue
+        mean, interval, returns = (evaluation[key] for key in ("mean", "interval_95", "returns"))
+        names.append(run.name)
+        means.append(mean)
+        intervals.append(math.nan if interval is None else interval)
+        rows.append(
+            [
+                name,
+                number(mean, 2),
+                f"± {number(interval, 2)}",
+                number(min(returns), 2),
+                number(max(returns), 2),
+                number(len(returns), 0),
+                escaped(evaluation.get("actions", "")),
+            ]
+        )
+    heading = ("Run", "Mean return", "95%", "Lowest", "Highest", "Episodes", "Actions")
+    body = table(heading, rows, "Scores")
+    if len(names) > 1:
+        figure = means_figure(names, means, intervals, "mean return, 95% interval")
+        body = chart(figure, "Scores", "Scores of the runs; a table follows") + body
+    return Section("Scores", body)
+
+
+def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
+    """Return how the learner and the workers spent their time, and each worker of a trace."""
+    rows, parts = [], {"learning": list[float](), "waiting for episodes": [], "the rest": []}
+    busy = []
+    for run in runs:
+        wall = run.last["wall_seconds"]
+        learning, waiting = run.total("update_seconds"), run.total("learner_idle_seconds")
+        rest = max(0.0, wall - learning - waiting)
+        for name, seconds in zip(parts, (learning, waiting, rest), strict=True):
+            parts[name].append(seconds / max(wall, 1e-9))
+        busy.append(run.last.get("worker_utilisation_run", math.nan))
+        collecting = run.total("collect_seconds")
+        rows.append(
+            [
+                escaped(run.name),
+                *(number(one) for one in (wall, learning, waiting, rest, collecting)),
+                number(run.config["n_workers"], 0),
+                f"{number(100 * busy[-1])}%",
+            ]
+        )
+    names = [run.name for run in runs]
+    utilisation = {"busy": busy, "idle": [1 - one for one in busy]}
+    charts = ""
+    for whose, shares, colours in (
+        ("The learner's time", parts, (COLOURS[0], GREY, COLOURS[2])),
+        ("The workers' time", utilisation, (COLOURS[0], GREY)),
+    ):
+        figure = shares_figure(names, shares, colours=colours)
+        drawn = chart(figure, whose, f"{whose}; a table follows")
+        charts += f"<div>{keys(list(shares), colours)}{drawn}</div>"
+    heading = ("Run", "Seconds", "Learning", "Waiting", "The rest", "Collecting", "Workers", "Busy")
+    body = (
+        '<p class="muted">The rest is starting, saving and evaluating. Episodes are collected '
+        "while the learner waits, and, where it overlaps, while it learns. Busy: stepping, acting "
+        f'or resetting.</p><div class="charts">{charts}</div>'
+    )
+    body += table(heading, rows, "Seconds") + "".join(map(_of_each_worker, traces))
+    if not traces:
+        body += (
+            '<p class="muted">What each worker did is known of runs with --trace: see --help.</p>'
+        )
+    return Section("How time was spent", body)
+
+
+def _of_each_worker(trace: RunTrace) -> str:
+    names = [name for name in trace.rows if name != COLLECTOR]
+    shares = [shares_of(trace.rows[name], np.array([0.0, trace.end]))[:, 0] for name in names]
+    parts = {
+        activity.name.lower(): [float(one[activity]) for one in shares]
+        for activity in Activity
+        if any(one[activity] >= 0.0005 for one in shares)
+    }
+    rows = [
+        [escaped(name), *(f"{number(100 * part[i])}%" for part in parts.values())]
+        for i, name in enumerate(names)
+    ]
+    caption = f"Each worker: {trace.title}"
+    colours = [COLOURS_OF_ACTIVITIES[Activity[name.upper()]] for name in parts]
+    figure = shares_figure(names, parts, colours=colours)
+    return (
+        keys(list(parts), colours)
+        + chart(figure, caption, f"{caption}; a table follows")
+        + folded("As a table", table(("Process", *parts), rows, caption))
+        + f'<p class="muted">Of {trace.end:.1f} s. {LEARNER}: the process that learns.</p>'
+    )
+
+
+def faults(runs: Sequence[Run]) -> Section:
+    """Return what went wrong."""
+    from workflow_rl.runs.folder import DIVERGED_FILE
+
+    rows = []
+    for run in runs:
+        at = [row["update"] for row in run.metrics if row.get("workers_restarted", 0) > 0]
+        when = f" (updates {', '.join(f'{update:g}' for update in at[:10])})" if at else ""
+        skipped = (run.summary or {}).get("skipped_episodes", [])
+        n_skipped = len(skipped) if run.summary else int(run.total("skipped_episodes"))
+        which = f" ({', '.join(map(str, skipped[:10]))})" if skipped else ""
+        notes = []
+        if run.state != "finished":
+            notes.append(f"{run.state}: {run.last['update']:g} updates")
+        if (run.path / DIVERGED_FILE).exists():
+            notes.append(f"a batch could not be learned from: {DIVERGED_FILE}")
+        rows.append(
+            [
+                escaped(run.name),
+                number(run.total("workers_restarted"), 0) + escaped(when),
+                f"{n_skipped}{escaped(which)}",
+                number(run.total("dropped_steps"), 0),
+                escaped("; ".join(notes)) or "none",
+            ]
+        )
+    heading = ("Run", "Workers replaced", "Episodes left out", "Steps dropped", "Otherwise")
+    return Section("Faults", table(heading, rows, "Faults"))

@@ -1,0 +1,110 @@
+"""A trained agent's policy in formats that others read."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.policy_file import save_policy
+from workflow_rl.environments.environment import Environment, guests
+from workflow_rl.output_files import replacing
+
+
+class ExportError(ValueError):
+    """An export that cannot be made. option: the option to blame, with a message for the user."""
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        super().__init__(message)
+
+
+def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -> None:
+    """Write the actor's network as an ONNX model, for batches of any size. Raises ExportError."""
+    try:
+        import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
+    except ModuleNotFoundError:
+        raise ExportError("--format", "onnx needs more packages: pip install '.[onnx]'") from None
+    import torch
+
+    actor, obs = _actor_and_example(policy)
+    # The exporter warns that torchvision is missing, among others.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            actor,
+            (obs,),
+            input_names=["obs"],
+            output_names=["outputs"],
+            dynamic_shapes={"obs": {0: torch.export.Dim("batch")}},
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    with replacing(path, "wb") as file:
+        file.write(program.model_proto.SerializeToString())
+
+
+def write_torchscript(policy: PolicyParameters, environment: Environment, path: Path) -> None:
+    """Write the actor's network as a TorchScript module, for batches of any size."""
+    import torch
+
+    actor, obs = _actor_and_example(policy)
+    with replacing(path, "wb") as file:
+        torch.jit.save(torch.jit.trace(actor, obs), file)
+
+
+def _actor_and_example(policy: PolicyParameters) -> tuple[Any, Any]:
+    import torch
+
+    from agents.policies.torch_actor import TorchActor
+
+    actor = TorchActor(policy).eval().requires_grad_(False)
+    return actor, torch.zeros(2, len(policy.weights[0]))
+
+
+def write_policy(policy: PolicyParameters, environment: Environment, path: Path) -> None:
+    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too."""
+    about = {"env": environment.env_id, "env_args": dict(environment.args)}
+    with replacing(path, "wb") as file:
+        save_policy(file, policy, about)
+
+
+FORMATS: Mapping[str, Callable[[PolicyParameters, Environment, Path], None]] = {
+    "onnx": write_onnx,
+    "torchscript": write_torchscript,
+    "npz": write_policy,
+}
+"""Functions that write one file. A guest has more formats, which fill a folder."""
+
+
+def export_policy(
+    policy: PolicyParameters, environment: Environment, format_: str, output: Path
+) -> None:
+    """Write a policy in one of FORMATS, or in a format of its environment's guest.
+
+    output: the file, or for a guest's format a folder that is new or empty. Raises ExportError, and
+    InvalidEnvironmentError if agents of this environment cannot be written.
+    """
+    if format_ in FORMATS:
+        FORMATS[format_](policy, environment, output)
+        return
+    guest = guests.get(environment.env_id)
+    write = None if guest is None else guest.exports().get(format_)
+    if write is None:
+        raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
+    try:
+        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+            raise ExportError("--output", f"{output} is not empty: give a new or empty folder")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as temporary:
+            # All of the folder appears at once, or nothing.
+            write(policy, environment, Path(temporary) / "whole")
+            (Path(temporary) / "whole").replace(output)
+    except OSError as error:
+        raise ExportError("--output", f"{output} cannot be written: {error.strerror}") from None

@@ -1,0 +1,85 @@
+"""Returns of a run from its metrics: running means, and when they reached a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+RECENT_EPISODES = 300
+
+Metrics: TypeAlias = Sequence[Mapping[str, float]]
+"""The rows of a run's metrics.csv."""
+
+
+def running_mean(
+    metrics: Metrics, window: int = RECENT_EPISODES, column: str = "return_mean"
+) -> list[float]:
+    """Return the mean return of the last `window` episodes after each update, in whole updates.
+
+    column: which returns. The mean of one kind of episode weighs as if all episodes of the update
+    were of that kind. NaN where no such episode has ended yet.
+    """
+    means = []
+    for last, row in enumerate(metrics):
+        total = weight = 0.0
+        for index in range(last, -1, -1):
+            episodes_before = metrics[index - 1]["episodes"] if index else 0
+            if weight and row["episodes"] - episodes_before > window:
+                break
+            count = metrics[index]["episodes"] - episodes_before
+            if math.isnan(metrics[index][column]):
+                continue  # No such episode ended in this update.
+            total += count * metrics[index][column]
+            weight += count
+        means.append(total / weight if weight else math.nan)
+    return means
+
+
+def first_reached(metrics: Metrics, target: float, window: int) -> Mapping[str, float] | None:
+    """Return the first row after which the mean of the last `window` episodes is at least `target`.
+
+    A mean over fewer episodes does not count. None if no row is.
+    """
+    means = running_mean(metrics, window)
+    for row, mean in zip(metrics, means, strict=True):
+        if row["episodes"] >= window and mean >= target:
+            return row
+    return None
+
+
+def on_one_axis(
+    runs: Sequence[Metrics], column: str, window: int, returns: str = "return_mean"
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return 400 values [X] of the column between which all runs have returns, and those [run, X].
+
+    X is 0 if there is no such place. returns: the column of the returns, whose running means over
+    `window` episodes are interpolated.
+    """
+    curves = []
+    for metrics in runs:
+        x = np.array([row[column] for row in metrics], dtype=float)
+        means = np.array(running_mean(metrics, window, returns))
+        curves.append((x[np.isfinite(means)], means[np.isfinite(means)]))
+    start = max(x[0] if len(x) else np.inf for x, _ in curves)
+    end = min(x[-1] if len(x) else -np.inf for x, _ in curves)
+    if start > end:
+        return np.empty(0), np.empty((len(runs), 0))
+    grid = np.linspace(start, end, 400)
+    return grid, np.array([np.interp(grid, x, means) for x, means in curves])
+
+
+def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]:
+    """Return which known returns to draw beside curves, lowest first, with the names of each.
+
+    Those are the ones that curves which begin at `lowest` reach, and the next below.
+    """
+    below = max((value for value in known.values() if value < lowest), default=lowest)
+    shown: dict[float, list[str]] = {}
+    for name, value in sorted(known.items(), key=lambda item: item[1]):
+        if value >= below:
+            shown.setdefault(value, []).append(name)
+    return {value: ", ".join(names) for value, names in shown.items()}

@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Sets up .venv and runs the tests. Options go on to pytest.
+# Sets up .venv and runs the tests, in several processes. Options go on to pytest: `-n 0` runs the
+# tests in one process.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 set_up requirements-dev.txt
-exec .venv/bin/python -m pytest "$@"
+# Without bytecode files each of several hundred processes would compile the sources again.
+unset PYTHONDONTWRITEBYTECODE
+# Tests often wait, hence one process more than there are cores.
+exec .venv/bin/python -m pytest -n $(($(nproc) + 1)) --dist worksteal "$@"

@@ -1,18 +1,50 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 import workflow_rl.portable  # noqa: F401  # Before any test loads NumPy.
 
-# No time limits of single examples, which a busy machine exceeds; the same examples every time.
+# Networks this small only lose time to a second thread. torch reads the variable when it is loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A busy machine exceeds hypothesis's time limits of single examples. Every run tries the same
+# examples.
 settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile("reproducible")
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPILATION = pytest.StashKey[subprocess.Popen[bytes]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to compile the simulator once for all processes, if there will be several."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        command = [sys.executable, "-c", "import workflow_rl.cage2.compiled.preload"]
+        config.stash[COMPILATION] = subprocess.Popen(command, cwd=ROOT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Hand out no test before the simulator is compiled: each process would compile it again."""
+    node.config.stash[COMPILATION].wait()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the tests name is not remembered for the user who runs them."""
+    """Keep what the tests remember out of the user's own state."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_fsync() -> Iterator[None]:
+    """Do not wait for the disk: no file of a test has to survive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield

@@ -26,8 +26,8 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agents.policies.archive import sealed
 from agents.policies.policy_file import load_policy
+from tests.strangers import save
 from workflow_rl.commands.main import MODULES, main
 from workflow_rl.commands.options import UsablePath
 
@@ -90,12 +90,6 @@ def restored(finished: Path, path: Path) -> Path:
     save(path / "checkpoint.pt", content)
     (path / "best.pt").unlink()
     return path
-
-
-def save(path: Path, content: Any) -> None:
-    archive = io.BytesIO()
-    torch.save(content, archive)
-    path.write_bytes(sealed(archive.getvalue()))
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from agents.algorithm import find
 from tests.pages import (
@@ -67,7 +68,7 @@ LACKING = {
     "train-champion": {"--total-episodes": "400", "--selection-episodes": "32", "--episodes": "2"},
     "tune": {"--total-episodes": "24"},
     "compare-modes": {"--total-episodes": "24", "--n-envs": "4"},
-    "run_tests.sh": {"tests/agents/ppo/test_losses.py": ""},
+    "run_tests.sh": {"-n": "0", "tests/agents/ppo/test_losses.py": ""},
 }
 """What a command is given besides, if it has not been given it."""
 ENDS_ELSEWHERE = frozenset({"--env", "--resume", "--dry-run", "--final-evaluation"})
@@ -322,13 +323,8 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "train-async --total-episodes 8 --episodes-per-update 4 --n-envs 2 --max-steps 5 "
         "--keep-every 1 --final-evaluation 1 --quiet"
     )
-    subprocess.run(
-        [sys.executable, "-m", "workflow_rl", *options.split(), "--run-dir", str(path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    result = CliRunner().invoke(main, [*options.split(), "--run-dir", str(path)])
+    assert result.exit_code == 0, result.output
     return path
 
 

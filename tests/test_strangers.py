@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import importlib
 import io
 import json
@@ -11,9 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.machinery import PathFinder
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,63 +22,15 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.test_bad_input import cases, save
-from workflow_rl import TrainConfig, evaluate, load_agent, train
+from tests.strangers import CANARY, HOSTILE_MODULE, TINY, save, watched
+from tests.test_bad_input import cases
+from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import MODULES, main
 from workflow_rl.commands.tune import RANGES, TUNE_FILE
-from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.trust import remember, trusted, trusted_config
+from workflow_rl.runs.trust import trusted_config
 
-CANARY = "canary_of_a_stranger"
-"""It is in whatever a hostile file names, so that any event of the interpreter that has to do with
-it is a breach."""
-
-MODULE = f"""
-import gymnasium
-open({CANARY + ".imported"!r}, "w")
-def make(*args, **kwargs):
-    open({CANARY + ".called"!r}, "w")
-class Env(gymnasium.Env):
-    def __init__(self, **kwargs):
-        open({CANARY + ".called"!r}, "w")
-"""
-
-_breaches: list[str] = []
-_watching = False
-# What asks only whether something is there, and how Python reads the tests' own modules.
-HARMLESS = ("os.listdir", "os.scandir", "glob.glob", "pathlib.Path.glob")
-
-
-def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _watching or event in HARMLESS:
-        return
-    # Of an import the name alone: what follows it is the search path.
-    heard = arguments[:1] if event == "import" else arguments
-    if any(isinstance(one, str | bytes | list | tuple) and CANARY in repr(one) for one in heard):
-        _breaches.append(f"{event}{arguments!r:.200}")
-
-
-sys.addaudithook(_watch)
-
-
-@contextmanager
-def watched() -> Iterator[None]:
-    """In here everything that the interpreter does with the canary is a breach."""
-    global _watching
-    _breaches.clear()
-    _watching = True
-    try:
-        yield
-    finally:
-        _watching = False
-    assert not _breaches
-    assert not list(Path().glob(f"{CANARY}.*ed"))
-
-
-TINY = ["--n-envs", "2", "--hidden-sizes", "8", "--seed", "1", "--quiet", "--n-workers", "1"]
 RUNS = {
     "ppo": ["--env", "CartPole-v1", "--total-steps", "64", "--steps-per-update", "32"],
     "sac": [
@@ -118,11 +67,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current one, in which a stranger has put modules."""
+    """Make the test's folder the current one, with a stranger's modules in it."""
     monkeypatch.chdir(tmp_path)
     for module in (f"{CANARY}.py", f"{CANARY}_package/__init__.py", f"{CANARY}_package/inner.py"):
         Path(module).parent.mkdir(exist_ok=True)
-        Path(module).write_text(MODULE)
+        Path(module).write_text(HOSTILE_MODULE)
     return tmp_path
 
 
@@ -392,230 +341,6 @@ def test_the_commands_themselves(number: int, made: Path, folder: Path) -> None:
     assert ended.returncode in (0, 1, 2), ended.stderr
     assert "Traceback" not in ended.stderr
     assert not list(folder.glob(f"{CANARY}.*ed"))
-
-
-class TestOwn:
-    """Environments that the user has named."""
-
-    ENV = "own_environment_of_the_user"
-    SOURCE = (
-        "import gymnasium\n"
-        "def make(length=3):\n"
-        "    open('made', 'w')\n"
-        "    return gymnasium.make('CartPole-v1', max_episode_steps=length)\n"
-    )
-
-    @pytest.fixture(autouse=True)
-    def own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        monkeypatch.syspath_prepend(str(folder))
-        Path(f"{self.ENV}.py").write_text(self.SOURCE)
-        yield
-        sys.modules.pop(self.ENV, None)
-
-    def trained(self, *more: str) -> None:
-        options = ["--env", f"{self.ENV}:make", "--total-steps", "64", "--steps-per-update", "32"]
-        result = CliRunner().invoke(
-            main, ["train-async", *TINY, *options, *more, "--run-dir", "mine"]
-        )
-        assert result.exit_code == 0, result.output
-        Path("made").unlink()
-
-    def another(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("XDG_STATE_HOME", str(Path("state-of-another").absolute()))
-
-    EVALUATE = ("evaluate", "mine", "--episodes", "1", "--quiet")
-
-    def test_the_users_own_runs_open_without_a_word(self) -> None:
-        self.trained("--env-arg", "length=4")
-        result = CliRunner().invoke(main, [*self.EVALUATE])
-        assert result.exit_code == 0, result.output
-        assert Path("made").exists()
-
-    def test_another_user_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.trained()
-        self.another(monkeypatch)
-        assert CliRunner().invoke(main, [*self.EVALUATE]).exit_code == 2
-        assert not Path("made").exists()
-        assert CliRunner().invoke(main, [*self.EVALUATE, "--trust"]).exit_code == 0
-        assert CliRunner().invoke(main, [*self.EVALUATE]).exit_code == 0
-
-    def test_other_arguments_are_another_environment(self) -> None:
-        self.trained()
-        content = torch.load("mine/checkpoint.pt", weights_only=True)
-        content["config"]["env_args"] = {"length": 5}
-        save(Path("mine/checkpoint.pt"), content)
-        result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
-        assert result.exit_code == 2
-        assert "--trust" in result.output
-
-    def test_a_module_of_the_same_name_elsewhere_is_another(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A stranger's folder can hold a module that is called as the user's own is."""
-        self.trained()
-        stranger = tmp_path / "stranger"
-        stranger.mkdir()
-        shutil.copytree("mine", stranger / "mine")
-        (stranger / f"{self.ENV}.py").write_text(MODULE)
-        sys.modules.pop(self.ENV)
-        monkeypatch.chdir(stranger)
-        with watched():
-            result = CliRunner().invoke(main, [*self.EVALUATE])
-        assert result.exit_code == 2
-        assert "--trust" in result.output
-
-    def test_a_link_to_the_users_module_is_another_place(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """What lies beside a link would be imported with the module."""
-        self.trained()
-        stranger = tmp_path / "stranger"
-        stranger.mkdir()
-        shutil.copytree("mine", stranger / "mine")
-        (stranger / f"{self.ENV}.py").symlink_to(tmp_path / f"{self.ENV}.py")
-        sys.modules.pop(self.ENV)
-        monkeypatch.chdir(stranger)
-        result = CliRunner().invoke(main, [*self.EVALUATE])
-        assert result.exit_code == 2, result.output
-        assert "--trust" in result.output
-
-    def test_a_trusted_module_imports_nothing_of_the_current_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Where the module is installed, and the stranger's folder has one that it needs."""
-        Path(f"{self.ENV}.py").write_text("import canary_beside\n" + self.SOURCE)
-        Path("canary_beside.py").write_text("")
-        self.trained()
-        stranger = tmp_path / "stranger"
-        stranger.mkdir()
-        shutil.copytree("mine", stranger / "mine")
-        (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
-        for module in (self.ENV, "canary_beside"):
-            sys.modules.pop(module)
-        monkeypatch.chdir(stranger)
-        result = CliRunner().invoke(main, [*self.EVALUATE])
-        sys.modules.pop("canary_beside", None)
-        assert result.exit_code == 0, result.output
-
-    def test_a_relative_name_of_a_file_is_of_one_folder(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """An argument may name a file, which in a stranger's folder is the stranger's."""
-        environment = GymnasiumEnvironment(f"{self.ENV}:make", {"path": "./levels.txt"})
-        whole = GymnasiumEnvironment(f"{self.ENV}:make", {"path": "/levels.txt"})
-        remember(environment)
-        remember(whole)
-        of_file = [dataclasses.replace(one, named_by_file=True) for one in (environment, whole)]
-        assert [trusted(one) for one in of_file] == [environment, whole]
-        (tmp_path / "stranger").mkdir()
-        monkeypatch.chdir(tmp_path / "stranger")
-        assert trusted(of_file[1]) == whole
-        with pytest.raises(ValueError, match="--trust"):
-            trusted(of_file[0])
-
-    def test_a_relative_folder_of_state_is_not_used(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A stranger's folder may hold one of the same name."""
-        monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("XDG_STATE_HOME", "state")
-        remember(GymnasiumEnvironment(f"{self.ENV}:make"))
-        assert not Path("state").exists()
-        assert list((tmp_path / "home").rglob("*.json"))
-
-    def test_modules_that_another_finder_finds_are_remembered(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """As pip leaves one for packages that are installed where they are developed."""
-        source = tmp_path / "source"
-        source.mkdir()
-        (source / "developed_environment.py").write_text(self.SOURCE)
-
-        class Finder:
-            @staticmethod
-            def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-                return PathFinder.find_spec(name, [str(source)])
-
-        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
-        environment = GymnasiumEnvironment("developed_environment:make")
-        remember(environment)
-        assert trusted(dataclasses.replace(environment, named_by_file=True)) == environment
-
-    def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.trained("--env-arg", "length=4")
-        content = torch.load("mine/checkpoint.pt", weights_only=True)
-        content["config"]["env_args"] = {"length": 4.0}
-        save(Path("mine/checkpoint.pt"), content)
-        self.another(monkeypatch)
-        resume = ["train-async", "--resume", "mine", "--total-steps", "96", *RESUME]
-        typed = ["--env", f"{self.ENV}:make", "--env-arg", "length=4"]
-        assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 2
-        assert not Path("made").exists()
-
-    def test_a_resumed_run_whose_environment_is_typed(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.trained("--env-arg", "length=4")
-        self.another(monkeypatch)
-        resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
-        assert CliRunner().invoke(main, resume).exit_code == 2
-        assert CliRunner().invoke(main, [*resume, "--env", f"{self.ENV}:make"]).exit_code == 2
-        assert not Path("made").exists()
-        typed = ["--env", f"{self.ENV}:make", "--env-arg", "length=4"]
-        assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 0
-
-    def test_a_module_that_is_not_here_is_named_with_its_remedy(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.trained()
-        (tmp_path / "elsewhere").mkdir()
-        monkeypatch.delitem(sys.modules, self.ENV)
-        monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
-        monkeypatch.chdir(tmp_path / "elsewhere")
-        result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])
-        assert result.exit_code == 2
-        assert f"no module {self.ENV} is found from here" in result.output
-
-    def test_a_function_of_a_script_is_asked_for(self) -> None:
-        self.trained()
-        content = torch.load("mine/checkpoint.pt", weights_only=True)
-        content["config"]["env"] = "__main__:make"
-        save(Path("mine/checkpoint.pt"), content)
-        result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
-        assert result.exit_code == 2
-        assert "give the function as env" in result.output
-
-    def test_from_python(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.trained()
-        assert evaluate("mine", episodes=1).returns
-        self.another(monkeypatch)
-        for opened in (load_agent, lambda path: evaluate(path, episodes=1)):
-            with pytest.raises(CheckpointError, match="trust=True"):
-                opened("mine")  # type: ignore[operator]
-        load_agent("mine", trust=True)
-
-    def test_a_config_from_a_file_is_trained_from_python(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.trained()
-        self.another(monkeypatch)
-        config = read_config(Path("mine"))
-        with pytest.raises(ConfigError, match="trust=True"):
-            train(config, "again")
-        train(config, "again", trust=True)
-
-    def test_a_config_from_a_file_makes_nothing(self) -> None:
-        """Not even of sac, whose settings depend on the spaces."""
-        config = TrainConfig("async", env=f"{self.ENV}:make", algorithm="sac")
-        again = TrainConfig.from_dict(config.to_dict())
-        again.changed(seed=1).to_dict()
-        assert again == config
-        assert not Path("made").exists()
-        with pytest.raises(ValueError, match="named by a file"):
-            again.environment.spaces()
 
 
 def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:

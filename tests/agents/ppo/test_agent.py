@@ -52,15 +52,6 @@ TRAJECTORIES = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    # Networks this small only lose time to a second thread, most of all on a busy machine.
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
-
-
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
     """An agent for the observations and actions of `example_trajectory`."""
     config = config.changed(**changes)

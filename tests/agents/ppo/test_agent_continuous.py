@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,6 @@ CONFIG = PPOConfig(
     normalise_obs=True,
     normalise_returns=True,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    # Networks this small only lose time to a second thread, most of all on a busy machine.
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:

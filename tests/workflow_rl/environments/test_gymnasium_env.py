@@ -131,7 +131,7 @@ def test_unbounded_observations() -> None:
         (spaces.Box(-1, 1, (2, 1)), DiagonalGaussian(2), [0.5, 2], [[0.5], [1]]),
         (spaces.Box(-1, 1, ()), DiagonalGaussian(1), [0.5], 0.5),
     ],
-    ids=str,
+    ids=lambda one: type(one).__name__ if hasattr(one, "n_outputs") else str(one),
 )
 def test_actions_are_shaped_shifted_and_clipped(
     space: spaces.Space[Any], distribution: Distribution, sampled: Any, action: Any

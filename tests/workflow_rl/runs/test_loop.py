@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from click.testing import CliRunner
 
 from agents.ppo.agent import PPOConfig
 from tests.patience import eventually
@@ -26,6 +27,7 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import (
@@ -254,12 +256,11 @@ def test_killed_at_a_random_moment_and_resumed(mode, start, reference, tmp_path)
     time.sleep(random.Random(0).uniform(0, 0.1))
     first.kill()
     first.wait(10)
-    second = start(mode, "--resume", str(path), "--quiet")
-    _, errors = second.communicate(timeout=60)
-    if second.returncode == 2:  # It was quicker than the kill.
-        assert "finished" in errors
+    second = CliRunner().invoke(main, [f"train-{mode}", "--resume", str(path), "--quiet"])
+    if second.exit_code == 2:  # The run was quicker than the kill.
+        assert "finished" in second.output
     else:
-        assert second.returncode == 0, errors
+        assert second.exit_code == 0, second.output
     assert same_weights(path, reference)
 
 
@@ -344,14 +345,13 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, reference, tmp_
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
 
 
-def test_a_run_killed_before_its_summary_can_be_completed(start, reference, tmp_path):
+def test_a_run_killed_before_its_summary_can_be_completed(reference, tmp_path):
     path = tmp_path / "run"
     path.mkdir()
     for name in ("config.json", "metrics.csv", "checkpoint.pt"):
         (path / name).write_bytes((reference / name).read_bytes())
-    process = start("async", "--resume", str(path), "--quiet")
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
+    result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    assert result.exit_code == 0, result.output
     assert same_weights(path, reference)
     assert (path / "summary.json").exists()
     assert (path / "best.pt").exists()

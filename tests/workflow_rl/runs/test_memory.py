@@ -6,13 +6,12 @@ import os
 import pickle
 import shutil
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,15 +63,6 @@ def experience(agent: MBPOAgent, n_real: int, n_imagined: int = 0) -> None:
         imagined = numbered(1000 + agent.imagined_steps, n_imagined, obs_dim)
         agent.imagined = [*agent.imagined, imagined][-2:]
         agent.imagined_steps += n_imagined
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    # Networks this small only lose time to a second thread, most of all on a busy machine.
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 def inodes(folder: Path) -> dict[str, int]:

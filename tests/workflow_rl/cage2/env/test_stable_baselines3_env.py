@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,6 @@ REPOSITORY = Path(__file__).parents[4]
 ENV_ID = "workflow_rl:workflow_rl/CAGE2-v0"
 # SB3 asks for pictures first, and makes the env without when it refuses.
 pytestmark = pytest.mark.filterwarnings("ignore:.*render_mode='rgb_array'")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def ppo(envs: VecEnv, **options: Any) -> PPO:

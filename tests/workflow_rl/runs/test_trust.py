@@ -1,0 +1,260 @@
+"""Environments that the user has named are remembered; those that a file names are asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from tests.strangers import HOSTILE_MODULE, TINY, save, watched
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.commands.main import main
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.runs.checkpoint import CheckpointError
+from workflow_rl.runs.config import ConfigError
+from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.trust import remember, trusted
+
+ENV = "own_environment_of_the_user"
+SOURCE = (
+    "import gymnasium\n"
+    "def make(length=3):\n"
+    "    open('made', 'w')\n"
+    "    return gymnasium.make('CartPole-v1', max_episode_steps=length)\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put the user's environment into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path(f"{ENV}.py").write_text(SOURCE)
+    yield
+    sys.modules.pop(ENV, None)
+
+
+def trained(*more: str) -> None:
+    options = ["--env", f"{ENV}:make", "--total-steps", "64", "--steps-per-update", "32"]
+    result = CliRunner().invoke(main, ["train-async", *TINY, *options, *more, "--run-dir", "mine"])
+    assert result.exit_code == 0, result.output
+    Path("made").unlink()
+
+
+def another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state-of-another").absolute()))
+
+
+EVALUATE = ["evaluate", "mine", "--episodes", "1", "--quiet"]
+
+
+def test_the_users_own_runs_open_without_a_word() -> None:
+    trained("--env-arg", "length=4")
+    result = CliRunner().invoke(main, EVALUATE)
+    assert result.exit_code == 0, result.output
+    assert Path("made").exists()
+
+
+def test_another_user_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained()
+    another(monkeypatch)
+    assert CliRunner().invoke(main, EVALUATE).exit_code == 2
+    assert not Path("made").exists()
+    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+
+
+def test_other_arguments_are_another_environment() -> None:
+    trained()
+    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content["config"]["env_args"] = {"length": 5}
+    save(Path("mine/checkpoint.pt"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    assert result.exit_code == 2
+    assert "--trust" in result.output
+
+
+def test_a_module_of_the_same_name_elsewhere_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's folder can hold a module that is called as the user's own is."""
+    trained()
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    shutil.copytree("mine", stranger / "mine")
+    (stranger / f"{ENV}.py").write_text(HOSTILE_MODULE)
+    sys.modules.pop(ENV)
+    monkeypatch.chdir(stranger)
+    with watched():
+        result = CliRunner().invoke(main, EVALUATE)
+    assert result.exit_code == 2
+    assert "--trust" in result.output
+
+
+def test_a_link_to_the_users_module_is_another_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies beside a link would be imported with the module."""
+    trained()
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    shutil.copytree("mine", stranger / "mine")
+    (stranger / f"{ENV}.py").symlink_to(tmp_path / f"{ENV}.py")
+    sys.modules.pop(ENV)
+    monkeypatch.chdir(stranger)
+    result = CliRunner().invoke(main, EVALUATE)
+    assert result.exit_code == 2, result.output
+    assert "--trust" in result.output
+
+
+def test_a_trusted_module_imports_nothing_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the module is installed, and the stranger's folder has one that it needs."""
+    Path(f"{ENV}.py").write_text("import canary_beside\n" + SOURCE)
+    Path("canary_beside.py").write_text("")
+    trained()
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    shutil.copytree("mine", stranger / "mine")
+    (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
+    for module in (ENV, "canary_beside"):
+        sys.modules.pop(module)
+    monkeypatch.chdir(stranger)
+    result = CliRunner().invoke(main, EVALUATE)
+    sys.modules.pop("canary_beside", None)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_relative_name_of_a_file_is_of_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An argument may name a file, which in a stranger's folder is the stranger's."""
+    environment = GymnasiumEnvironment(f"{ENV}:make", {"path": "./levels.txt"})
+    whole = GymnasiumEnvironment(f"{ENV}:make", {"path": "/levels.txt"})
+    remember(environment)
+    remember(whole)
+    of_file = [dataclasses.replace(one, named_by_file=True) for one in (environment, whole)]
+    assert [trusted(one) for one in of_file] == [environment, whole]
+    (tmp_path / "stranger").mkdir()
+    monkeypatch.chdir(tmp_path / "stranger")
+    assert trusted(of_file[1]) == whole
+    with pytest.raises(ValueError, match="--trust"):
+        trusted(of_file[0])
+
+
+def test_a_relative_folder_of_state_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's folder may hold one of the same name."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    remember(GymnasiumEnvironment(f"{ENV}:make"))
+    assert not Path("state").exists()
+    assert list((tmp_path / "home").rglob("*.json"))
+
+
+def test_modules_that_another_finder_finds_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip leaves one for packages that are installed where they are developed."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "developed_environment.py").write_text(SOURCE)
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+            return PathFinder.find_spec(name, [str(source)])
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    environment = GymnasiumEnvironment("developed_environment:make")
+    remember(environment)
+    assert trusted(dataclasses.replace(environment, named_by_file=True)) == environment
+
+
+def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained("--env-arg", "length=4")
+    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content["config"]["env_args"] = {"length": 4.0}
+    save(Path("mine/checkpoint.pt"), content)
+    another(monkeypatch)
+    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--dry-run", "--quiet"]
+    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
+    assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 2
+    assert not Path("made").exists()
+
+
+def test_a_resumed_run_whose_environment_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained("--env-arg", "length=4")
+    another(monkeypatch)
+    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
+    assert CliRunner().invoke(main, resume).exit_code == 2
+    assert CliRunner().invoke(main, [*resume, "--env", f"{ENV}:make"]).exit_code == 2
+    assert not Path("made").exists()
+    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
+    assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 0
+
+
+def test_a_module_that_is_not_here_is_named_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.delitem(sys.modules, ENV)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])
+    assert result.exit_code == 2
+    assert f"no module {ENV} is found from here" in result.output
+
+
+def test_a_function_of_a_script_is_asked_for() -> None:
+    trained()
+    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content["config"]["env"] = "__main__:make"
+    save(Path("mine/checkpoint.pt"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    assert result.exit_code == 2
+    assert "give the function as env" in result.output
+
+
+def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained()
+    assert evaluate("mine", episodes=1).returns
+    another(monkeypatch)
+    for opened in (load_agent, lambda path: evaluate(path, episodes=1)):
+        with pytest.raises(CheckpointError, match="trust=True"):
+            opened("mine")  # type: ignore[operator]
+    load_agent("mine", trust=True)
+
+
+def test_a_config_from_a_file_is_trained_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained()
+    another(monkeypatch)
+    config = read_config(Path("mine"))
+    with pytest.raises(ConfigError, match="trust=True"):
+        train(config, "again")
+    train(config, "again", trust=True)
+
+
+def test_a_config_from_a_file_makes_nothing() -> None:
+    """Not even of sac, whose settings depend on the spaces."""
+    config = TrainConfig("async", env=f"{ENV}:make", algorithm="sac")
+    again = TrainConfig.from_dict(config.to_dict())
+    dataclasses.replace(again, seed=1).to_dict()
+    assert again == config
+    assert not Path("made").exists()
+    with pytest.raises(ValueError, match="named by a file"):
+        again.environment.spaces()

@@ -41,8 +41,8 @@ def random_policy(n_inputs: int) -> PolicyParameters:
 
 def test_what_it_should_do_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     """New choices and old ones; and the same twice."""
-    monkeypatch.setattr(improve_by_search, "N_STEPS_OF_LEARNING", 1500)
-    monkeypatch.setattr(improve_by_search, "LEARNING_RATE", 3e-3)
+    monkeypatch.setattr(improving, "N_STEPS_OF_LEARNING", 1500)
+    monkeypatch.setattr(improving, "LEARNING_RATE", 3e-3)
     policy = random_policy(30)
     bits = np.random.default_rng(1).integers(0, 2, (60, 30)).astype(np.uint8)
     choices = choices_of(policy, bits)

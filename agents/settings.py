@@ -22,7 +22,7 @@ class ConfigError(ValueError):
         super().__init__(f"{field_name}: {message}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OneOf:
     """Restrict a text field to names. The names are read at each check: a registry may grow."""
 

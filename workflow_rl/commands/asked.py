@@ -19,7 +19,7 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
-from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.presets import preset_named
 from workflow_rl.suggestions import question, word_meant
 
 
@@ -29,10 +29,10 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     settings = _settings(options)
     name = options["algorithm"]
     if "algorithm" not in fields:
-        name = PRESETS.get(options["preset"], {}).get("algorithm", name)
+        name = preset_named(options["preset"]).get("algorithm", name)
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
         _refuse(one, name, find(name).settings)
-    return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
+    return TrainConfig(mode, **_environment(options), **fields, settings=settings)
 
 
 def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:
@@ -62,6 +62,12 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a TrainConfig that are on the command line, but for the environment."""
     names = given_options() & TrainConfig.model_fields.keys() - {"env"}
     return {name: options[name] for name in names}
+
+
+def _environment(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the environment and the arguments of it that are on the command line."""
+    given = {*given_options(), "env", "env_arg"}
+    return chosen_env({name: value for name, value in options.items() if name in given})
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
@@ -97,8 +103,8 @@ def path_to_resume(options: dict[str, Any]) -> Path:
 def typed(error: ConfigError, options: dict[str, Any]) -> str:
     """Return the option to blame for an error: the preset, if the preset asks for the value."""
     name, preset = error.field_name, options.get("preset")
-    its = PRESETS.get(preset or "", {})
-    its = {**its, **its.get("settings", {})}
+    its = preset_named(preset)
+    its = {**its, **its.get("settings", {}), **its.get("env_args", {})}
     if name in its and name not in given_options():
         return f"--preset {preset} ({spelling(name)} {its[name]})"
     return spelling(name)

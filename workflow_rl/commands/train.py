@@ -76,11 +76,11 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     from workflow_rl.commands.evaluate import score_finished_run
     from workflow_rl.commands.train_report import report
 
+    report(outcome)
     # This may fail: the runs are complete without it.
     for learner, summary in zip(outcome.learners, outcome.summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
-    report(outcome)
     if options["trace"] is not None:
         click.echo(f"draw the trace:  {own_command('plot --timeline', options['trace'])}")
 

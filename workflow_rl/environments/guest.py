@@ -108,6 +108,9 @@ class Guest:
     flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Options without a value, each with the arguments that it stands for."""
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
+    """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
+
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
 

@@ -15,7 +15,7 @@ from agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
-from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.presets import KNOWN
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     as_today,
@@ -117,9 +117,10 @@ class TrainConfig(Settings):
     take_all: bool = Field(
         False, description="Learn from all batches that wait at once, or from one."
     )
-    preset: Annotated[str, OneOf(tuple(PRESETS))] | None = Field(
+    preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
-        description="Defaults of a known system: see docs/explanations/modes.md. Other settings "
+        description="Defaults of a known system, see docs/explanations/modes.md, or of a recipe: "
+        "cage2-quick trains one agent against all red agents in about a minute. Other settings "
         "win.",
     )
     seed: CountOrNone = Field(

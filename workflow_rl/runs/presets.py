@@ -1,11 +1,14 @@
-"""Presets: known systems, as fields of a TrainConfig.
+"""Presets: known systems and recipes of guests, as fields of a TrainConfig.
 
 A preset of `first-come` batches without steps_per_update has batches of one worker's unroll.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from workflow_rl.environments.environment import guests
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Collecting and learning take turns.
@@ -63,3 +66,33 @@ PRESETS: dict[str, dict[str, Any]] = {
         "num_batches_to_accumulate": 10,
     },
 }
+"""Known systems, for any environment."""
+
+
+class _Known(Mapping[str, Mapping[str, Any]]):
+    """PRESETS and the presets of all guests. A guest may register later."""
+
+    def _all(self) -> dict[str, Mapping[str, Any]]:
+        own = {
+            name: {"env": guest.env_id, **preset}
+            for guest in guests.values()
+            for name, preset in guest.presets.items()
+        }
+        return {**PRESETS, **own}
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+KNOWN = _Known()
+
+
+def preset_named(name: str | None) -> Mapping[str, Any]:
+    """Return the fields of a preset; none for None or an unknown name."""
+    return KNOWN.get(name or "", {})

@@ -23,7 +23,8 @@ def free_on_resume(config: TrainConfig) -> frozenset[str]:
 def flat(config: TrainConfig) -> dict[str, Any]:
     """Return the config's fields, settings and environment's arguments by their names."""
     values = config.to_dict()
-    return {**values, **values.pop("settings")}
+    settings = values.pop("settings")
+    return {**values, **settings}
 
 
 def require_same_run(before: TrainConfig, asked: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from agents import algorithm
 from agents.settings import ConfigError, Settings
-from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.presets import preset_named
 
 _ALIASES = ("ppo", "sac", "mbpo")
 
@@ -65,7 +65,7 @@ def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
         return values
     if values.get("settings") is not None:
         raise ConfigError(min(aliases), "it is another name of settings: give one of the two")
-    preset = PRESETS.get(given.get("preset") or "", {})
+    preset = preset_named(given.get("preset"))
     name = values.get("algorithm", preset.get("algorithm", "ppo"))
     if aliases.keys() == {name}:
         return {**values, "settings": aliases[name]}

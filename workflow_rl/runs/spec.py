@@ -15,7 +15,7 @@ from workflow_rl.environments.environment import (
     make_environment,
 )
 from workflow_rl.runs import machine
-from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
@@ -32,8 +32,9 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     Raises:
         ConfigError: an environment, an algorithm or a setting makes no sense.
     """
-    preset = PRESETS.get(given.get("preset") or "", {})
+    preset = preset_named(given.get("preset"))
     values = {**constants, **preset, **given}
+    values["env_args"] = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
     environment = environment_of(values)
     values["env_args"] = dict(environment.args)
     values["settings"] = _settings(

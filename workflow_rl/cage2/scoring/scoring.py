@@ -15,7 +15,11 @@ from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS
 from workflow_rl.cage2.env.arguments import MOST
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, champion_score
+from workflow_rl.cage2.scoring.leaderboard import (
+    LEADERBOARD_NOTE,
+    TOP_SCORES,
+    champion_score,
+)
 from workflow_rl.cage2.scoring.loading import on_the_bits, require_fitting
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import (
@@ -92,9 +96,9 @@ class Cage2Scores(NamedTuple):
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
-        """Return three lines about the only attacker of the training, or else the table."""
+        """Return three lines: about the only attacker of the training, or about all cells."""
         if len(self.trained_against) != 1:
-            return self.lines(agent)
+            return self._lines_on_all()
         (red_agent,) = self.trained_against
         cells = self.cells.against(red_agent)
         means = ", ".join(f"{one.mean:.1f} after {one.max_steps}" for one in cells.cells)
@@ -107,6 +111,19 @@ class Cage2Scores(NamedTuple):
             "strongest agent.",
             "The command evaluate shows the scores against all three red agents; --red-agent mixed "
             "trains against all of them.",
+        ]
+
+    def _lines_on_all(self) -> list[str]:
+        cells = self.cells
+        winner, record = TOP_SCORES[0].total, max(one.total for one in TOP_SCORES)
+        return [
+            f"score: {with_interval(cells.total, cells.total_interval_95)}, the sum of the mean "
+            f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
+            f"For comparison: the challenge winner's released agent scores {winner:.1f}; the best "
+            f"published score is {record:.1f}, on an older and easier simulator; the champion of "
+            f"this package scores {champion_score().total:.1f}.",
+            f"Each of the nine means is of {cells.episodes} episodes on {cells.simulator.name} "
+            f"{cells.simulator.version}, which the agent was not chosen on.",
         ]
 
     def to_dict(self) -> dict[str, Any]:

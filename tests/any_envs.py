@@ -318,3 +318,18 @@ class SeedEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> Result:
         return np.zeros(1, np.float32), self._reward, False, True, {}
+
+
+class Liar(gymnasium.Env[Any, Any]):
+    """Declares one space and shows something else."""
+
+    def __init__(self, declared: spaces.Space[Any], shown: Any) -> None:
+        self.observation_space, self._shown = declared, shown
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self._shown, {}
+
+    def step(self, action: Any) -> Any:
+        return self._shown, 0.0, False, False, {}

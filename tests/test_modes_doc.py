@@ -18,7 +18,9 @@ MODES = " ".join(PAGE.read_text().split())
 
 def as_options(settings: dict[str, Any]) -> str:
     words = []
-    for field, value in settings.items():
+    for field, value in {**settings, **settings.get("settings", {})}.items():
+        if field == "settings":
+            continue
         words.append("--" + field.replace("_", "-"))
         if value is not True:
             words.append(str(value))

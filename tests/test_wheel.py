@@ -27,7 +27,12 @@ FOREIGN = "raise ImportError('somebody else is called agents')\n"
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy: a build leaves files in the folder."""
     folder = tmp_path_factory.mktemp("wheel")
-    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "runs", "tests", "*.egg-info")
+    anywhere = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info")
+
+    def leave(path: str, names: list[str]) -> set[str]:
+        here = {"runs", "site", "tests"} if Path(path) == ROOT else set()
+        return anywhere(path, names) | here
+
     shutil.copytree(ROOT, folder / "source", ignore=leave)
     # With the setuptools that is here: an isolated build would install another.
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]

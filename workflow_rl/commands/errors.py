@@ -15,7 +15,7 @@ import click
 from agents.settings import ConfigError
 from workflow_rl.collection.cluster import ClusterError
 from workflow_rl.commands.asked import typed
-from workflow_rl.commands.options import option_words
+from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
@@ -102,7 +102,7 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
     except ClusterError as error:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
     except ValueError as error:
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.folder import RunDirError

@@ -23,7 +23,7 @@ _LIKE_SEEDS = (SEED, "n_workers", "envs_per_worker", "checkpoint_every", "keep_e
 class Run(NamedTuple):
     """A run's folder as it was read.
 
-    config: flat, by "ppo.discount" and the like. summary, evaluation: None if there is none.
+    config: flat, by "settings.discount" and the like. summary, evaluation: None if there is none.
     """
 
     path: Path

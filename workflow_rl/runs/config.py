@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, field_validator
 
 from agents import algorithm
 from agents.settings import ConfigError as ConfigError
@@ -278,6 +278,18 @@ class TrainConfig(Settings):
         own = {"settings": settings_in(values), "make_env": None, "named_by_file": True}
         return cls(**{**values, **own})
 
+    @field_validator("cluster")
+    @classmethod
+    def _is_a_cluster(cls, cluster: str) -> str:
+        if is_address(cluster):
+            try:
+                host_and_port(cluster)
+            except ValueError:
+                raise ValueError(
+                    f"{cluster!r} is neither none, local, auto nor host:port"
+                ) from None
+        return cluster
+
     def _check_end(self) -> None:
         if self.total_episodes is not None and self.total_steps is not None:
             raise ConfigError(
@@ -287,13 +299,6 @@ class TrainConfig(Settings):
             )
         if self.total_episodes is None and self.total_steps is None:
             raise ConfigError("total_episodes", "this environment has no default: give a number")
-        if is_address(self.cluster):
-            try:
-                host_and_port(self.cluster)
-            except ValueError:
-                raise ConfigError(
-                    "cluster", f"{self.cluster!r} is neither none, local, auto nor host:port"
-                ) from None
         try:
             json.dumps(self.env_args)
         except (TypeError, ValueError, RecursionError) as error:

@@ -51,9 +51,11 @@ def test_a_run_against_one_attacker_ends_with_that_attackers_cells() -> None:
     assert "Meander" not in "".join([first, *others])
 
 
-def test_a_run_against_all_ends_with_the_table() -> None:
+def test_a_run_against_all_ends_with_three_lines() -> None:
     against_all = scores(*RED_AGENTS)
-    assert against_all.closing_lines("it") == against_all.lines("it")
+    closing = against_all.closing_lines("it")
+    assert len(closing) == 3
+    assert "-540.0" in closing[0]
     assert "-540.00" in against_all.lines("it")[0]
 
 
@@ -98,7 +100,7 @@ def test_the_end_of_a_run_writes_all_scores(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def cart_pole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = TrainConfig(
-        *("async", 2, 1), env="CartPole-v1", total_episodes=2, episodes_per_update=2
+        *("async", 2), n_workers=1, env="CartPole-v1", total_episodes=2, episodes_per_update=2
     )
     return train(config, tmp_path_factory.mktemp("runs") / "run")
 

@@ -50,8 +50,14 @@ def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) -> Path:
     config = TrainConfig(
-        *("async", 2, 1),
-        **{"env": "seeds", "total_episodes": 8, "episodes_per_update": 4, **changes},
+        *("async", 2),
+        **{
+            "n_workers": 1,
+            "env": "seeds",
+            "total_episodes": 8,
+            "episodes_per_update": 4,
+            **changes,
+        },
         ppo={"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1},
         device="cpu",
     )

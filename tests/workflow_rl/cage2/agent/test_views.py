@@ -236,5 +236,5 @@ def test_an_agent_that_could_not_be_scored_is_not_trained_to_be(tmp_path: Path) 
         ],
     )
     assert result.exit_code == 2
-    assert "--observation: true-state" in result.output
+    assert "--observation" in result.output
     assert not run.exists()

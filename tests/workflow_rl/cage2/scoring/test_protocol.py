@@ -375,7 +375,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 def test_a_checkpoint_without_a_network_is_refused(tmp_path):
     path = tmp_path / "checkpoint.pt"
     save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
-    assert "not a checkpoint of this package" in error_line(run(path))
+    assert str(path) in error_line(run(path))
 
 
 def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):

@@ -240,7 +240,7 @@ def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
     assert load_blue(Path("react-remove")).choice == "scripted"
     assert load_blue(Path("champion")).choice == "greedy"
     save_run(tmp_path / "seeing.pt", simulator="compiled", observation="true-state")
-    with pytest.raises(CheckpointError, match="true state"):
+    with pytest.raises(CheckpointError, match="true-state"):
         load_blue(tmp_path / "seeing.pt")
     with pytest.raises(CheckpointError):
         load_blue(tmp_path / "none")

@@ -27,8 +27,11 @@ FOREIGN = "raise ImportError('somebody else is called agents')\n"
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy: a build leaves files in the folder."""
     folder = tmp_path_factory.mktemp("wheel")
-    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "runs", "tests", "*.egg-info")
-    shutil.copytree(ROOT, folder / "source", ignore=leave)
+    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "tests", "*.egg-info")
+    for name in ("agents", "workflow_rl"):
+        shutil.copytree(ROOT / name, folder / "source" / name, ignore=leave)
+    for path in filter(Path.is_file, ROOT.iterdir()):
+        shutil.copy2(path, folder / "source")
     # With the setuptools that is here: an isolated build would install another.
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", *options, str(folder / "source")]

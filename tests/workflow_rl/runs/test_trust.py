@@ -253,7 +253,7 @@ def test_a_config_from_a_file_makes_nothing() -> None:
     """Not even of sac, whose settings depend on the spaces."""
     config = TrainConfig("async", env=f"{ENV}:make", algorithm="sac")
     again = TrainConfig.from_dict(config.to_dict())
-    dataclasses.replace(again, seed=1).to_dict()
+    again.changed(seed=1).to_dict()
     assert again == config
     assert not Path("made").exists()
     with pytest.raises(ValueError, match="named by a file"):

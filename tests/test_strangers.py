@@ -153,6 +153,7 @@ READING = {
     "evaluate video": ["evaluate", "run", "--video", "video", "--episodes", "1", "--quiet"],
     "export run": ["export", "run", "--format", "npz", "--output", "out.npz", "--overwrite"],
     "export policy": ["export", "run/agent.npz", "--format", "cage2", "--output", "out"],
+    "improve": ["improve", "run/agent.npz", "improved.npz", "--episodes", "1", "--judges", "2"],
     "replay": ["replay", "run", "--max-steps", "2", "--output", "replay.html"],
     "replay policy": ["replay", "sleep", "--against", "run/agent.npz", "--max-steps", "2"],
     "verify": ["verify", "run"],

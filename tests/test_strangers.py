@@ -164,7 +164,6 @@ READING = {
     "population": ["train-population", "--resume", "population", *RESUME],
     "tune": ["tune", "--resume", "tuned", "--trials", "1", *RESUME],
     "champion": ["train-champion", "--run-dir", "run"],
-    "improve": ["improve", "run", "improved.npz"],
     "plot": ["plot", "run", "--output", "plot.png"],
     "plot population": ["plot", "population", "--output", "plot.png"],
     "report": ["report", "run", "--output", "report.html"],

@@ -17,7 +17,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from workflow_rl.cage2.env.options import require_simulator  # noqa: E402
+from workflow_rl.cage2.env.environment import Cage2  # noqa: E402
 from workflow_rl.cage2.scoring.loading import load_actor  # noqa: E402
 from workflow_rl.cage2.scoring.protocol import evaluate_actor  # noqa: E402
 from workflow_rl.reporting.harness import text_table  # noqa: E402
@@ -33,7 +33,7 @@ TRAIN = "train-async --simulator compiled --red-agent mixed --quiet"
 @click.option("--training-episodes", default=10_000, help="Of the agent trained here.")
 @click.option("--quiet", is_flag=True, help="No progress bars.")
 def main(run: Path | None, episodes: int, seed: int, training_episodes: int, quiet: bool) -> None:
-    require_simulator("compiled")
+    Cage2(simulator="compiled").check()
     with tempfile.TemporaryDirectory() as folder:
         if run is None:
             run = Path(folder) / "run"

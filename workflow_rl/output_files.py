@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,3 +117,11 @@ def remove_unfinished(folder: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.writing")
+
+
+def require_numbers(*values: Any) -> None:
+    """Raise ValueError if one of these values of a JSON file is not a number that a float holds."""
+    for value in values:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (isinstance(value, int) and abs(value) > sys.float_info.max):
+            raise ValueError(f"{repr(value)[:50]} stands where a number should be")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agents.policies.archive import MOST_BYTES
-from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
+from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
     from workflow_rl.runs.checkpoint import checkpoint_path
     from workflow_rl.runs.evaluation import AGENT_DIGEST
-    from workflow_rl.runs.folder import RunDirError, require_numbers
+    from workflow_rl.runs.folder import RunDirError
 
     file = path / "evaluation.json"
     if not file.exists():
@@ -99,7 +99,6 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
 def _require_mean(mean: Any, interval: Any) -> None:
     """Raise TypeError or ValueError for what is no mean. A single episode has no interval."""
-    from workflow_rl.runs.folder import require_numbers
 
     require_numbers(mean, *(() if interval is None else (interval,)))
 

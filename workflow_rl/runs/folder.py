@@ -29,6 +29,7 @@ from workflow_rl.output_files import (
     remove_unfinished,
     replacing,
     require_no_links,
+    require_numbers,
     write_text,
 )
 from workflow_rl.runs import memory
@@ -353,14 +354,6 @@ def read_summary(path: Path) -> dict[str, Any]:
         return {**summary, "skipped_episodes": list(skipped)}
     except NOT_OURS as error:
         raise RunDirError(f"{path / 'summary.json'} cannot be read: {error}") from None
-
-
-def require_numbers(*values: Any) -> None:
-    """Raises ValueError if one of these values of a JSON file is none that a float holds."""
-    for value in values:
-        is_one = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_one or (isinstance(value, int) and abs(value) > sys.float_info.max):
-            raise ValueError(f"{repr(value)[:50]} stands where a number should be")
 
 
 def is_finished(path: Path) -> bool:

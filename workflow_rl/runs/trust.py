@@ -112,8 +112,9 @@ def remember(environment: Environment) -> None:
     with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
         named = _named(environment)
         file = _file_of(named)
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_text(file, named + "\n")
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_text(file, named + "\n")
 
 
 def _how_to_go_on(env_id: str) -> str:
@@ -138,9 +139,12 @@ def _is_remembered(environment: GymnasiumEnvironment) -> bool:
 
 
 def _function_of(env_id: str) -> object:
-    """What "module:function" names in a module that has been imported, or None."""
+    """Return what "module:function" names in a module that has been imported, or None.
+
+    A module's own `__getattr__` is not called: it may import what the name says.
+    """
     module, _, name = env_id.partition(":")
-    return getattr(sys.modules.get(module), name, None)
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)
 
 
 def _file_of(named: str) -> Path:

@@ -213,7 +213,8 @@ def _run_options(option: Option) -> list[Any]:
         return setting_options(TrainConfig, option, names)
 
     return [
-        *of("total_episodes", "total_steps", "episodes_per_update", "algorithm"),
+        *of("total_episodes", "total_steps", "episodes_per_update"),
+        *of("min_episodes_per_update", "algorithm"),
         option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
                show_default="none",
                help="Setting of the algorithm, such as epochs=4; may be given again."),

@@ -37,9 +37,6 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 
-FIRST_EPISODES = 8
-"""Episodes of the first rollout if rollouts are given in steps: nobody knows how long they are."""
-
 
 def make_schedule(
     config: TrainConfig,
@@ -116,9 +113,10 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
         size = config.episodes_per_update
     elif state.episode_length:
         assert config.steps_per_update is not None
-        size = math.ceil(config.steps_per_update / state.episode_length)
+        needed = math.ceil(config.steps_per_update / state.episode_length)
+        size = max(config.min_episodes_per_update, needed)
     else:
-        size = FIRST_EPISODES
+        size = config.min_episodes_per_update
     if config.total_episodes is not None and config.batching == "exact-lag":
         size = max(0, min(size, config.total_episodes - first))
     return Share(first, size)

@@ -83,6 +83,11 @@ class TrainConfig(Settings):
         description="Complete episodes of a rollout, which is collected, then learned from. The "
         "default for CAGE-2 is 24.",
     )
+    min_episodes_per_update: Episodes = Field(
+        8,
+        description="Least episodes of a rollout whose size is given in steps, and the episodes of "
+        "the first such rollout.",
+    )
     num_steps_per_env: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
         description="Steps of an unroll: envs are not reset in between. By default workers play "

@@ -6,7 +6,6 @@ import math
 
 from agents import algorithm
 from workflow_rl.environments.environment import guests
-from workflow_rl.runs.batches import FIRST_EPISODES
 from workflow_rl.runs.config import TrainConfig
 
 FEW_UPDATES = 2
@@ -45,7 +44,7 @@ def _about_envs(config: TrainConfig) -> str | None:
     """Return a hint if an update takes fewer episodes than there are envs, or else None."""
     if config.num_steps_per_env is not None or config.batching == "first-come":
         return None
-    episodes = config.episodes_per_update or FIRST_EPISODES
+    episodes = config.episodes_per_update or config.min_episodes_per_update
     # Asynchronous workers begin with the next batch before the last episode of one is over.
     at_a_time = 2 * episodes if config.async_rl and config.mode == "async" else episodes
     if at_a_time >= config.n_envs:

@@ -50,6 +50,9 @@ def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
     settings = of_ppo if of_mbpo is None else {**of_ppo, **of_mbpo}
     if of_mbpo is not None:
         settings = {one: value for one, value in settings.items() if one in known}
+    if values.get("episodes_per_update") is None and values.get("num_steps_per_env") is None:
+        # Then a rollout had at least one episode for each env.
+        values["min_episodes_per_update"] = values.get("n_envs", 8)
     return {**values, "settings": settings}
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import workflow_rl.portable  # noqa: F401  # Before any test loads NumPy.
+from workflow_rl.collection import local_pool
 
 # Networks this small only lose time to a second thread. torch reads the variable when it is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -40,6 +41,34 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what the tests remember out of the user's own state."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_share_simulators() -> Iterator[None]:
+    """Fork all workers from a process that knows every simulator.
+
+    A process has one fork server. It would know what the first test to start workers plays, and the
+    workers of all others would import their simulator themselves.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_pool, "PRELOAD", "tests.preloaded")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_learning_curves() -> Iterator[None]:
+    """Draw no learning curve at the end of a run in this process: it takes longer than the run.
+
+    Tests of the curve draw it, and so does every run in a process of its own.
+    """
+    from workflow_rl.runs import learner  # It takes a while.
+
+    def leave_file(metrics: Any, path: Path, config: Any) -> None:
+        path.write_bytes(b"\x89PNG")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learner, "plot_learning_curve", leave_file)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

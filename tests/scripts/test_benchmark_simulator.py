@@ -4,7 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from scripts.benchmark_simulator import main
 from workflow_rl.cage2.compiled.state import STATE
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmark_simulator.py"
@@ -53,7 +55,7 @@ def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path):
     ("option", "value"), [("--json", "/no/such/folder/rows.json"), ("--compiled-envs", "0")]
 )
 def test_a_bad_option_is_refused_by_name_before_measuring(option, value):
-    refused = run(option, value)
-    assert refused.returncode == 2
-    assert option in refused.stderr
-    assert value in refused.stderr
+    refused = CliRunner().invoke(main, [option, value])
+    assert refused.exit_code == 2
+    assert option in refused.output
+    assert value in refused.output

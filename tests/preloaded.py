@@ -1,0 +1,12 @@
+"""The module that the workers' fork server imports in tests: what workers of any test play."""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.cage2.compiled.preload
+import workflow_rl.cage2.cyborg.preload
+import workflow_rl.collection.worker_preload
+import workflow_rl.environments.gymnasium_env  # noqa: F401
+
+gc.collect()

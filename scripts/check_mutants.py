@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,12 +64,9 @@ def is_code(mutation: MutationSpec) -> bool:
 
 def copy_checkout(folder: Path) -> None:
     """Copy the files that git knows or would add."""
-    listed = subprocess.check_output(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
-    )
-    for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name)
+    listing = "git ls-files -z --cached --others --exclude-standard"
+    copying = f"{listing} | xargs -0 cp --parents --target-directory {folder} 2>/dev/null"
+    subprocess.run(copying, shell=True, cwd=ROOT, check=False)
 
 
 def command_of(module: str, graph: grimp.ImportGraph) -> str:

@@ -82,7 +82,9 @@ def command_of(module: str, graph: grimp.ImportGraph) -> str:
         return not is_own, test not in users, not test.startswith(home), test
 
     tests = sorted((one for one in graph.modules if ".test_" in one), key=distance)
-    found = [one for one in tests if f".test_{last}" in one or one in users | further]
+    found = [
+        one for one in tests if one in users | further or one.startswith(f"{home}.test_{last}")
+    ]
     files = " ".join(f"{one.replace('.', '/')}.py" for one in found[:TEST_FILES])
     return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {files}"
 

@@ -1,4 +1,4 @@
-.PHONY: setup test docs pages lint bench long soak parity transfer mutants processors clients ray
+.PHONY: setup test docs pages lint bench long soak parity mutants processors clients ray
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -28,9 +28,6 @@ parity:
 mutants:
 	bash -c 'source scripts/setup.sh && set_up requirements-mutants.txt'
 	.venv/bin/python scripts/check_mutants.py
-
-transfer: setup
-	.venv/bin/python scripts/check_transfer.py
 
 processors: setup
 	.venv/bin/python scripts/check_processors.py

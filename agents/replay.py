@@ -71,7 +71,10 @@ class ReplayBuffer:
         end = int(rows.max()) + 1
         if end > self._columns.n_steps:
             size = min(self.capacity, 2 * end)
-            self._columns = Transitions._make(_grown(column, size) for column in self._columns)
+            self._columns = Transitions._make(
+                np.concatenate([column, _room_for(column, size - len(column))])
+                for column in self._columns
+            )
         for column, values in zip(self._columns, steps, strict=True):
             column[rows] = values
         self.n_added += steps.n_steps
@@ -117,9 +120,3 @@ class ReplayBuffer:
 
 def _room_for(column: NDArray[Any], size: int) -> NDArray[Any]:
     return np.empty((size, *column.shape[1:]), column.dtype)
-
-
-def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    larger = _room_for(column, size)
-    larger[: len(column)] = column
-    return larger

@@ -1,8 +1,7 @@
 """How well the model of a finished mbpo run predicts episodes that it did not learn from.
 
 Plays episodes of other seeds with the run's last policy, lets the model go on from their steps with
-the real actions, and prints its errors beside those of predicting no change. Where observations
-are bits, --plot draws whether their probabilities are right.
+the real actions, and prints its errors beside those of predicting no change.
 
     python scripts/benchmark_model.py runs/from-a-model
 """
@@ -19,17 +18,14 @@ import workflow_rl  # isort: skip  # noqa: F401  # Pins kernels before anything 
 
 import click
 import numpy as np
-from matplotlib.figure import Figure
 
 from agents.mbpo.agent import MBPOAgent
-from agents.mbpo.model_error import errors_ahead, reliability
+from agents.mbpo.model_error import errors_ahead
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.replay import transitions_of
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
-from workflow_rl.runs.drawing import save_png
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import load_agent, make_agent
 from workflow_rl.runs.trust import trusted_config
@@ -40,8 +36,7 @@ from workflow_rl.runs.trust import trusted_config
 @click.option("--episodes", default=20)
 @click.option("--steps", default=5, help="How far ahead.")
 @click.option("--seed", default=1000)
-@click.option("--plot", type=Path, help="Where to draw the reliability of bits.")
-def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> None:
+def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     config = trusted_config(read_config(run))
     agent, file = make_agent(config), run / "checkpoint.pt"
     try:
@@ -50,8 +45,6 @@ def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> 
         raise click.ClickException(str(error)) from None
     if not isinstance(agent, MBPOAgent) or agent.dynamics is None:
         raise click.BadParameter(f"{run} has no model: train with --algorithm mbpo")
-    if plot is not None and not agent.dynamics.bits:
-        raise click.UsageError("--plot is for observations that are bits")
     variants = config.environment.variants
     specs = [episode_spec(seed, n, variants, SeedStream.BENCHMARK) for n in range(episodes)]
     envs = config.environment.make_envs(min(episodes, 8))
@@ -62,16 +55,6 @@ def main(run: Path, episodes: int, steps: int, seed: int, plot: Path | None) -> 
     rows = [[n + 1, *(f"{one[n]:.3g}" for one in columns)] for n in range(steps)]
     headings = ["steps ahead", "observation", "no change", "reward", "no change "]
     click.echo(text_table(headings, rows, left=0, markdown=True))
-    if plot is not None:
-        real = transitions_of(played)
-        bins = reliability(agent.dynamics.predict(real.obs, real.action), real.next_obs)
-        figure = Figure(figsize=(5, 5), layout="constrained")
-        axes = figure.subplots()
-        axes.plot([0, 1], [0, 1], color="0.7", label="calibrated")
-        axes.plot(bins.predicted, bins.observed, "o-", label="the model's")
-        axes.set(xlabel="predicted probability of a bit", ylabel="how often it was 1")
-        axes.legend()
-        save_png(figure, plot)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import os
 import statistics
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,12 +105,7 @@ def rate(play: Round, seconds: float, _: int) -> float:
 
 
 def median_seconds(call: Callable[[], Any], times: int) -> float:
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return statistics.median(timeit.repeat(call, number=1, repeat=times))
 
 
 def copy_times() -> dict[str, str]:

@@ -25,19 +25,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import workflow_rl.portable  # isort: skip  # noqa: F401  # Before anything loads NumPy.
 
 import numpy as np
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.cage2.agent import champion
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
 from workflow_rl.output_files import require_writable, write_text
-from workflow_rl.runs.folder import read_metrics
+from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.saved_agent import load_saved
 
 SCORING_SEED = 153
 """The seed of the episodes that score. `train-champion` chooses on those of seed 0."""
 SCORING_EPISODES = 3000
-CURVE_POINTS = 60
 
 CHANGES: dict[str, dict[str, Any]] = {
     "recipe": {},
@@ -76,69 +75,27 @@ def measured(row: dict[str, Any], seed: int, scoring_episodes: int) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         champion.train_recipe(config, run)
-        points = curve(read_metrics(run))
         policy, environment = load_saved(run, "latest")
     assert isinstance(environment, Cage2)
     cells = {}
     for red_agent in ATTACKERS:
         scores = scores_of_episodes(policy, environment, red_agent, scoring_episodes, SCORING_SEED)
         cells[red_agent] = scores.mean(axis=0).tolist()
-    return {**row, "seed": seed, "cells": cells, "total": sum(map(sum, cells.values())),
-            "curve": points}  # fmt: skip
-
-
-def curve(rows: list[dict[str, float]]) -> list[tuple[float, float, float]]:
-    """Return episodes, seconds and mean return of the training episodes, in a few points."""
-    parts = np.array_split(np.arange(len(rows)), min(CURVE_POINTS, len(rows)))
-    return [
-        (
-            rows[part[-1]]["episodes"],
-            rows[part[-1]]["wall_seconds"],
-            float(np.mean([rows[n]["return_mean"] for n in part])),
-        )
-        for part in parts
-    ]
+    return {**row, "seed": seed, "cells": cells, "total": sum(map(sum, cells.values()))}
 
 
 def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     """Return the median and the range of the seeds' totals, and the cells' means."""
     headings = ["", "seeds", "median", "range", "B_line 30/50/100", "Meander 30/50/100"]
-    result = PrettyTable(headings, align="r")
-    result.set_style(TableStyle.MARKDOWN)
-    result.align[""] = "l"
+    lines = []
     for change in CHANGES:
-        if not (its := rows_of(rows, change, episodes)):
-            continue
-        totals = [row["total"] for row in its]
-        means = [np.mean([row["cells"][red] for row in its], axis=0) for red in ATTACKERS]
-        figures = [" / ".join(f"{cell:.2f}" for cell in mean) for mean in means]
-        ends = f"{min(totals):.1f} to {max(totals):.1f}"
-        result.add_row([change, len(its), f"{statistics.median(totals):.1f}", ends, *figures])
-    return result
-
-
-def draw(rows: list[dict[str, Any]], episodes: int, path: Path) -> None:
-    """Draw training returns, median and range of the seeds, over episodes and over seconds."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.5), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for number, change in enumerate(CHANGES):
-        if not (its := rows_of(rows, change, episodes)):
-            continue
-        curves = np.array([row["curve"] for row in its])
-        middle, returns = np.median(curves, axis=0), curves[:, :, 2]
-        for column, axes in enumerate(panels):
-            axes.plot(middle[:, column], middle[:, 2], color=f"C{number}", label=change)
-            low, high = returns.min(axis=0), returns.max(axis=0)
-            axes.fill_between(middle[:, column], low, high, color=f"C{number}", alpha=0.2)
-    panels[0].set(xlabel="episodes", ylabel="return of a training episode", ylim=(-40, -10))
-    panels[1].set(xlabel="seconds on one core")
-    panels[0].legend()
-    for axes in panels:
-        axes.grid(alpha=0.3)
-    figure.suptitle("Median and range of the seeds")
-    figure.savefig(path, dpi=120)
+        if its := rows_of(rows, change, episodes):
+            totals = [row["total"] for row in its]
+            ends = f"{min(totals):.1f} to {max(totals):.1f}"
+            means = [np.mean([row["cells"][red] for row in its], axis=0) for red in ATTACKERS]
+            figures = [" / ".join(f"{cell:.2f}" for cell in mean) for mean in means]
+            lines.append([change, len(its), f"{statistics.median(totals):.1f}", ends, *figures])
+    return text_table(headings, lines, markdown=True)
 
 
 @click.command(context_settings={"show_default": True})
@@ -148,12 +105,9 @@ def draw(rows: list[dict[str, Any]], episodes: int, path: Path) -> None:
 @click.option("--episodes", type=click.IntRange(400), default=champion.TOTAL_EPISODES,
               help="Episodes of training.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=2, help="Runs at a time, a core each.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves.")
 @click.option("--json", "path", type=click.Path(path_type=Path), required=True,
               metavar="FILE")  # fmt: skip
-def main(
-    changes: tuple[str, ...], seeds: int, episodes: int, jobs: int, plot: Path | None, path: Path
-) -> None:
+def main(changes: tuple[str, ...], seeds: int, episodes: int, jobs: int, path: Path) -> None:
     """Train every variant, and print a table of the scores."""
     require_writable(path, "--json")
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
@@ -173,8 +127,6 @@ def main(
             write_text(path, json.dumps(rows) + "\n")
             bar.update()
     click.echo(table(rows, episodes))
-    if plot is not None:
-        draw(rows, episodes, plot)
 
 
 if __name__ == "__main__":

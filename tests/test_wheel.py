@@ -141,9 +141,9 @@ def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("script", ["check_install.sh", "check_lowest.sh"])
-def test_an_empty_environment(script: str) -> None:
-    subprocess.run(["bash", str(ROOT / "scripts" / script)], check=True)
+@pytest.mark.parametrize("versions", ["locked", "lowest"])
+def test_an_empty_environment(versions: str) -> None:
+    subprocess.run(["bash", str(ROOT / "scripts" / "check_install.sh"), versions], check=True)
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev"])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from agents.algorithm import Metrics, Series
+from agents.mbpo.algorithm import MBPOMetrics
 from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import Dynamics, Fit
-from agents.mbpo.metrics import MBPOMetrics
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.replay import Transitions, joined
@@ -47,7 +47,7 @@ class MBPOAgent(SACAgent):
         self._fit = NO_FIT
         metrics = super().update(trajectories, progress)._asdict()
         counts = (self.imagined_steps, self.config.rollout_length_at(progress))
-        return MBPOMetrics._make([*metrics.values(), *counts, *self._fit])
+        return MBPOMetrics(*[*metrics.values(), *counts, *self._fit])
 
     def _make_model(self, bits: bool) -> Dynamics | None:
         """Return a new model; None if nothing is imagined."""
@@ -90,12 +90,10 @@ class MBPOAgent(SACAgent):
         return joined([batch, more])
 
     def state_dict(self) -> dict[str, Any]:
-        """See Agent."""
         state = {**super().state_dict(), "imagined_steps": self.imagined_steps}
         return state if self.dynamics is None else {**state, "dynamics": self.dynamics.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See Agent."""
         super().load_state_dict(state)
         self.imagined_steps = saved_number(state, "imagined_steps")
         if "replay" in state:  # Earlier versions kept the steps there.
@@ -107,7 +105,6 @@ class MBPOAgent(SACAgent):
             self.dynamics.load_state_dict(model)
 
     def memory(self) -> dict[str, Series]:
-        """See Agent."""
         pieces: list[tuple[int, int]] = []
         end = self.imagined_steps
         for steps in reversed(self.imagined):

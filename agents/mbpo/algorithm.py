@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 from agents.algorithm import Agent
 from agents.mbpo.config import MBPOConfig
-from agents.mbpo.metrics import MBPOMetrics
-from agents.sac.algorithm import SAC
+from agents.sac.algorithm import SAC, SACMetrics
 from agents.settings import Settings
 from agents.spaces import Spaces
+
+
+@dataclass(frozen=True)
+class MBPOMetrics(SACMetrics):
+    """What one update did: see `SACMetrics`.
+
+    imagined_steps: in the whole run so far. rollout_length: of this update's imagined rollouts.
+    model_*: see `dynamics.Fit`; NaN if no model was fitted.
+    """
+
+    imagined_steps: int
+    rollout_length: int
+    model_obs_loss: float
+    model_reward_error: float
+    model_spread: float
+    model_epochs: float
 
 
 class MBPO(SAC):
@@ -15,13 +32,12 @@ class MBPO(SAC):
 
     name = "mbpo"
     settings: type[Settings] = MBPOConfig
-    metrics: tuple[str, ...] = MBPOMetrics._fields
+    metrics = tuple(one.name for one in fields(MBPOMetrics))
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale", "model_learning_rate")
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> Agent:
-        """See Algorithm."""
         from agents.mbpo.agent import MBPOAgent
 
         assert isinstance(settings, MBPOConfig)

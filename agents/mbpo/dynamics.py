@@ -298,15 +298,6 @@ class Dynamics:
         mean, unbounded = np.split(outputs, 2, axis=1)
         return mean + np.exp(0.5 * bounded(unbounded)[0]) * draws
 
-    def predict(self, obs: NDArray[Any], action: Actions) -> NDArray[np.float64]:
-        """Return the elites' mean expectation of the next observation, float64 [B, D]: of bits, the
-        probabilities."""
-        outputs = self.next_obs(self._seen(obs, action))[self.elites]
-        if self.bits:
-            return sigmoid(outputs).mean(axis=0, dtype=np.float64)
-        mean = outputs[..., : self.obs_dim].mean(axis=0, dtype=np.float64)
-        return np.asarray(obs + mean * self.scales.change, np.float64)
-
     def _rows(self, steps: Transitions) -> Rows:
         if self.bits:
             change = steps.next_obs.astype(np.float32)

@@ -62,25 +62,3 @@ def errors_ahead(
         )
     of_model, of_nothing, reward_of_model, reward_of_nothing = np.array(found).T
     return Errors(of_model, reward_of_model), Errors(of_nothing, reward_of_nothing)
-
-
-class Reliability(NamedTuple):
-    """The calibration of predicted probabilities, in bins from 0 to 1.
-
-    predicted: mean probability in each bin. observed: share of the outcomes that were 1. The two
-    are equal for a calibrated model. n_outcomes: in each bin; the others are NaN where this is 0.
-    """
-
-    predicted: NDArray[np.float64]
-    observed: NDArray[np.float64]
-    n_outcomes: NDArray[np.int64]
-
-
-def reliability(probability: NDArray[Any], outcome: NDArray[Any], n_bins: int = 10) -> Reliability:
-    """Return the calibration of probabilities, given the outcomes 0 or 1, of the same shape."""
-    bins = np.minimum((probability.ravel() * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
-    with np.errstate(invalid="ignore"):
-        predicted = np.bincount(bins, probability.ravel(), n_bins) / count
-        observed = np.bincount(bins, outcome.ravel(), n_bins) / count
-    return Reliability(predicted, observed, count)

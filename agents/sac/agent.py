@@ -15,8 +15,8 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Distribution, SquashedGaussian, to_plain
 from agents.policies.numpy_policy import PolicyParameters
 from agents.replay import ReplayBuffer, Transitions, transitions_of
+from agents.sac.algorithm import SACMetrics
 from agents.sac.config import SACConfig
-from agents.sac.metrics import SACMetrics
 from agents.sac.soft_actor_critic import LearnedMetrics, SoftActorCritic, steps_of
 from agents.saved import require_distribution, saved_number
 from agents.trajectory import Trajectory
@@ -89,7 +89,7 @@ class SACAgent(Agent):
         means = np.mean(learned, axis=0).tolist() if learned else [math.nan] * 4
         lags = (int(lag.min()), mean_lag, int(lag.max()))
         counts = (len(learned), self.replay.n_added)
-        return SACMetrics._make([*means, self.config.learning_rate, *lags, 0.0, *counts])
+        return SACMetrics(*[*means, self.config.learning_rate, *lags, 0.0, *counts])
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
         """Do what comes before an update's gradient steps. `n_real` steps have been added."""
@@ -123,7 +123,6 @@ class SACAgent(Agent):
         return learned
 
     def state_dict(self) -> dict[str, Any]:
-        """See Agent."""
         state = {
             "network": self.network.state_dict(),
             "learner": self.learner.state_dict(),
@@ -135,7 +134,6 @@ class SACAgent(Agent):
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See Agent."""
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
         # Earlier versions counted no fractions.
@@ -156,7 +154,6 @@ class SACAgent(Agent):
         self.learner.read()
 
     def memory(self) -> dict[str, Series]:
-        """See Agent."""
         replay = self.replay
         held = [(replay.oldest, replay.n_added)] if len(replay) else []
 

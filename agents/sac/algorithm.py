@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, fields
+from typing import Any
 
 from agents.algorithm import Agent, Algorithm
 from agents.policies.distributions import Categorical, Distribution, SquashedGaussian
 from agents.sac.config import SACConfig
-from agents.sac.metrics import SACMetrics
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
+
+
+@dataclass(frozen=True)
+class SACMetrics:
+    """What one update did.
+
+    Losses, the entropy in nats and the temperature are means over the gradient steps, NaN if there
+    were none. policy_lag_*: of the rollout's steps. stale_fraction: always 0. real_steps: in the
+    whole run so far.
+    """
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    temperature: float
+    learning_rate: float
+    policy_lag_min: int
+    policy_lag_mean: float
+    policy_lag_max: int
+    stale_fraction: float
+    gradient_steps: int
+    real_steps: int
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 class SAC(Algorithm):
@@ -17,7 +43,7 @@ class SAC(Algorithm):
 
     name = "sac"
     settings: type[Settings] = SACConfig
-    metrics: tuple[str, ...] = SACMetrics._fields
+    metrics = tuple(one.name for one in fields(SACMetrics))
     most_threads = 1
     same_everywhere = frozenset({"activation", "learning_rate"})
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
@@ -55,7 +81,6 @@ class SAC(Algorithm):
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> Agent:
-        """See Algorithm."""
         from agents.sac.agent import SACAgent
 
         assert isinstance(settings, SACConfig)
@@ -63,6 +88,5 @@ class SAC(Algorithm):
         return SACAgent(settings, spaces.obs_dim, distribution, seed)
 
     def steps_before_learning(self, settings: Settings) -> int:
-        """See Algorithm."""
         assert isinstance(settings, SACConfig)
         return settings.warm_up_steps

@@ -112,11 +112,9 @@ class OfChoices:
         self.n_choices = distribution.n_outputs
 
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
-        """See ActionKind."""
         return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        """See ActionKind."""
         layers = critics.forward(steps.obs)
         rows = np.arange(len(target))
         error = layers[-1][:, rows, steps.action] - target
@@ -127,7 +125,6 @@ class OfChoices:
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
     ) -> Judged:
-        """See ActionKind."""
         return self.improve(critics, obs, outputs, 0.0, random)[0]
 
     def improve(
@@ -138,7 +135,7 @@ class OfChoices:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """See ActionKind. Expectations over all choices: Christodoulou 2019, equations 10, 12."""
+        """Expectations over all choices: Christodoulou 2019, equations 10, 12."""
         of_each = critics(obs).min(axis=0)
         log_prob = outputs - outputs.max(axis=1, keepdims=True)
         log_prob -= np.log(np.exp(log_prob).sum(axis=1, keepdims=True))
@@ -157,11 +154,9 @@ class OfNumbers:
         self.n_numbers = len(distribution.low)
 
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
-        """See ActionKind."""
         return MLP(obs_dim + self.n_numbers, hidden_sizes, 1, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        """See ActionKind."""
         numbers = self.distribution.normalised(steps.action)
         layers = critics.forward(np.concatenate([steps.obs, numbers], axis=1))
         error = layers[-1] - target[:, None]
@@ -171,7 +166,6 @@ class OfNumbers:
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
     ) -> Judged:
-        """See ActionKind."""
         drawn = _Drawn.of(outputs, random)
         both = np.concatenate([obs, drawn.action], axis=1)
         return Judged(critics(both)[..., 0].min(axis=0), drawn.entropy())
@@ -184,7 +178,7 @@ class OfNumbers:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """See ActionKind. Estimates from one drawn action for each observation, by the
+        """Estimates from one drawn action for each observation, by the
         reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
         drawn = _Drawn.of(outputs, random)
         layers = critics.forward(np.concatenate([obs, drawn.action], axis=1))

@@ -13,7 +13,7 @@ what return. A run lasts so many seconds from its launch:
 - to a return: until the mean of the last 100 episodes of training reached it.
 
 Peers are installed in `.peers`, several GB. Rows are printed as runs end, and at the end go to
---json, the tables to the page, the chart to --plot.
+--json and the tables to the page.
 
     python scripts/benchmark_peers/compare.py
     python scripts/benchmark_peers/compare.py --only sb3,async --rounds 1 --seconds 30
@@ -46,7 +46,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 
 import task  # noqa: E402
 from client_environments import build_wheel, install, versions  # noqa: E402
-from tables import chart, fill, page_tables  # noqa: E402
+from tables import fill, page_tables  # noqa: E402
 
 from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
@@ -84,7 +84,7 @@ POLL_SECONDS, MEMORY_SECONDS = 0.25, 10.0
 UNEQUAL = ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS", portable.NATIVE)
 """Environment variables of the caller that only some of the libraries would heed."""
 PAGE = ROOT / "docs" / "explanations" / "peers.md"
-FIGURES = ROOT / "docs" / "figures"
+ROWS = ROOT / "docs" / "figures" / "peers.json"
 
 
 def own_command(trainer: str, simulator: str, folder: Path) -> list[str]:
@@ -258,9 +258,8 @@ def turn(
 @click.option("--only", default="", metavar="NAME,...", help="Not all; nothing is written.")
 @click.option("--rounds", type=click.IntRange(1), default=2)
 @click.option("--seconds", type=click.FloatRange(1), help="Of every run, instead of 15 to 60.")
-@click.option("--json", "rows_file", type=Path, default=FIGURES / "peers.json", metavar="FILE")
-@click.option("--plot", type=Path, default=FIGURES / "peers.png", metavar="FILE")
-def main(only: str, rounds: int, seconds: float | None, rows_file: Path, plot: Path) -> None:
+@click.option("--json", "rows_file", type=Path, default=ROWS, metavar="FILE")
+def main(only: str, rounds: int, seconds: float | None, rows_file: Path) -> None:
     everyone = {name for names in ENTRIES.values() for name in names}
     names = only.split(",") if only else list(everyone)
     if unknown := sorted(set(names) - everyone):
@@ -284,7 +283,6 @@ def main(only: str, rounds: int, seconds: float | None, rows_file: Path, plot: P
     click.echo(page_tables(told))
     if not only:
         write_text(rows_file, json.dumps(told, indent=1) + "\n")
-        chart(told).savefig(plot, dpi=120)
         write_text(PAGE, fill(PAGE, told))
 
 

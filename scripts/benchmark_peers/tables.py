@@ -1,4 +1,4 @@
-"""Rows of `compare.py` as tables of the page, and as a chart."""
+"""Rows of `compare.py` as tables of the page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from workflow_rl.reporting.harness import spread
 
@@ -127,44 +125,3 @@ def page_tables(told: Mapping[str, Any]) -> str:
 def fill(page: Path, told: Mapping[str, Any]) -> str:
     """Return the page's text with the tables between its two marks."""
     return BETWEEN.sub(lambda _: page_tables(told), page.read_text())
-
-
-def chart(told: Mapping[str, Any]) -> Figure:
-    """Draw everyone's episodes/s on every simulator, with the ceiling as a line; logarithmic."""
-    rows = told["rows"]
-    simulators = [simulator for simulator in TITLES if names_on(rows, simulator)]
-    counts = [len(names_on(rows, simulator)) for simulator in simulators]
-    figure = Figure(figsize=(8.5, 1.2 + 0.34 * sum(counts)), layout="constrained")
-    panels = figure.subplots(
-        len(simulators), 1, squeeze=False, sharex=True, gridspec_kw={"height_ratios": counts}
-    )[:, 0]
-    for axes, simulator in zip(panels, simulators, strict=True):
-        names = names_on(rows, simulator)[::-1]
-        for place, name in enumerate(names):
-            rates = [row["rate"] for row in of(rows, simulator, name).values()]
-            middle = statistics.median(rates)
-            colour = "C0" if name in OURS else "C7"
-            axes.plot([min(rates), max(rates)], [place, place], color=colour, linewidth=4)
-            # Points: on a logarithmic axis the length of a bar would mean nothing.
-            axes.plot(middle, place, "o", color=colour, markersize=8)
-            axes.annotate(
-                rate_shown(middle),
-                (max(rates), place),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                bbox={"color": "white", "pad": 0.5},
-            )
-        ceiling = [row["rate"] for row in of(rows, simulator, "ceiling").values()]
-        if ceiling:
-            axes.axvline(statistics.median(ceiling), color="black", linestyle="--", zorder=0)
-        axes.set_yticks(range(len(names)), [NAMES[name].replace("`", "") for name in names])
-        axes.set_ylim(-0.6, len(names) - 0.4)
-        axes.set_xscale("log")
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_title(f"on {TITLES[simulator]}", fontsize=10, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[-1].xaxis.set_major_formatter("{x:g}")
-    panels[-1].set_xlabel("episodes/s of training; the dashed line: playing at random, no learner")
-    return figure

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from scripts.benchmark_peers import compare, tables
-from scripts.benchmark_peers.tables import BETWEEN, chart, gains, page_tables
+from scripts.benchmark_peers.tables import BETWEEN, gains, page_tables
 from workflow_rl.commands.main import main
 
 
@@ -65,13 +65,11 @@ def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
     assert "| TorchRL | 0.0 | 0% | over 60 | 1,234 | not in 60 |" in text
 
 
-def test_the_page_has_the_tables_and_the_chart_that_is_stored() -> None:
-    told = json.loads((compare.FIGURES / "peers.json").read_text())
+def test_the_page_has_the_tables_of_the_stored_rows() -> None:
+    told = json.loads(compare.ROWS.read_text())
     found = BETWEEN.search(compare.PAGE.read_text())
     assert found is not None
     assert found[0] == page_tables(told)
-    panels = chart(told).axes
-    assert [panel.get_title(loc="left")[3:] for panel in panels] == list(tables.TITLES.values())
     assert set(tables.NAMES) == {*compare.PACKAGES, *compare.IN_PROCESS, *compare.OURS}
 
 
@@ -135,7 +133,7 @@ def test_everyone_has_a_turn_and_all_is_written_at_the_end(
     monkeypatch.setattr(compare, "run_one", stub)
     monkeypatch.setattr(compare, "installed", lambda names: {"sb3": Path("python")})
     monkeypatch.setattr(compare, "versions", lambda python, names: {"it": "1"})
-    options = ["--json", str(written), "--plot", str(tmp_path / "it.png")]
+    options = ["--json", str(written)]
     result = CliRunner().invoke(compare.main, options, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     everyone = [(name, on) for on, names in compare.ENTRIES.items() for name in names]

@@ -21,13 +21,11 @@ def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "rows.json"
     arguments = ["--seeds", "1", "--episodes", "400", "--json", str(path)]
     arguments += ["--variant", "no opening"]
-    for plot in (tmp_path / "first.png", tmp_path / "again.png"):
-        result = CliRunner().invoke(champion_ablation.main, [*arguments, "--plot", str(plot)])
+    for _ in range(2):
+        result = CliRunner().invoke(champion_ablation.main, arguments)
         assert result.exit_code == 0, result.output
-        assert plot.stat().st_size > 10_000
         (row,) = json.loads(path.read_text())
         assert row["variant"] == "no opening"
         assert row["total"] == pytest.approx(sum(map(sum, row["cells"].values())))
         assert row["total"] < -50
-        assert row["curve"][-1][0] == 400
     assert "no opening" in result.output

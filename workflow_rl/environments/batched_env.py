@@ -16,7 +16,7 @@ from agents.policies.distributions import Actions
 from workflow_rl.environments.env_batch import EpisodeError, Obs, ObservationError, Transitions
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.flat_env import batch_unflattener, flat_space
+from workflow_rl.environments.flat_env import flat_space, unflattener
 
 Indices: TypeAlias = NDArray[np.int64]
 COMPANY = 3
@@ -92,7 +92,7 @@ class BatchedEnvs:
         self._envs = envs
         self._space = _flat_box(envs)
         self._dtype: Any = flat_space(self._space).dtype
-        self._unflatten = batch_unflattener(envs.action_space)
+        self._unflatten = unflattener(envs.action_space, is_batch=True)
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:

@@ -277,26 +277,18 @@ def bounds_of(space: spaces.Space[Any]) -> Bounds | None:
     return tuple(space.low.ravel().tolist()), tuple(space.high.ravel().tolist())
 
 
-def batch_unflattener(space: spaces.Space[Any]) -> Unflatten:
-    """Return what `unflattener` does, for arrays of M sampled actions."""
-    if isinstance(space, spaces.Discrete):
-        return lambda actions: space.start + np.asarray(actions, np.int64)
-    shape, dtype = (-1, *space.shape), space.dtype  # type: ignore[misc]
-    if isinstance(space, spaces.MultiDiscrete):
-        return lambda actions: (np.reshape(actions, shape) + space.start).astype(dtype)
-    assert isinstance(space, spaces.Box)
-    return lambda actions: np.clip(np.reshape(actions, shape), space.low, space.high).astype(dtype)
-
-
-def unflattener(space: spaces.Space[Any]) -> Unflatten:
+def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
     """Return a function from a sampled action to an action of the space: shaped, shifted to the
-    start of the space, clipped to its bounds."""
+    start of the space, clipped to its bounds. is_batch: from M actions to M actions."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
+        if is_batch:
+            return lambda actions: start + np.asarray(actions, np.int64)
         return lambda action: start + int(action)
+    assert isinstance(space, spaces.MultiDiscrete | spaces.Box)
+    shape, dtype = (*[-1] * is_batch, *space.shape), space.dtype
     if isinstance(space, spaces.MultiDiscrete):
-        first, shape, dtype = space.start, space.shape, space.dtype
+        first = space.start
         return lambda action: (np.reshape(action, shape) + first).astype(dtype)
-    assert isinstance(space, spaces.Box)
-    low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+    low, high = space.low, space.high
     return lambda action: np.asarray(np.clip(np.reshape(action, shape), low, high), dtype)

@@ -152,40 +152,29 @@ def measure(
     training runs start workers of their own, outside the measured time.
     """
     with ExitStack() as stack:
-        prepared = [_prepare(variant, seconds / 2, stack) for variant in variants]
-        ceilings = {
-            v.simulator: t for v, t in zip(variants, prepared, strict=True) if _is_ceiling(v)
-        }
+        prepared = [(one, _prepare(one, seconds / 2, stack)) for one in variants]
+        ceilings = {one.simulator: turn for one, turn in prepared if one.name == CEILING}
+
+        def pair(variant: Variant, turn: Turn, number: int) -> tuple[Rate, Rate]:
+            return ceilings[variant.simulator](number), turn(number)
+
         turns = {
-            str(variant): functools.partial(_after, ceilings[variant.simulator], turn)
-            for variant, turn in zip(variants, prepared, strict=True)
-            if not _is_ceiling(variant)
+            str(one): functools.partial(pair, one, turn)
+            for one, turn in prepared
+            if one.name != CEILING
         }
         pairs = in_turns(turns, rounds, quiet)
-    return [
-        _mean_ceiling(
-            [pairs[str(v)] for v in variants if str(v) in pairs and v.simulator == one.simulator]
-        )
-        if _is_ceiling(one)
-        else [rate for _, rate in pairs[str(one)]]
-        for one in variants
-    ]
-
-
-def _is_ceiling(variant: Variant) -> bool:
-    return variant.name == CEILING
-
-
-def _after(ceiling: Turn, turn: Turn, number: int) -> tuple[Rate, Rate]:
-    return ceiling(number), turn(number)
-
-
-def _mean_ceiling(pairs: Sequence[Sequence[tuple[Rate, Rate]]]) -> list[Rate]:
-    """Return the mean rate of a ceiling's turns in each round. pairs: by variant and round."""
-    return [
-        Rate(*map(statistics.mean, zip(*(ceiling for ceiling, _ in of_round), strict=True)))
-        for of_round in zip(*pairs, strict=True)
-    ]
+    measured = []
+    for one in variants:
+        if one.name == CEILING:
+            own = [
+                pairs[str(v)] for v in variants if str(v) in pairs and v.simulator == one.simulator
+            ]
+            by_round = ([ceiling for ceiling, _ in of_round] for of_round in zip(*own, strict=True))
+            measured.append([Rate(*map(statistics.mean, zip(*r, strict=True))) for r in by_round])
+        else:
+            measured.append([rate for _, rate in pairs[str(one)]])
+    return measured
 
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
@@ -201,7 +190,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     pool = stack.enter_context(make_pool(config))
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
-    if _is_ceiling(variant):
+    if variant.name == CEILING:
         return functools.partial(_run_freely, config, AsyncCollector(pool), policy, ceiling_seconds)
     return functools.partial(_collect, config, collector, policy)
 

@@ -120,13 +120,19 @@ def _trained(
     return Run(read_metrics(path), summary)
 
 
-def reached(metrics: Metrics, target_return: float) -> tuple[float, float]:
-    """Return the episodes and wall seconds until the target was reached; infinity if it was not.
+def reached(
+    metrics: Metrics,
+    target_return: float,
+    window: int = RETURN_WINDOW,
+    columns: Sequence[str] = ("episodes", "wall_seconds"),
+) -> tuple[float, ...]:
+    """Return the episodes and wall seconds until the target was reached, or infinities.
 
-    The mean of the last RETURN_WINDOW episodes has to reach the target. Updates count as a whole.
+    The mean of the last `window` episodes has to reach the target. Updates count as a whole.
+    columns: columns of the metrics to return instead.
     """
-    row = first_reached(metrics, target_return, RETURN_WINDOW)
-    return (math.inf, math.inf) if row is None else (row["episodes"], row["wall_seconds"])
+    row = first_reached(metrics, target_return, window)
+    return tuple(math.inf if row is None else row[column] for column in columns)
 
 
 def seconds_per_update_and_eps(metrics: Metrics) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from workflow_rl.environments.environment import guests
@@ -13,10 +13,6 @@ from workflow_rl.reporting.report_sections import Section
 from workflow_rl.reporting.timeline import RunTrace
 
 PAGES = "workflow_rl.reporting.pages"
-
-SectionsOf = Callable[[Sequence[Run], Path], Sequence[Section]]
-"""What a guest adds: sections about runs on its environment. The path is that of a folder, not made
-yet, for further pages that the sections link to."""
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:

@@ -77,11 +77,7 @@ def curves(runs: Sequence[Run]) -> Section:
             lines = [("all", list(runs), "return_mean")]
         lines += [(name, list(runs), column) for name, column in columns.items()]
     charts = []
-    for column, title in {
-        "episodes": "episodes",
-        "env_steps": "env steps",
-        "wall_seconds": "seconds",
-    }.items():
+    for column, title in AXES.items():
         drawn = [_curve(name, group, column, returns) for name, group, returns in lines]
         caption = f"Return against {title}"
         figure = curves_figure(drawn, title, known)

@@ -26,6 +26,7 @@ MOST_ROWS = 5000  # In memory a row takes thousands of times as much as in the f
 LATEST = 1e9  # Seconds.
 COLUMNS = 1600  # Pixels of a bar.
 BUSY = (Activity.STEPPING, Activity.ACTING, Activity.PLAYING, Activity.RESETTING)
+NAMES = {Activity.PLAYING: "playing (stepping, acting)"}
 COLOURS = {
     Activity.STEPPING: "#1b4f9c",
     Activity.PLAYING: "#2f6fc1",
@@ -111,7 +112,10 @@ def read_trace(path: Path) -> RunTrace:
                 if not 0 <= span[0] <= span[1] <= LATEST:
                     raise ValueError(f"a span from {span[0]} to {span[1]} s")
                 spans.setdefault(event["tid"], []).append(span)
-        rows = {str(name_of[tid]): _spans(sorted(of_row)) for tid, of_row in spans.items()}
+        rows = {
+            str(name_of[tid]): Spans(*map(np.array, zip(*sorted(of_row), strict=True)))
+            for tid, of_row in spans.items()
+        }
         about = dict(trace.get("otherData", {}))
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from None
@@ -122,11 +126,6 @@ def read_trace(path: Path) -> RunTrace:
     if len(rows) > MOST_ROWS:
         raise TraceError(f"{path} has {len(rows)} rows: at most {MOST_ROWS} can be drawn")
     return RunTrace(path, about, rows)
-
-
-def _spans(of_row: Sequence[tuple[float, float, int]]) -> Spans:
-    start, end, activity = zip(*of_row, strict=True)
-    return Spans(np.array(start), np.array(end), np.array(activity))
 
 
 def shares_of(spans: Spans, edges: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -187,7 +186,11 @@ def timeline_figure(
             axes.set_yticks([])
     figure.legend(
         handles=[
-            Patch(facecolor=colour, edgecolor="#999999", label=_label(activity))
+            Patch(
+                facecolor=colour,
+                edgecolor="#999999",
+                label=NAMES.get(activity, activity.name.lower()),
+            )
             for activity, colour in COLOURS.items()
             if activity in shown
         ],
@@ -196,11 +199,6 @@ def timeline_figure(
         frameon=False,
     )
     return figure
-
-
-def _label(activity: Activity) -> str:
-    name = activity.name.lower()
-    return "playing (stepping, acting)" if activity == Activity.PLAYING else name
 
 
 def _first_shown(trace: RunTrace) -> int:

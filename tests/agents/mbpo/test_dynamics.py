@@ -132,14 +132,12 @@ def test_bits_are_learned() -> None:
     fit = dynamics.fit(flipping(1000), np.random.default_rng(0))
 
     unseen = flipping(4000, seed=1)
-    predicted = dynamics.predict(unseen.obs, unseen.action)
-    assert np.abs(predicted[:, 0] - unseen.next_obs[:, 0]).max() < 0.02
-    assert np.abs(predicted[:, 1] - 0.25).max() < 0.1
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert fit.obs_loss == pytest.approx(entropy, abs=0.06)
     assert fit.reward_error < 0.3
     imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
     assert imagined.next_obs.dtype == np.uint8
+    assert (imagined.next_obs[:, 0] != unseen.next_obs[:, 0]).mean() < 0.01
     assert imagined.next_obs[:, 1].mean() == pytest.approx(0.25, abs=0.04)
     both = imagined.next_obs.all(axis=1)
     assert np.abs(imagined.reward + 3 * both).mean() < 0.2
@@ -152,8 +150,8 @@ def test_real_numbers_are_learned_as_changes() -> None:
 
     unseen = moving(2000, seed=1)
     expected = unseen.obs + 0.1 * unseen.action
-    assert np.abs(dynamics.predict(unseen.obs, unseen.action) - expected).max() < 0.02
     imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
+    assert abs((imagined.next_obs - expected).mean()) < 0.002
     assert (imagined.next_obs - expected).std() == pytest.approx(0.01, rel=0.3)
     assert np.abs(imagined.reward - unseen.reward).mean() < 0.2
     assert not imagined.terminated.any()
@@ -170,8 +168,6 @@ def test_whole_numbers_are_learned_as_changes(dtype: type) -> None:
     dynamics.fit(steps, np.random.default_rng(0))
 
     expected = steps.next_obs.astype(float)
-    errors = np.abs(dynamics.predict(steps.obs, steps.action) - expected)
-    assert np.median(errors) < 0.3
     imagined = dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2)).next_obs
     assert imagined.dtype == dtype
     assert np.abs(imagined - expected).max() <= 6  # At the ends of the range too.

@@ -5,7 +5,7 @@ import pytest
 
 from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import Dynamics
-from agents.mbpo.model_error import errors_ahead, reliability
+from agents.mbpo.model_error import errors_ahead
 from agents.policies.distributions import Categorical
 from agents.replay import Transitions
 from agents.trajectory import Trajectory
@@ -46,13 +46,3 @@ def test_episodes_that_are_too_short() -> None:
     dynamics = Shifting(MBPOConfig(), 2, Categorical(2), False, seed=0)
     with pytest.raises(ValueError, match="no episode has more than 4 steps"):
         errors_ahead(dynamics, [walk(4)], 4, np.random.default_rng(0))
-
-
-def test_reliability_by_hand() -> None:
-    predicted, observed, count = reliability(
-        np.array([0.1, 0.2, 0.9, 1.0]), np.array([0, 1, 1, 1]), n_bins=4
-    )
-    assert count.tolist() == [2, 0, 0, 2]
-    assert predicted[[0, 3]].tolist() == pytest.approx([0.15, 0.95])
-    assert observed[[0, 3]].tolist() == [0.5, 1.0]
-    assert np.isnan(predicted[1])

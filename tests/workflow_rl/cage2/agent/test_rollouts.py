@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from scripts.search_over_belief import SEED, states
 from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.rollouts import (
     CELLS,
     Believed,
+    Watched,
     choices_of,
     imagined_rewards,
 )
@@ -29,6 +29,7 @@ from workflow_rl.runs.saved_agent import load_saved
 
 # Half a minute to compile.
 compiles = pytest.mark.slow
+SEED = 154
 
 # Of the action set "by-host": the first sleeps, and so does a policy of zeros.
 SLEEP, N_CHOICES = 0, 45
@@ -115,14 +116,15 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
     assert isinstance(environment, Cage2)
     n, at, n_steps = 300, 30, 15
     random = np.random.default_rng(0)
-    ours = [
-        imagined_rewards(
-            champion.parameters, environment.actions, where, np.array([choice]), n_steps, 8, random
-        )
-        .sum(axis=2)
-        .mean()
-        for where, choice in states(champion.parameters, environment, red_agent, np.full(n, at))
-    ]
+    watched = Watched(champion.parameters, environment, [red_agent] * n, SEED)
+    for _ in range(at):
+        watched.step()
+    ours = []
+    for env in range(n):
+        where, choice = watched.place(env), watched.choices[[env]]
+        parameters, actions = champion.parameters, environment.actions
+        rewards = imagined_rewards(parameters, actions, where, choice, n_steps, 8, random)
+        ours.append(rewards.sum(axis=2).mean())
     # Of the same episodes, so that where they were does not count as a difference.
     theirs = played(champion, environment, red_agent, n)[:, at : at + n_steps].sum(axis=1)
     difference = np.array(ours) - theirs
@@ -130,7 +132,7 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
 
 
 def played(actor: NumpyPolicy, environment: Cage2, red_agent: str, n: int) -> np.ndarray:
-    """Rewards of the episodes of `states`, [n, 100]."""
+    """Rewards of these episodes, [n, 100]."""
     specs = [episode_spec(SEED, number, (red_agent,), SeedStream.SELECTION) for number in range(n)]
     found = np.zeros((n, 100))
     for trajectories in play_episodes(environment.make_envs(n), actor, specs):

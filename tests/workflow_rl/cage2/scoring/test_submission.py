@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
-from scripts import evaluate_in_one_stream
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.loading import load_actor
@@ -128,7 +127,7 @@ def test_the_champion_scores_the_same_episode_for_episode(tmp_path: Path) -> Non
     require_same_returns(saved_path(Path("champion")), folder, cells, episodes=100)
 
 
-def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_path: Path) -> None:
+def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
     folder = submission(VIEWS["belief"], tmp_path)
     command = [sys.executable, "evaluation.py", "--episodes", "2"]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -141,21 +140,8 @@ def test_its_evaluation_is_the_official_one_and_the_fast_one_is_the_same(tmp_pat
     assert lines[4].startswith("actions: [('DecoyFemitter User2', 'DiscoverRemoteSystems")
     assert "total" in played.stdout
 
-    # The same episodes on sped-up csle-cyborg.
-    scores = tmp_path / "scores.json"
-    arguments = [str(tmp_path / "agent.npz"), "--episodes", "2", "--json", str(scores), "--quiet"]
-    assert CliRunner().invoke(evaluate_in_one_stream.main, arguments).exit_code == 0
-    evaluated = json.loads(scores.read_text())
-    fast = [r for cell in evaluated["cells"] for r in cell["returns"]]
-    for cell in evaluated["cells"]:
-        # The deviation of two is their difference by sqrt(2), that of their mean half of it.
-        half = abs(cell["returns"][0] - cell["returns"][1]) / 2
-        assert cell["interval_95"] == pytest.approx(1.96 * half)
-    squares = sum(cell["interval_95"] ** 2 for cell in evaluated["cells"])
-    assert evaluated["total_interval_95"] == pytest.approx(squares**0.5)
     stock = [float(line.rpartition(": ")[2]) for line in lines if line.startswith("actions")]
-    assert fast == pytest.approx(stock, abs=1e-9)
-    assert len(set(fast)) > 6
+    assert len(set(stock)) > 6
 
     challenge = subprocess.run(
         [sys.executable, "-c", OFFICIAL], cwd=folder, capture_output=True, text=True, check=True

@@ -103,7 +103,7 @@ class SpedUpSimulator:
         if seed is not None:
             CYBORG.random.seed(seed)
         self._template.reset(self._state, CYBORG.random)
-        self._red_knows = _unknown_network(self._state)
+        self._red_knows = self._begin_red()
         self._red_agent = self._red_agents[red_agent]
         self._red_agent.end_episode()
         self._show_red(self._state.get_true_state(RED_KNOWS_AT_FIRST))
@@ -150,6 +150,10 @@ class SpedUpSimulator:
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle cannot find the classes of the private copy by name.
         return _copied, (self.save(),)
+
+    def _begin_red(self) -> dict[str, Any]:
+        """Return Red's action space at the start of an episode."""
+        return _unknown_network(self._state)
 
     def _is_valid_for_red(self, action: Any) -> bool:
         """`test_valid_action`: whether this is one of Red's actions, on something Red knows."""

@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
+
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
 from workflow_rl.cage2.cyborg.simulators import OWN_RED
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
@@ -60,9 +61,6 @@ class OwnRedSimulator(SpedUpSimulator):
         CYBORG.let_play(self)
         self.random_state = CYBORG.random.getstate()
         return _dumps(vars(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _copied, (self.save(),)
 
     def load(self, snapshot: bytes) -> None:
         """See `simulators.Simulator`."""
@@ -115,7 +113,9 @@ def privately(agent_class: type) -> type:
         try:
             own: type = _loads(_dumps(agent_class))
         except Exception as error:
-            raise TypeError(f"red_agent={agent_class.__name__} cannot be copied: {error}") from error
+            raise TypeError(
+                f"red_agent={agent_class.__name__} cannot be copied: {error}"
+            ) from error
     return own
 
 
@@ -132,7 +132,7 @@ def _by_value(package: str) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.Pickler):
     """Names what csle-cyborg and the random generator define, and copies all else by value."""
 
     def persistent_id(self, value: Any) -> tuple[str, ...] | None:
@@ -157,7 +157,7 @@ class _Unpickler(pickle.Unpickler):
             return found
 
         def make(*facts: Any) -> Any:
-            *known, tracker_id, extra = facts
+            *known, _, extra = facts
             return found(*known, None, extra)
 
         return make
@@ -179,9 +179,3 @@ def _dumps(value: Any) -> bytes:
 
 def _loads(pickled: bytes) -> Any:
     return _Unpickler(io.BytesIO(pickled)).load()
-
-
-def _copied(snapshot: bytes) -> OwnRedSimulator:
-    simulator = object.__new__(OwnRedSimulator)
-    vars(simulator).update(_loads(snapshot))
-    return simulator

@@ -149,7 +149,7 @@ class SpedUpSimulator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle cannot find the classes of the private copy by name.
-        return _copied, (self.save(),)
+        return _copied, (type(self), self.save())
 
     def _begin_red(self) -> dict[str, Any]:
         """Return Red's action space at the start of an episode."""
@@ -301,7 +301,7 @@ def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
     }
 
 
-def _copied(snapshot: bytes) -> SpedUpSimulator:
-    simulator = object.__new__(SpedUpSimulator)
-    vars(simulator).update(CYBORG.loads(snapshot))
+def _copied(kind: type[SpedUpSimulator], snapshot: bytes) -> SpedUpSimulator:
+    simulator = object.__new__(kind)
+    simulator.load(snapshot)
     return simulator

@@ -289,7 +289,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the simulator is not the compiled one, or an argument is out of range.
             gymnasium.error.ResetNeeded: no episode is in progress.
         """
-        if self.simulator != "compiled":
+        if self.simulator != "compiled" or isinstance(self.red_agent, type):
             raise ValueError(
                 f"simulator={self.simulator!r}: only envs of 'compiled' fork; this one can be "
                 "copied with copy.deepcopy"

@@ -41,9 +41,11 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    The picture shows returns against episodes and against wall time. On CAGE-2 it also shows the
-    returns of scripted agents and of the best known agent, and a line for each red agent of a run
-    against several. For a population it also shows the settings and who took over from whom.
+    The picture shows returns against episodes and against wall time. Runs that differ in their
+    seed alone are one line, their mean, with its 95% confidence interval. On CAGE-2 the picture
+    also shows the returns of scripted agents and of the best known agent, and a line for each red
+    agent of a run against several. For a population it also shows the settings and who took over
+    from whom.
 
     With --timeline, the picture shows what every worker and the learner did, a bar for each, with
     the traces below one another. Without --from and --to, each trace shows as much time as two
@@ -80,6 +82,8 @@ def _learning_curves(runs: Sequence[Path]) -> Figure:
     from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
     from workflow_rl.runs.population_dir import is_population, run_folders
     from workflow_rl.runs.population_figure import figure_of_folder
+    from workflow_rl.runs.resume import flat
+    from workflow_rl.runs.seed_groups import groups_of
 
     try:
         if len(runs) == 1 and is_population(runs[0]):
@@ -88,10 +92,13 @@ def _learning_curves(runs: Sequence[Path]) -> Figure:
         metrics = [read_metrics(folder) for folder in folders]
         configs = [read_config(folder) for folder in folders]
         known = [known_returns(config) for config in configs]
+        names = distinct_names(folders)
+        groups = groups_of(names, [flat(config) for config in configs])
         return learning_curve_figure(
-            dict(zip(distinct_names(folders), metrics, strict=True)),
+            dict(zip(names, metrics, strict=True)),
             known[0] if all(one == known[0] for one in known) else {},
             return_columns(configs[0]),
+            {name: [names[n] for n in group] for name, group in groups.items()},
         )
     except RunDirError as error:
         raise click.UsageError(str(error)) from None

@@ -62,8 +62,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "spaces"),
     [
-        (["CartPole-v1"], "4 numbers observed, Categorical(n_outputs=2)"),
-        (["Pendulum-v1", "--env-arg", "g=5"], "3 numbers observed, DiagonalGaussian(n_outputs=1)"),
+        (["CartPole-v1"], "4 numbers observed, 2 actions"),
+        (["Pendulum-v1", "--env-arg", "g=5"], "3 numbers observed, actions of 1 numbers"),
         (["tests.any_envs:sized_target", "--env-arg", "length=3"], "2 numbers observed"),
         (["examples.own_simulator:Corridors", "--env-arg", "length=3"], "2 numbers observed"),
     ],

@@ -158,7 +158,7 @@ class DiagonalGaussian:
     has_log_std = True
 
     def __str__(self) -> str:
-        return f"actions of {self.n_outputs} numbers"
+        return f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
 
     @property
     def n_draws(self) -> int:

@@ -12,7 +12,7 @@ from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
 from workflow_rl.version import __version__ as __version__
 
-_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
+_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
 
 
 def __getattr__(name: str) -> Any:
@@ -29,3 +29,8 @@ def __getattr__(name: str) -> Any:
 
         return Cage2RedEnv
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, so that editors and notebooks complete them."""
+    return [*globals(), *_INTERFACE, "Cage2Env", "Cage2RedEnv"]

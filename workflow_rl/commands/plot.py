@@ -72,34 +72,11 @@ def plot(
 
 def _learning_curves(runs: Sequence[Path]) -> Figure:
     # Imported here, not above: it brings torch, which a timeline need not wait for.
-    from workflow_rl.runs.folder import (
-        RunDirError,
-        distinct_names,
-        read_config,
-        read_metrics,
-        return_columns,
-    )
-    from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
-    from workflow_rl.runs.population_dir import is_population, run_folders
-    from workflow_rl.runs.population_figure import figure_of_folder
-    from workflow_rl.runs.resume import flat
-    from workflow_rl.runs.seed_groups import groups_of
+    from workflow_rl.api import learning_curves
+    from workflow_rl.runs.folder import RunDirError
 
     try:
-        if len(runs) == 1 and is_population(runs[0]):
-            return figure_of_folder(runs[0])
-        folders = [folder for run in runs for folder in run_folders(run)]
-        metrics = [read_metrics(folder) for folder in folders]
-        configs = [read_config(folder) for folder in folders]
-        known = [known_returns(config) for config in configs]
-        names = distinct_names(folders)
-        groups = groups_of(names, [flat(config) for config in configs])
-        return learning_curve_figure(
-            dict(zip(names, metrics, strict=True)),
-            known[0] if all(one == known[0] for one in known) else {},
-            return_columns(configs[0]),
-            {name: [names[n] for n in group] for name, group in groups.items()},
-        )
+        return learning_curves(*runs)
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
 

@@ -33,6 +33,6 @@ def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
     figure = workflow_rl.learning_curves(tmp_path / "seed-0", str(tmp_path / "seed-1"))
     assert isinstance(figure, Figure)
     labels = [line.get_label() for line in figure.axes[0].get_lines()]
-    assert "(2 seeds)" in labels
+    assert "2 seeds" in labels
     with pytest.raises(RunDirError):
         workflow_rl.learning_curves(tmp_path)

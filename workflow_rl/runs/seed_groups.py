@@ -31,7 +31,8 @@ def groups_of(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> dic
     for group in groups.values():
         name = names[group[0]]
         if len(group) > 1:
-            name = f"{_common_start([names[n] for n in group]) or name} ({len(group)} seeds)"
+            start, seeds = _common_start([names[n] for n in group]), f"{len(group)} seeds"
+            name = f"{start} ({seeds})" if start else seeds
         while name in named:
             name += "'"
         named[name] = group

@@ -154,7 +154,7 @@ def test_names_and_groups(tmp_path: Path) -> None:
     names = distinct_names(paths)
     assert names == ["a/run", "b/run"]
     configs = [read_run(path).config for path in paths]
-    assert groups_of(names, configs) == {"a/run (2 seeds)": [0, 1]}
+    assert groups_of(names, configs) == {"2 seeds": [0, 1]}
     text = page_of(tmp_path, *paths, paths[0])  # Once is enough.
     assert "2 runs" in text
 

@@ -33,7 +33,7 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
 def require_distribution(state: Mapping[str, Any], own: Distribution) -> None:
     """Raises ValueError for the state of an agent with other actions."""
     if saved_distribution(state) != own:
-        raise ValueError(f"its actions are {saved_distribution(state)}")
+        raise ValueError(f"it has {saved_distribution(state)}, and this run has {own}")
 
 
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:

@@ -1,8 +1,8 @@
 """Train agents synchronously or asynchronously, on CAGE Challenge 2 or any Gymnasium environment.
 
 Importing the package registers its environment with Gymnasium: see `cage2.registration`. What it
-offers besides, `Cage2Env`, and of `interface` `train`, `load_agent` and `evaluate`, is imported
-when asked for: workers must not import torch.
+offers besides, `Cage2Env`, `Cage2RedEnv`, and of `interface` `train`, `load_agent` and `evaluate`,
+is imported when asked for: workers must not import torch.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
 from workflow_rl.version import __version__ as __version__
 
-_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "load_agent", "train")
+_INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +24,13 @@ def __getattr__(name: str) -> Any:
         from workflow_rl.cage2.env.cage2_env import Cage2Env
 
         return Cage2Env
+    if name == "Cage2RedEnv":
+        from workflow_rl.cage2.env.red_env import Cage2RedEnv
+
+        return Cage2RedEnv
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return all names, so that editors and notebooks complete them."""
+    return [*globals(), *_INTERFACE, "Cage2Env", "Cage2RedEnv"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+from matplotlib.figure import Figure
 
 from agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.environment import guests
@@ -23,10 +24,15 @@ from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
+from workflow_rl.runs.folder import distinct_names, read_config, read_metrics, return_columns
+from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
 from workflow_rl.runs.plan import Plan
+from workflow_rl.runs.population_dir import is_population, run_folders
+from workflow_rl.runs.population_figure import figure_of_folder
 from workflow_rl.runs.resume import flat, require_same_run
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, saved_path
+from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
 
 PathLike = str | os.PathLike[str]
@@ -135,3 +141,32 @@ def evaluate(
     policy, environment = load_player(Path(run), None, greedy, env, trust)
     environment.spaces()  # Raises what is wrong with it in one line.
     return evaluate_policy(policy, environment, episodes, seed, n_workers)
+
+
+def learning_curves(*runs: PathLike) -> Figure:
+    """Draw the returns of runs against episodes and against wall time.
+
+    Runs that differ in their seed alone are one line, their mean, with its 95% confidence
+    interval. A notebook shows the figure that is returned.
+
+    Args:
+        runs: folders of runs or of populations.
+
+    Raises:
+        RunDirError: a folder is no run's.
+    """
+    paths = [Path(run) for run in runs]
+    if len(paths) == 1 and is_population(paths[0]):
+        return figure_of_folder(paths[0])
+    folders = [folder for path in paths for folder in run_folders(path)]
+    names = distinct_names(folders)
+    metrics = dict(zip(names, map(read_metrics, folders), strict=True))
+    configs = [read_config(folder) for folder in folders]
+    first, *others = map(known_returns, configs)
+    groups = groups_of(names, [flat(config) for config in configs])
+    return learning_curve_figure(
+        metrics,
+        first if all(other == first for other in others) else {},
+        return_columns(configs[0]),
+        {name: [names[n] for n in group] for name, group in groups.items()},
+    )

@@ -67,6 +67,9 @@ class Categorical:
     n_draws = 1
     has_log_std = False
 
+    def __str__(self) -> str:
+        return f"{self.n_outputs} actions"
+
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
         """Return the likeliest choices int64 [M], the cumulative unnormalised probabilities float32
         [M, A], and the log-probabilities float32 [M, A]."""
@@ -103,6 +106,9 @@ class MultiCategorical:
         self.components = tuple(Categorical(size) for size in sizes)
         self.n_outputs = sum(sizes)
         self.n_draws = len(self.components)
+
+    def __str__(self) -> str:
+        return " x ".join(str(one.n_outputs) for one in self.components) + " actions"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MultiCategorical) and other.components == self.components
@@ -150,6 +156,9 @@ class DiagonalGaussian:
 
     n_outputs: int
     has_log_std = True
+
+    def __str__(self) -> str:
+        return f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
 
     @property
     def n_draws(self) -> int:
@@ -199,6 +208,9 @@ class SquashedGaussian:
     low: tuple[float, ...]
     high: tuple[float, ...]
     has_log_std = False
+
+    def __str__(self) -> str:
+        return f"actions of {len(self.low)} bounded numbers"
 
     def __post_init__(self) -> None:
         low, high = (np.array(ends, np.float64) for ends in (self.low, self.high))

@@ -56,8 +56,21 @@ _SUBNETS: dict[str, tuple[str, ...]] = {
 }
 _ALLOWED_SUBNETS = ("User", "Enterprise", "Operational")
 
-RED_TARGETS = (*HOSTS, *_SUBNETS)
+SUBNETS = tuple(_SUBNETS)
+RED_TARGETS = (*HOSTS, *SUBNETS)
 """What an action of Red's is made on: a host, be it named by its address, or a subnet."""
+
+RED_ACTION_NAMES = (
+    "Sleep",
+    *(f"DiscoverRemoteSystems {subnet}" for subnet in SUBNETS),
+    *(
+        f"{action} {host}"
+        for action in ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
+        for host in HOSTS
+    ),
+    "Impact Op_Server0",
+)
+"""The 44 actions that Red has in `Cage2RedEnv`, by index."""
 
 _BLUE_ACTIONS_WITHOUT_HOST = ("Sleep", "Monitor")
 _BLUE_ACTIONS_ON_A_HOST = (

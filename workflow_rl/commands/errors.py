@@ -119,9 +119,9 @@ def _batch_in(path: Path) -> Path | None:
     return max(path.rglob(DIVERGED_FILE), key=lambda file: file.stat().st_mtime, default=None)
 
 
-def own_command(command: str, folder: Path) -> str:
-    """Return a command line for a run's folder, as it can be typed here."""
-    return f"{_program()} {command} {shlex.quote(str(folder))}"
+def own_command(*words: str | Path) -> str:
+    """Return a command line, the words after the program's name, as it can be typed here."""
+    return f"{_program()} {shlex.join(map(str, words))}"
 
 
 def _program() -> str:

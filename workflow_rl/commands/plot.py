@@ -41,9 +41,11 @@ def plot(
 ) -> None:
     """Draw the learning curves of one or more RUNS, the folders of training runs.
 
-    The picture shows returns against episodes and against wall time. On CAGE-2 it also shows the
-    returns of scripted agents and of the best known agent, and a line for each red agent of a run
-    against several. For a population it also shows the settings and who took over from whom.
+    The picture shows returns against episodes and against wall time. Runs that differ in their
+    seed alone are one line, their mean, with its 95% confidence interval. On CAGE-2 the picture
+    also shows the returns of scripted agents and of the best known agent, and a line for each red
+    agent of a run against several. For a population it also shows the settings and who took over
+    from whom.
 
     With --timeline, the picture shows what every worker and the learner did, a bar for each, with
     the traces below one another. Without --from and --to, each trace shows as much time as two
@@ -70,29 +72,11 @@ def plot(
 
 def _learning_curves(runs: Sequence[Path]) -> Figure:
     # Imported here, not above: it brings torch, which a timeline need not wait for.
-    from workflow_rl.runs.folder import (
-        RunDirError,
-        distinct_names,
-        read_config,
-        read_metrics,
-        return_columns,
-    )
-    from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
-    from workflow_rl.runs.population_dir import is_population, run_folders
-    from workflow_rl.runs.population_figure import figure_of_folder
+    from workflow_rl.api import learning_curves
+    from workflow_rl.runs.folder import RunDirError
 
     try:
-        if len(runs) == 1 and is_population(runs[0]):
-            return figure_of_folder(runs[0])
-        folders = [folder for run in runs for folder in run_folders(run)]
-        metrics = [read_metrics(folder) for folder in folders]
-        configs = [read_config(folder) for folder in folders]
-        known = [known_returns(config) for config in configs]
-        return learning_curve_figure(
-            dict(zip(distinct_names(folders), metrics, strict=True)),
-            known[0] if all(one == known[0] for one in known) else {},
-            return_columns(configs[0]),
-        )
+        return learning_curves(*runs)
     except RunDirError as error:
         raise click.UsageError(str(error)) from None
 

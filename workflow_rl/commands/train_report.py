@@ -11,10 +11,11 @@ from workflow_rl.environments.environment import guests
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learning_curve import only_warned
+from workflow_rl.runs.learning_curve import known_returns, only_warned
 from workflow_rl.runs.population_dir import read_population
 from workflow_rl.runs.population_figure import draw_population
 from workflow_rl.runs.progress import described_returns
+from workflow_rl.runs.returns import verdict
 
 
 def report(outcome: Outcome) -> None:
@@ -38,6 +39,7 @@ def _report_one(outcome: Outcome) -> None:
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(state, RECENT_EPISODES)}"
     )
+    _say_how_good(config, state)
     if state.workers_restarted:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
@@ -45,6 +47,19 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     click.echo(f"last agent:      {path / 'checkpoint.pt'}")
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
+
+
+def _say_how_good(config: TrainConfig, state: TrainingState) -> None:
+    """Compare the returns with known agents', and name the guest's recipe for better ones."""
+    mean = state.recent_means(RECENT_EPISODES).get("")
+    words = None if mean is None else verdict(mean, known_returns(config))
+    if words is None:
+        return
+    click.echo(f"verdict:         {words}, in the same episodes")
+    recipes = guests[config.env].presets
+    if config.preset not in recipes:
+        for name in recipes:
+            click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:

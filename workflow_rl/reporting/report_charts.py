@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from workflow_rl.reporting.pages import escaped
 from workflow_rl.runs.drawing import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.runs.returns import worth_showing
+from workflow_rl.runs.seed_groups import mean_and_interval
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#4aa3df", "#7f7f7f", "#8c564b")
 """Colour-blind readers too can tell these apart (after Okabe and Ito), on light and dark ground."""
@@ -52,8 +53,8 @@ class Curve:
     def __init__(self, name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) -> None:
         self.name = name
         self.x = x
-        self.y = np.median(returns, axis=0)
-        self.low, self.high = returns.min(axis=0), returns.max(axis=0)
+        self.y, half = mean_and_interval(returns)
+        self.low, self.high = self.y - half, self.y + half
         self.is_band = len(returns) > 1
 
 

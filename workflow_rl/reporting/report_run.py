@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import math
@@ -16,8 +15,6 @@ from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha25
 _log = logging.getLogger(__name__)
 
 SEED = "seed"
-# Runs that differ in these alone are of one group: all but the seed change no result.
-_LIKE_SEEDS = (SEED, "n_workers", "envs_per_worker", "checkpoint_every", "keep_every")
 
 
 class Run(NamedTuple):
@@ -111,27 +108,3 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return groups of runs that differ in their seed alone, by a name for each group."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        key = json.dumps({k: v for k, v in run.config.items() if k not in _LIKE_SEEDS}, default=str)
-        groups.setdefault(key, []).append(run)
-    named: dict[str, list[Run]] = {}
-    for group in groups.values():
-        name = group[0].name
-        if len(group) > 1:
-            name = f"{_common_start([run.name for run in group]) or name} ({len(group)} seeds)"
-        while name in named:
-            name += "'"
-        named[name] = group
-    return named
-
-
-def _common_start(names: Sequence[str]) -> str:
-    """Return the common start of the names without the beginning of a seed, as in runs/seed-1."""
-    letters = itertools.takewhile(lambda at: len(set(at)) == 1, zip(*names, strict=False))
-    start = "".join(at[0] for at in letters).rstrip("0123456789").rstrip("-_ ")
-    return start.removesuffix("seed").rstrip("-_ ")

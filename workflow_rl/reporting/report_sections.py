@@ -20,10 +20,11 @@ from workflow_rl.reporting.report_charts import (
     means_figure,
     shares_figure,
 )
-from workflow_rl.reporting.report_run import SEED, Run, groups_of
+from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, shares_of
 from workflow_rl.runs.returns import on_one_axis, running_mean
+from workflow_rl.runs.seed_groups import groups_of
 
 RETURN_WINDOW = 100
 """How many episodes a mean return is of that is drawn."""
@@ -68,7 +69,8 @@ def curves(runs: Sequence[Run]) -> Section:
     Runs that differ in their seed alone become a band. A single group has a line for each kind of
     episode. Other agents' returns are lines to compare with.
     """
-    groups = groups_of(runs)
+    numbers = groups_of([run.name for run in runs], [run.config for run in runs])
+    groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
     known = _known_returns(runs)
     lines = [(name, group, "return_mean") for name, group in groups.items()]
     if len(groups) == 1:
@@ -84,7 +86,7 @@ def curves(runs: Sequence[Run]) -> Section:
         charts.append(chart(figure, caption, f"{caption}; a table follows"))
     text = f"Mean return of the last {RETURN_WINDOW} episodes"
     is_band = any(len(group) > 1 for group in groups.values())
-    text += ": median of the seeds, and a band from the worst to the best." if is_band else "."
+    text += ": mean of the seeds, and its 95% confidence interval." if is_band else "."
     text += " The dotted lines are what other agents are known to get." if known else ""
     body = f'<p class="muted">{text}</p>' + keys([name for name, _, _ in lines])
     body += f'<div class="charts">{"".join(charts)}</div>'

@@ -29,6 +29,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import UnknownSettings, as_today
 from workflow_rl.runs.trust import TRUST_IT
+from workflow_rl.version import __version__
 
 FORMAT = 2
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
@@ -298,8 +299,10 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
         raise
     except ConfigError as error:
         raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise CheckpointError(f"{path} has a config of another version of the package") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
+        ) from None
 
 
 def own_policy(checkpoint: Checkpoint, path: Path) -> PolicyParameters:
@@ -335,11 +338,18 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     """The file to load for a run folder or a .pt file.
 
     which: "best" or "latest" of a run folder; None is its best.pt if there is one, otherwise its
-    checkpoint.pt.
+    checkpoint.pt. Raises CheckpointError for a folder of runs.
     """
     if not run_or_checkpoint.is_dir():
         return run_or_checkpoint
     best, latest = run_or_checkpoint / "best.pt", run_or_checkpoint / "checkpoint.pt"
+    if not best.exists() and not latest.exists():
+        runs = sorted(str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.pt"))
+        if runs:
+            raise CheckpointError(
+                f"{run_or_checkpoint} is no run, but a folder of runs: give one of "
+                f"{', '.join(runs[:10])}{', ...' if len(runs) > 10 else ''}"
+            )
     if which is None:
         return best if best.exists() else latest
     return best if which == "best" else latest

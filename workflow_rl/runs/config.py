@@ -134,9 +134,10 @@ class TrainConfig(Settings):
         "the number of workers.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto",
+        "cpu",
         json_schema_extra=FREE,
-        description="Where the agent learns. auto is cuda if there is a GPU.",
+        description="Where the agent learns. auto is cuda if there is a GPU. Only the CPU promises "
+        "equal weights.",
     )
     learner_threads: Threads = Field(
         1,

@@ -40,6 +40,10 @@ class Evaluation:
     lengths: list[int]
     seconds: float
 
+    def __repr__(self) -> str:
+        mean = f"mean {self.mean:.2f} ± {self.interval_95:.2f}"
+        return f"Evaluation({self.env}, {len(self.returns)} episodes, {mean})"
+
     @property
     def mean(self) -> float:
         """Mean return."""

@@ -1,4 +1,4 @@
-"""TensorBoard's record of a run: scalars, by name and update."""
+"""TensorBoard's record of a run: its hyperparameters, and scalars by group, name and update."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from typing import Any
 
 _number = itertools.count()
 
+GROUPS = {
+    "returns": ("return_", "eval_return", "episode_length"),
+    "speed": ("eps", "episodes_per_", "env_steps_per_", "queue_", "worker_util"),
+    "time": ("wall_", "collect_", "update_seconds", "learner_", "worker_", "seconds_"),
+    "lag": ("policy_lag", "stale_", "dropped_"),
+    "run": ("episodes", "env_steps", "workers_", "skipped_"),
+}
+"""The beginnings of metrics' names, by the group in which TensorBoard shows them."""
+
+
+def group_of(metric: str) -> str:
+    """Return the group of a metric. What an algorithm measures is "learning"."""
+    for group, beginnings in GROUPS.items():
+        if metric.startswith(beginnings):
+            return group
+    return "learning"
+
 
 class EventFile:
     """A new file of events in a run's folder. Every call writes at once, and raises OSError.
@@ -23,10 +40,13 @@ class EventFile:
     folder's other files from that update on.
     """
 
-    def __init__(self, folder: Path, first_update: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, hyperparameters: Mapping[str, Any], first_update: int | None = None
+    ) -> None:
         # Not at the top of the module: these take a while to import.
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
@@ -34,12 +54,21 @@ class EventFile:
         self._file = (folder / f"events.out.tfevents.{name}").open("wb")
         self._records = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
-        if first_update is not None:
+        if first_update is None:
+            plain = {
+                name: value if isinstance(value, bool | int | float) else str(value)
+                for name, value in hyperparameters.items()
+            }
+            self._write(step=0, summary=hparams_pb(plain))
+        else:
             self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
 
     def add_scalars(self, values: Mapping[str, float], update: int) -> None:
         """Write the values of one update."""
-        scalars = [self._summary.Value(tag=name, simple_value=v) for name, v in values.items()]
+        scalars = [
+            self._summary.Value(tag=f"{group_of(name)}/{name}", simple_value=value)
+            for name, value in values.items()
+        ]
         self._write(step=update, summary=self._summary(value=scalars))
 
     def _write(self, **content: Any) -> None:

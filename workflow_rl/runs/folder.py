@@ -40,6 +40,7 @@ from workflow_rl.runs.machine import machine
 from workflow_rl.runs.metrics import METRICS as METRICS
 from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
+from workflow_rl.runs.resume import flat
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.trust import remember
 
@@ -130,9 +131,8 @@ class RunDir:
             # A run of an earlier version may have further columns.
             self._columns = tuple(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
             self._write_metrics(rows)
-            self._events = EventFile(
-                path, None if resumed is None else resumed.training.logged_updates + 1
-            )
+            first_update = None if resumed is None else resumed.training.logged_updates + 1
+            self._events = EventFile(path, flat(config), first_update)
             self._record = self._new_record(config) if resumed is None else None
             self._memory = (resumed and resumed.memory) or []
             if resumed is not None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.folder import NotWrittenError, return_columns
-from workflow_rl.runs.returns import RECENT_EPISODES, Metrics, running_mean
+from workflow_rl.runs.returns import RECENT_EPISODES, Metrics, on_one_axis, running_mean
+from workflow_rl.runs.seed_groups import mean_and_interval
 
 NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -53,15 +55,20 @@ def learning_curve_figure(
     runs: Mapping[str, Metrics],
     known: Mapping[str, float] = NONE,
     columns: Mapping[str, str] = MappingProxyType({}),
+    groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Figure:
     """Draw the returns of runs, given by name, against episodes and against wall time.
 
     known: returns of other agents, for lines to compare with. columns: for each kind of episode
-    the column of its returns; a single run has a line for each kind.
+    the column of its returns; a single run has a line for each kind. groups: names of runs that
+    differ in their seed alone, by a name for the group; by default a run is a group. Several runs
+    of a group are one line, their mean, with a band, its 95% confidence interval.
     """
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
-    lines = {name: (metrics, "return_mean") for name, metrics in runs.items()}
+    lines = {name: ([metrics], "return_mean") for name, metrics in runs.items()}
+    if groups:
+        lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
     if len(runs) == 1:
         (metrics,) = runs.values()
         # Earlier versions wrote fewer columns.
@@ -71,24 +78,47 @@ def learning_curve_figure(
             if all(column in row for row in metrics)
         }
         if own:
-            lines = {"all": (metrics, "return_mean")}
-        lines |= {name: (metrics, column) for name, column in own.items()}
+            lines = {"all": ([metrics], "return_mean")}
+        lines |= {name: ([metrics], column) for name, column in own.items()}
     for axes, position in ((by_episodes, "episodes"), (by_seconds, "wall_seconds")):
-        for index, (name, (metrics, column)) in enumerate(lines.items()):
-            x, colour = [row[position] for row in metrics], f"C{index}"
-            is_run, label = column == "return_mean", as_drawn(name)
-            if is_run:
-                axes.plot(x, [row[column] for row in metrics], color=colour, alpha=0.3, linewidth=1)
-            smooth = running_mean(metrics, column=column)
-            axes.plot(x, smooth, color=colour, linewidth=2 if is_run else 1.2, label=label)
+        for index, (name, (group, column)) in enumerate(lines.items()):
+            draw = _draw_run if len(group) == 1 else _draw_seeds
+            draw(axes, group, (position, column), f"C{index}", as_drawn(name))
     by_episodes.set(xlabel="episodes", ylabel="episode return")
     by_seconds.set(xlabel="wall time (seconds)")
     draw_known(by_episodes, by_seconds, known)
-    title = f"Mean return of each update (pale) and of the last {RECENT_EPISODES} episodes"
+    is_band = any(len(group) > 1 for group, _ in lines.values())
+    title = f"Mean return of the last {RECENT_EPISODES} episodes"
+    title += (
+        ", mean of the seeds and its 95% interval" if is_band else ", and of each update (pale)"
+    )
     if len(lines) > 1:
         handles = by_episodes.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
-    if len(runs) == 1:
-        title = f"{as_drawn(next(iter(runs)))}: {title[0].lower()}{title[1:]}"
+    if len(lines) == 1 or len(runs) == 1:
+        name = next(iter(runs)) if len(runs) == 1 else next(iter(lines))
+        title = f"{as_drawn(name)}: {title[0].lower()}{title[1:]}"
     figure.suptitle(title)
     return figure
+
+
+def _draw_run(
+    axes: Axes, group: Sequence[Metrics], columns: tuple[str, str], colour: str, label: str
+) -> None:
+    """Draw the returns of each update, pale, and their running mean. columns: of x, and of y."""
+    (metrics,), (position, column) = group, columns
+    x, is_run = [row[position] for row in metrics], column == "return_mean"
+    if is_run:
+        axes.plot(x, [row[column] for row in metrics], color=colour, alpha=0.3, linewidth=1)
+    smooth = running_mean(metrics, column=column)
+    axes.plot(x, smooth, color=colour, linewidth=2 if is_run else 1.2, label=label)
+
+
+def _draw_seeds(
+    axes: Axes, group: Sequence[Metrics], columns: tuple[str, str], colour: str, label: str
+) -> None:
+    """Draw the mean of the runs' running means, and its interval, where all of them have one."""
+    x, returns = on_one_axis(group, columns[0], RECENT_EPISODES, columns[1])
+    mean, half = mean_and_interval(returns)
+    axes.plot(x, mean, color=colour, linewidth=2, label=label)
+    axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)

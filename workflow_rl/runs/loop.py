@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TypeAlias
 
-from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from agents.algorithm import DivergedError
@@ -30,7 +29,7 @@ from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
 from workflow_rl.runs.learner import Beginning, Learner
-from workflow_rl.runs.progress import progress_bar, show_progress
+from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
@@ -181,7 +180,7 @@ def train_together(
 def _loop(
     learners: Sequence[Learner],
     pool: AnyPool,
-    bar: tqdm[Any],
+    bar: Progress,
     meetings: Meetings,
     last_update: int | None,
     lost: dict[Learner, str],

@@ -1,7 +1,8 @@
-"""What a run says while it goes on, to a terminal alone: a log file is not for bars."""
+"""What a run says while it goes on: a bar on a terminal, a line every tenth in a log file."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,28 +11,50 @@ from tqdm import tqdm
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
 
+BAR = (
+    "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+)
+"""The bar has a width of its own: beside a long text tqdm leaves one character for it."""
 
-def progress_bar(learners: Sequence[Learner], quiet: bool) -> tqdm[Any]:
+
+class Progress(tqdm):
+    """A bar, or a line every tenth where there is no terminal."""
+
+    def __init__(self, quiet: bool, **facts: Any) -> None:
+        super().__init__(disable=quiet or None, **facts)
+        self._in_lines = self.disable and not quiet
+        self._done, self._whole, self._unit = facts["initial"], facts["total"], facts["unit"]
+
+    def show(self, done: int, text: str) -> None:
+        """Say that so much is done, and a text."""
+        if self._in_lines and done * 10 // self._whole > self._done * 10 // self._whole:
+            share = f"{done / self._whole:4.0%} ({done} of {self._whole} {self._unit})"
+            print(f"{share}: {text}", file=sys.stderr, flush=True)
+        self.set_postfix_str(text, refresh=False)
+        self.update(done - self._done)
+        self._done = done
+
+
+def progress_bar(learners: Sequence[Learner], quiet: bool) -> Progress:
     """Of the runs' episodes, or steps where they are given in steps."""
     config = learners[0].config
     in_episodes = config.total_episodes is not None
     each = config.total_episodes if in_episodes else config.total_steps
     assert each is not None
-    several = f"{len(learners)} policies " if len(learners) > 1 else ""
-    return tqdm(
+    return Progress(
+        quiet,
         total=len(learners) * each,
         initial=_done(learners),
-        desc=f"{config.mode} {several}{config.environment.label}",
+        bar_format=BAR,
         unit="ep" if in_episodes else "step",
         unit_scale=not in_episodes,
-        disable=quiet or None,
         dynamic_ncols=True,
         # By the whole run so far: updates come in one by one, and the time left would jump.
         smoothing=0,
     )
 
 
-def show_progress(bar: tqdm[Any], learners: Sequence[Learner], row: Mapping[str, float]) -> None:
+def show_progress(bar: Progress, learners: Sequence[Learner], row: Mapping[str, float]) -> None:
     """After an update, whose metrics are `row`."""
     if len(learners) == 1:
         returns = described_returns(learners[0].state, BEST_WINDOW)
@@ -39,8 +62,7 @@ def show_progress(bar: tqdm[Any], learners: Sequence[Learner], row: Mapping[str,
         means = [learner.state.recent_means(BEST_WINDOW).get("") for learner in learners]
         each = " ".join("none" if mean is None else f"{mean:.0f}" for mean in means)
         returns = f"mean returns {each} of the last {BEST_WINDOW}"
-    bar.set_postfix_str(f"{returns}; {row['worker_utilisation']:.0%} utilisation", refresh=False)
-    bar.update(_done(learners) - bar.n)
+    bar.show(_done(learners), f"{returns}; {row['worker_utilisation']:.0%} utilisation")
 
 
 def described_returns(state: TrainingState, episodes: int) -> str:

@@ -83,3 +83,24 @@ def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]
         if value >= below:
             shown.setdefault(value, []).append(name)
     return {value: ", ".join(names) for value, names in shown.items()}
+
+
+def verdict(mean: float, known: Mapping[str, float]) -> str | None:
+    """Return in words how a mean return compares with those of known agents in such episodes.
+
+    The words name the best agent that is not better, and the weakest that is. None if no agent is
+    known.
+    """
+
+    def named(name: str) -> str:
+        return f"{name} ({known[name]:.1f})"
+
+    weaker = [named(name) for name in sorted(known, key=known.__getitem__) if known[name] <= mean]
+    better = [named(name) for name in sorted(known, key=known.__getitem__) if known[name] > mean]
+    if not known:
+        return None
+    if not better:
+        return f"better than every known agent; the best is {weaker[-1]}"
+    if not weaker:
+        return f"worse than every known agent; the weakest is {better[0]}"
+    return f"better than {weaker[-1]}, not as good as {better[0]}"

@@ -32,6 +32,7 @@ from workflow_rl.runs.checkpoint import (
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
+from workflow_rl.version import __version__
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
@@ -72,8 +73,10 @@ def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
     `trust`. Raises CheckpointError."""
     try:
         return TrainConfig.from_dict(checkpoint.config).environment
-    except (KeyError, TypeError, ValueError):
-        raise CheckpointError(f"{path} has a config of another version of the package") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
+        ) from None
 
 
 class SavedAgent(NamedTuple):

@@ -24,11 +24,11 @@ from tests.html_pages import assert_valid
 from workflow_rl.commands.main import main
 from workflow_rl.reporting.report import read_run, sections_of
 from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
-from workflow_rl.reporting.report_run import groups_of
 from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, RunDirError, distinct_names
 from workflow_rl.runs.learning_curve import learning_curve_figure
+from workflow_rl.runs.seed_groups import groups_of
 
 UPDATES = 20
 
@@ -153,8 +153,8 @@ def test_names_and_groups(tmp_path: Path) -> None:
     paths = [make_run(tmp_path / one / "run", seed=n) for n, one in enumerate(("a", "b"))]
     names = distinct_names(paths)
     assert names == ["a/run", "b/run"]
-    named = [read_run(path)._replace(name=name) for path, name in zip(paths, names, strict=True)]
-    assert list(groups_of(named)) == ["a/run (2 seeds)"]
+    configs = [read_run(path).config for path in paths]
+    assert groups_of(names, configs) == {"2 seeds": [0, 1]}
     text = page_of(tmp_path, *paths, paths[0])  # Once is enough.
     assert "2 runs" in text
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -56,8 +57,14 @@ def test_tensorboard_events_have_every_metric(tmp_path):
         run.log(a_row(1))
     events = EventAccumulator(str(tmp_path / "run"))
     events.Reload()
-    assert set(events.Tags()["scalars"]) == set(METRICS) - {"update"}
-    assert events.Scalars("entropy")[0].value == 0.5
+    tags = events.Tags()["scalars"]
+    assert {tag.partition("/")[2] for tag in tags} == set(METRICS) - {"update"}
+    assert {"returns/return_mean", "speed/eps", "learning/entropy", "run/episodes"} <= set(tags)
+    assert events.Scalars("learning/entropy")[0].value == 0.5
+    (started,) = events.PluginTagToContent("hparams").values()
+    hyperparameters = HParamsPluginData.FromString(started).session_start_info.hparams
+    assert hyperparameters["seed"].number_value == CONFIG.seed
+    assert hyperparameters["learning_rate"].number_value == CONFIG.settings.learning_rate
 
 
 def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
@@ -69,7 +76,7 @@ def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
         run.log({**a_row(3), "entropy": 0.25})
     events = EventAccumulator(str(tmp_path / "run"))
     events.Reload()
-    entropy = [(event.step, event.value) for event in events.Scalars("entropy")]
+    entropy = [(event.step, event.value) for event in events.Scalars("learning/entropy")]
     assert entropy == [(1, 0.5), (2, 0.5), (3, 0.25)]
 
 

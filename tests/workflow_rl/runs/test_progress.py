@@ -33,12 +33,28 @@ def test_a_terminal_is_shown_one_rate_and_what_its_return_is_of(tmp_path, monkey
     last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
     assert last.count("ep/s") == 1
     assert re.search(r"mean return -?[\d.]+ .*of the last \d+; \d+% utilisation", last)
-    assert "SleepAgent" in last
-    assert "utilisation" in last
 
 
-def test_what_is_no_terminal_is_shown_nothing(tmp_path, monkeypatch):
-    assert shown(tmp_path / "run", io.StringIO(), monkeypatch) == ""
+def test_a_narrow_terminal_is_shown_a_bar_and_the_mean_return(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
+    assert re.search("100%[|][#█]{16}[|]", last)
+    assert re.search(r"mean return -?[\d.]", last)
+
+
+def test_a_log_file_is_shown_a_line_every_tenth(tmp_path, monkeypatch):
+    lines = shown(tmp_path / "run", io.StringIO(), monkeypatch).splitlines()
+    shares = [int(line.strip().partition("%")[0]) for line in lines]
+    assert shares[-1] == 100
+    assert shares == sorted(set(shares))
+    assert len(shares) <= 10
+    assert all("mean return" in line for line in lines)
+
+
+def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):
+    with on_counting_envs():
+        loop.train(config_of(), tmp_path / "run", quiet=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_returns_of_the_last_episodes_and_of_each_kind_of_them():

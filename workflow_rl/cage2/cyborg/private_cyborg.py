@@ -56,7 +56,7 @@ class PrivateCyborg:
         published = _take_modules()
         try:
             with no_stable_baselines3():
-                for name in ("agents", "shared.actions", "simulator.state"):
+                for name in ("agents", "shared.action_space", "shared.actions", "simulator.state"):
                     importlib.import_module(f"{PACKAGE}.{name}")
         finally:
             self.modules = _take_modules()

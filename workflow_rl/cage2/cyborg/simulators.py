@@ -27,6 +27,8 @@ from workflow_rl.cage2.scenario2 import (
 )
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
+OWN_RED = "own"
+"""What a simulator calls the red agent whose class it was given."""
 UPSTREAM_COMMIT = "26ce1c1"
 _RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
 _RED_TARGET_INDEX = {name: index for index, name in enumerate(RED_TARGETS)}
@@ -115,6 +117,16 @@ class ChallengeSimulator:
         self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
 
+    def play_against(self, own_red: type) -> None:
+        """Make an agent of this class, the only red agent from then on."""
+        interface = self._controller.agent_interfaces["Red"]
+        agent = own_red()
+        agent.set_initial_values(
+            action_space=interface.action_space.get_max_action_space(),
+            observation=type(self._controller.observation["Red"])().data,
+        )
+        self._red_agents = {OWN_RED: agent}
+
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]:
         self._controller.agent_interfaces["Red"].agent = self._red_agents[red_agent]
         with self._random_state:
@@ -201,10 +213,15 @@ class _RandomState:
         random.setstate(self._outer)
 
 
-def make_simulator(name: str, max_steps: int) -> Simulator:
-    """Return one of SIMULATORS, for episodes of at most max_steps steps. Raises ValueError."""
+def make_simulator(name: str, max_steps: int, own_red: type | None = None) -> Simulator:
+    """Return one of SIMULATORS, for episodes of at most max_steps steps.
+
+    own_red: a CybORG agent's class, which is then the only red agent, OWN_RED. Raises ValueError.
+    """
     if name not in SIMULATORS:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    if own_red is not None:
+        return _simulator_with(own_red, name)
     if name == "cyborg-upstream":
         return _upstream_simulator()
     if name == "cyborg-stock":
@@ -218,7 +235,22 @@ def make_simulator(name: str, max_steps: int) -> Simulator:
     return sped_up
 
 
-def _stock_simulator() -> Simulator:
+def _simulator_with(own_red: type, name: str) -> Simulator:
+    if name == "compiled":
+        raise ValueError(
+            f"red_agent={own_red.__name__}: the simulator compiled plays its own red agents alone; "
+            "give simulator='cyborg'"
+        )
+    if name == "cyborg":
+        module = importlib.import_module("workflow_rl.cage2.cyborg.own_red")
+        sped_up: Simulator = module.OwnRedSimulator(own_red)
+        return sped_up
+    simulator = _upstream_simulator() if name == "cyborg-upstream" else _stock_simulator()
+    simulator.play_against(own_red)
+    return simulator
+
+
+def _stock_simulator() -> ChallengeSimulator:
     with no_stable_baselines3():
         agents = importlib.import_module("csle_cyborg.agents")
         main = importlib.import_module("csle_cyborg.main")
@@ -226,7 +258,7 @@ def _stock_simulator() -> Simulator:
     return ChallengeSimulator(main.Main, scenario2(), agents, wrapper.ChallengeWrapper)
 
 
-def _upstream_simulator() -> Simulator:
+def _upstream_simulator() -> ChallengeSimulator:
     try:
         with no_stable_baselines3():
             package = importlib.import_module("CybORG")

@@ -103,7 +103,7 @@ class SpedUpSimulator:
         if seed is not None:
             CYBORG.random.seed(seed)
         self._template.reset(self._state, CYBORG.random)
-        self._red_knows = _unknown_network(self._state)
+        self._red_knows = self._begin_red()
         self._red_agent = self._red_agents[red_agent]
         self._red_agent.end_episode()
         self._show_red(self._state.get_true_state(RED_KNOWS_AT_FIRST))
@@ -149,7 +149,11 @@ class SpedUpSimulator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickle cannot find the classes of the private copy by name.
-        return _copied, (self.save(),)
+        return _copied, (type(self), self.save())
+
+    def _begin_red(self) -> dict[str, Any]:
+        """Return Red's action space at the start of an episode."""
+        return _unknown_network(self._state)
 
     def _is_valid_for_red(self, action: Any) -> bool:
         """`test_valid_action`: whether this is one of Red's actions, on something Red knows."""
@@ -297,7 +301,7 @@ def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
     }
 
 
-def _copied(snapshot: bytes) -> SpedUpSimulator:
-    simulator = object.__new__(SpedUpSimulator)
-    vars(simulator).update(CYBORG.loads(snapshot))
+def _copied(kind: type[SpedUpSimulator], snapshot: bytes) -> SpedUpSimulator:
+    simulator = object.__new__(kind)
+    simulator.load(snapshot)
     return simulator

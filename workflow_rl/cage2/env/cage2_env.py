@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.cyborg.simulators import make_simulator
+from workflow_rl.cage2.cyborg.simulators import OWN_RED, make_simulator
 from workflow_rl.cage2.env.arguments import (
     DEFAULT_STEPS,
     NO_PICTURES,
@@ -61,7 +61,8 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     `random`, from which CybORG draws. After a step and after a reset, in every simulator, `info`
     holds the same numbers, int64:
 
-    - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode,
+    - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode (-1: an agent
+      of your own),
     - `blue_action`: index into `ACTION_NAMES` (-1 after a reset, as for Red's),
     - `red_action`, `red_target`: indices into `scenario2.RED_ACTIONS` and `RED_TARGETS` (-1: none),
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
@@ -76,7 +77,9 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     Args:
         red_agent: one of `scenario2.RED_AGENTS`, or one of `arguments.MIXTURES`: the seed of each
             episode draws one of the mixture. `reset(options={"red_agent": name})` chooses another
-            red agent for one episode.
+            red agent for one episode. Or a class of your own that derives from csle-cyborg's
+            `BaseAgent`: it attacks in every episode, with CybORG's simulators alone. It must draw
+            from Python's `random`; its `train` is never called.
         max_steps: length of an episode in steps, 100 unless given.
         simulator: "cyborg" is csle-cyborg sped up without changing one bit of a trace;
             "cyborg-stock" is csle-cyborg as published; "cyborg-upstream" is the challenge's own
@@ -94,13 +97,15 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def __init__(
         self,
-        red_agent: str = "B_lineAgent",
+        red_agent: str | type = "B_lineAgent",
         max_steps: int | None = None,
         simulator: str = "cyborg",
         obs_dtype: str = "float32",
         render_mode: str | None = None,
     ) -> None:
-        check_red_agent(red_agent)
+        own_red = red_agent if isinstance(red_agent, type) else None
+        if own_red is None:
+            check_red_agent(red_agent)
         check_render_mode(render_mode)
         self.max_steps = DEFAULT_STEPS
         if max_steps is not None:
@@ -110,7 +115,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
-        self._simulator = make_simulator(simulator, self.max_steps)
+        self._simulator = make_simulator(simulator, self.max_steps, own_red)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
         # A mask of the decoys that Blue has on each host `[1, 13]`, before `_new_actions`.
@@ -127,19 +132,21 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
         check_options(options, ("red_agent",))
-        choice = (options or {}).get("red_agent", self.red_agent)
-        check_red_agent(choice)
+        red_agent = self._red_agent_asked_for(options or {})
         if seed is not None:
             seed = checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
-        red_agent = red_agent_of(choice, episode_seed)
-        self._episode_red_agent = RED_AGENTS.index(red_agent)
+        if isinstance(red_agent, str):
+            red_agent = red_agent_of(red_agent, episode_seed)
+            self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
         self._decoys[:] = 0
         self._new_actions.clear()
-        obs = self._simulator.reset(episode_seed, red_agent)
+        obs = self._simulator.reset(
+            episode_seed, red_agent if isinstance(red_agent, str) else OWN_RED
+        )
         return obs.astype(self._dtype), {
             "red_agent": NUMBERS[self._episode_red_agent],
             "blue_action": NUMBERS[-1],
@@ -149,6 +156,17 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             "red_success": NUMBERS[UNKNOWN],
             "suspicious_hosts": np.zeros(len(HOSTS), np.bool_),
         }
+
+    def _red_agent_asked_for(self, options: Mapping[str, Any]) -> str | type:
+        if isinstance(self.red_agent, type):
+            if "red_agent" in options:
+                raise ValueError(
+                    f"options={{'red_agent': ...}}: this env was made for {self.red_agent.__name__}"
+                )
+            return self.red_agent
+        choice: str = options.get("red_agent", self.red_agent)
+        check_red_agent(choice)
+        return choice
 
     def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
@@ -178,6 +196,11 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         }
         return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
 
+    def _name_of_red(self) -> str:
+        if isinstance(self.red_agent, type):
+            return self.red_agent.__name__
+        return RED_AGENTS[self._episode_red_agent]
+
     def render(self) -> NoReturn:
         """Raise NotImplementedError, which names the alternatives."""
         raise NotImplementedError(NO_PICTURES)
@@ -193,7 +216,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         simulator = self._simulator
         return {
-            "red_agent": RED_AGENTS[self._episode_red_agent],
+            "red_agent": self._name_of_red(),
             "blue_action": ACTION_NAMES[self._last_action],
             "blue_success": SUCCESSES[simulator.blue_success],
             "red_action": simulator.red_text,
@@ -266,7 +289,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the simulator is not the compiled one, or an argument is out of range.
             gymnasium.error.ResetNeeded: no episode is in progress.
         """
-        if self.simulator != "compiled":
+        if self.simulator != "compiled" or isinstance(self.red_agent, type):
             raise ValueError(
                 f"simulator={self.simulator!r}: only envs of 'compiled' fork; this one can be "
                 "copied with copy.deepcopy"

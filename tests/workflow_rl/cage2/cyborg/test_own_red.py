@@ -1,0 +1,147 @@
+"""Red agents of the user's own."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import random
+from collections.abc import Mapping
+from random import choice
+from typing import Any
+
+import numpy as np
+import pytest
+from csle_cyborg.agents.simple_agents.b_line import B_lineAgent
+from csle_cyborg.agents.simple_agents.base_agent import BaseAgent
+from csle_cyborg.shared import enums
+from csle_cyborg.shared.actions import Sleep
+
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.scenario2 import ACTION_NAMES
+
+
+class WildRed(BaseAgent):
+    """Takes any action, with any parameters that it knows, and often B_line's."""
+
+    def __init__(self) -> None:
+        self.guide = B_lineAgent()
+        self.seen: list[str] = []
+
+    def set_initial_values(self, action_space: Any, observation: Any) -> None:
+        self.limits = dict(action_space), dict(observation)
+
+    def train(self, results: Any) -> None:
+        pass
+
+    def end_episode(self) -> None:
+        self.guide.end_episode()
+        self.seen = []
+
+    def get_action(self, observation: Mapping[str, Any], action_space: Mapping[str, Any]) -> Any:
+        self.seen.append(repr((plain(observation), plain(action_space))))
+        if random.random() < 0.6:
+            try:
+                return self.guide.get_action(observation, action_space)
+            except LookupError:  # B_line expects the outcome of its own action.
+                return Sleep()
+        kind = choice([kind for kind, known in action_space["action"].items() if known])
+        values: dict[str, Any] = {}
+        for name in inspect.signature(kind).parameters:
+            known = [value for value, is_known in action_space.get(name, {}).items() if is_known]
+            if name == "session":
+                values[name] = 0
+            elif name == "priority":
+                continue
+            elif not known:
+                return Sleep()
+            else:
+                values[name] = choice(known)
+        return kind(**values)
+
+
+def plain(value: Any) -> Any:
+    """Without what differs between two imports of CybORG."""
+    if isinstance(value, Mapping):
+        return [(plain(key), plain(part)) for key, part in value.items()]
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return getattr(value, "__name__", None) or str(value)
+
+
+class EnumRed(B_lineAgent):
+    """Compares enums of csle-cyborg by identity."""
+
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        action = super().get_action(observation, action_space)
+        self.failures = getattr(self, "failures", 0)
+        self.failures += observation["success"] is enums.TrinaryEnum.FALSE
+        return Sleep() if self.failures > 10 else action
+
+
+class NoAction(B_lineAgent):
+    def get_action(self, observation: Any, action_space: Any) -> Any:
+        return "Sleep"
+
+
+def trace(env: Cage2Env, seed: int, steps: int) -> list[Any]:
+    """What an episode shows, up to an error of CybORG's."""
+    actions = np.random.default_rng(seed).integers(len(ACTION_NAMES), size=steps)
+    obs, info = env.reset(seed=seed)
+    rows: list[Any] = [obs.tolist()]
+    for action in actions:
+        try:
+            obs, reward, _, _, info = env.step(int(action))
+        except (LookupError, AttributeError) as error:  # CybORG's own, for a careless attacker.
+            return [*rows, repr(error)]
+        rows.append((obs.tolist(), reward, {n: np.asarray(v).tolist() for n, v in info.items()}))
+        rows.append(env.describe())
+    return rows
+
+
+@pytest.mark.parametrize("red_agent", [WildRed, EnumRed])
+def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type) -> None:
+    ours, stock = (Cage2Env(red_agent, simulator=name) for name in ("cyborg", "cyborg-stock"))
+    before = random.getstate()
+    for seed in range(6):
+        assert trace(ours, seed, 60) == trace(stock, seed, 60)
+        agents = [env._simulator._red_agents["own"] for env in (ours, stock)]  # type: ignore[attr-defined]
+        shown = [getattr(agent, "seen", None) for agent in agents]
+        assert shown[0] == shown[1]
+    assert random.getstate() == before
+    assert ours.describe()["red_agent"] == red_agent.__name__
+
+
+def test_cyborgs_own_agent_by_its_class_plays_as_by_its_name() -> None:
+    by_class, by_name = Cage2Env(B_lineAgent), Cage2Env("B_lineAgent")
+    for seed in range(3):
+        theirs, ours = (
+            [row[:2] for row in trace(env, seed, 50) if isinstance(row, tuple)]
+            for env in (by_class, by_name)
+        )
+        assert theirs == ours
+
+
+def test_copies_and_snapshots_go_on_alike() -> None:
+    env = Cage2Env(WildRed)
+    env.reset(seed=4)
+    for _ in range(20):
+        env.step(0)
+    snapshot, twin = env.save_state(), copy.deepcopy(env)
+    first = [env.step(0)[0].tolist() for _ in range(30)]
+    assert [twin.step(0)[0].tolist() for _ in range(30)] == first
+    env.load_state(snapshot)
+    assert [env.step(0)[0].tolist() for _ in range(30)] == first
+
+
+def test_what_is_no_action_of_csle_cyborg_is_refused() -> None:
+    env = Cage2Env(NoAction)
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="red_agent=NoAction chose 'Sleep'"):
+        env.step(0)
+
+
+def test_the_compiled_simulator_refuses_an_own_red_agent() -> None:
+    with pytest.raises(ValueError, match="red_agent=WildRed: the simulator compiled plays its own"):
+        Cage2Env(WildRed, simulator="compiled")
+    with pytest.raises(ValueError, match="made for WildRed"):
+        Cage2Env(WildRed).reset(options={"red_agent": "B_lineAgent"})

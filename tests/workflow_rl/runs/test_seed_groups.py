@@ -1,0 +1,46 @@
+"""Runs that differ in their seed alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workflow_rl.runs.learning_curve import learning_curve_figure
+from workflow_rl.runs.seed_groups import groups_of, mean_and_interval
+
+
+def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:
+    configs = [
+        {"lr": 1, "seed": 0, "n_workers": 2},
+        {"lr": 2, "seed": 0, "n_workers": 2},
+        {"lr": 1, "seed": 1, "n_workers": 4},
+    ]
+    names = ["a/seed-0", "b", "a/seed-1"]
+    assert groups_of(names, configs) == {"a/ (2 seeds)": [0, 2], "b": [1]}
+
+
+def test_the_interval_is_students() -> None:
+    returns = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
+    mean, half = mean_and_interval(returns)
+    assert mean == 3
+    # The deviation is sqrt(2.5), and the quantile for 4 degrees of freedom 2.776.
+    assert half[0] == pytest.approx(2.776 * np.sqrt(2.5 / 5))
+    assert mean_and_interval(returns[:1])[1] == 0
+
+
+def test_a_group_is_drawn_as_its_mean_with_a_band() -> None:
+    def run(level: float) -> list[dict[str, float]]:
+        return [
+            {"episodes": 300 * n, "wall_seconds": float(n), "return_mean": level} for n in (1, 2, 3)
+        ]
+
+    runs = {"seed-0": run(1.0), "seed-1": run(3.0), "other": run(7.0)}
+    groups = {"two": ["seed-0", "seed-1"], "other": ["other"]}
+    figure = learning_curve_figure(runs, groups=groups)
+    axes = figure.axes[0]
+    drawn = {line.get_label(): np.asarray(line.get_ydata())[-1] for line in axes.get_lines()}
+    assert (drawn["two"], drawn["other"]) == (2.0, 7.0)
+    (band,) = axes.collections
+    # Half of the interval of 1 and 3: 12.706 * sqrt(2) / sqrt(2).
+    low, high = band.get_paths()[0].get_extents().intervaly
+    assert (low, high) == pytest.approx((2 - 12.706, 2 + 12.706))

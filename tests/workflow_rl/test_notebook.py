@@ -1,0 +1,38 @@
+"""What a notebook's user meets: names to complete, short texts, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+import workflow_rl
+from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.runs import loop
+from workflow_rl.runs.evaluation import Evaluation
+from workflow_rl.runs.folder import RunDirError
+
+
+def test_lazy_names_are_completed_and_there() -> None:
+    lazy = {"train", "evaluate", "load_agent", "learning_curves", "TrainConfig", "Cage2RedEnv"}
+    assert lazy <= set(dir(workflow_rl))
+    assert all(getattr(workflow_rl, name) for name in lazy)
+
+
+def test_an_evaluation_is_a_short_text() -> None:
+    returns = [float(n % 3) for n in range(1000)]
+    text = repr(Evaluation("CartPole-v1", 0, returns, [1] * 1000, 0.1))
+    assert text == "Evaluation(CartPole-v1, 1000 episodes, mean 1.00 ± 0.05)"
+
+
+def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        with on_counting_envs():
+            loop.train(config_of(seed=seed), tmp_path / f"seed-{seed}", quiet=True)
+    figure = workflow_rl.learning_curves(tmp_path / "seed-0", str(tmp_path / "seed-1"))
+    assert isinstance(figure, Figure)
+    labels = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert "2 seeds" in labels
+    with pytest.raises(RunDirError):
+        workflow_rl.learning_curves(tmp_path)

@@ -1,0 +1,181 @@
+"""The sped-up csle-cyborg with a red agent of the user's own, as exact as with CybORG's own agents.
+
+A red agent is a class that derives from csle-cyborg's `BaseAgent`. Its code names the actions,
+enums and the random generator of csle-cyborg as published; the sped-up simulator has its own copy
+of all these. So the class is copied too, by value, and its names are led to the private copy.
+"""
+
+from __future__ import annotations
+
+import io
+import operator
+import pickle
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle
+
+from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
+from workflow_rl.cage2.cyborg.simulators import OWN_RED
+from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
+
+ALL_OF_A_HOST = {
+    "System info": "All",
+    "Sessions": "All",
+    "Interfaces": "All",
+    "User info": "All",
+    "Processes": ["All"],
+}
+
+
+class OwnRedSimulator(SpedUpSimulator):
+    """A network that an agent of this class attacks.
+
+    The agent sees what csle-cyborg shows an agent: the whole observation, and the whole action
+    space. Its `train` is never called. It must draw random numbers from Python's `random` alone,
+    so that the seed of the episode decides them.
+    """
+
+    def __init__(self, red_agent: type) -> None:
+        super().__init__()
+        facts = self._state.scenario.get_agent_info("Red")
+        self._space = CYBORG["shared.action_space"].ActionSpace(None, "Red", facts.allowed_subnets)
+        # The constructor would take the actions from csle-cyborg as published.
+        actions = CYBORG["shared.actions"]
+        self._space.actions = {getattr(actions, name): True for name in facts.actions}
+        self._space.create_action_params()
+        self._action_type = CYBORG["shared.actions.action"].Action
+        agent = privately(red_agent)()
+        agent.set_initial_values(
+            action_space=self._space.get_max_action_space(),
+            observation=CYBORG["shared.observation"].Observation().data,
+        )
+        self._red_agents = {OWN_RED: agent}
+
+    def save(self) -> bytes:
+        """See `simulators.Simulator`."""
+        CYBORG.let_play(self)
+        self.random_state = CYBORG.random.getstate()
+        return _dumps(vars(self))
+
+    def load(self, snapshot: bytes) -> None:
+        """See `simulators.Simulator`."""
+        vars(self).update(_loads(snapshot))
+        CYBORG.take_turn_again(self)
+
+    def _begin_red(self) -> dict[str, Any]:
+        """`AgentInterface.reset` and `set_init_obs`."""
+        self._space.reset("Red")
+        everything = self._state.get_true_state(dict.fromkeys(self._state.hosts, ALL_OF_A_HOST))
+        self._space.update(self._filtered(everything, list(self._state.subnets)), False)
+        return self._space.get_action_space()
+
+    def _show_red(self, obs: Any) -> None:
+        allowed = self._state.scenario.get_agent_info("Red").allowed_subnets
+        cidrs = [self._state.subnet_name_to_cidr[name] for name in allowed]
+        self._red_obs = self._filtered(obs, cidrs)
+        self._space.update(self._red_obs)
+
+    def _filtered(self, obs: Any, cidrs: Any) -> Any:
+        """`_filter_obs`."""
+        obs.filter_addresses(ips=self._state.ip_addresses, cidrs=cidrs, include_localhost=False)
+        return obs.data
+
+    def _is_valid_for_red(self, action: Any) -> bool:
+        """`test_valid_action`."""
+        if not isinstance(action, self._action_type):
+            agent = type(self._red_agents[OWN_RED]).__name__
+            raise TypeError(
+                f"red_agent={agent} chose {action!r}, which is not an action of {PACKAGE}: import "
+                f"the actions from {PACKAGE}.shared.actions"
+            )
+        space = self._red_knows
+        if not space["action"].get(type(action), False):
+            return False
+        return all(
+            space[name].get(value, False)
+            for name, value in action.get_params().items()
+            if name in space
+        )
+
+
+def privately(agent_class: type) -> type:
+    """Return a copy of a class whose code uses the private copy of csle-cyborg, and its generator.
+
+    Functions and classes of the same package are copied with it. Raises TypeError if the class
+    needs something that cannot be copied.
+    """
+    with _by_value(agent_class.__module__.partition(".")[0]):
+        try:
+            own: type = _loads(_dumps(agent_class))
+        except Exception as error:
+            raise TypeError(
+                f"red_agent={agent_class.__name__} cannot be copied: {error}"
+            ) from error
+    return own
+
+
+@contextmanager
+def _by_value(package: str) -> Iterator[None]:
+    module = sys.modules.get(package)
+    if module is None or package in ("__main__", PACKAGE):  # These need no registration.
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Names what csle-cyborg and the random generator define, and copies all else by value."""
+
+    def persistent_id(self, value: Any) -> tuple[str, ...] | None:
+        if isinstance(value, ModuleType):
+            if value is random:
+                return ("random", "")
+            return ("module", value.__name__) if value.__name__ in CYBORG.modules else None
+        if value is CYBORG.random:
+            return ("random", "")
+        if isinstance(value, type | FunctionType) and value.__module__ in CYBORG.modules:
+            return value.__module__, value.__qualname__
+        if getattr(value, "__self__", None) in (GLOBAL_GENERATOR, CYBORG.random):
+            return ("random", value.__name__)
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Make classes anew: cloudpickle would return those that this process has pickled."""
+        found = super().find_class(module, name)
+        if name not in ("_make_skeleton_class", "_make_skeleton_enum"):
+            return found
+
+        def make(*facts: Any) -> Any:
+            *known, _, extra = facts
+            return found(*known, None, extra)
+
+        return make
+
+    def persistent_load(self, named: tuple[str, str]) -> Any:
+        place, name = named
+        if place == "random":
+            return getattr(CYBORG.random, name) if name else CYBORG.random
+        if place == "module":
+            return CYBORG.modules[name]
+        return operator.attrgetter(name)(CYBORG.modules[place])
+
+
+def _dumps(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def _loads(pickled: bytes) -> Any:
+    return _Unpickler(io.BytesIO(pickled)).load()

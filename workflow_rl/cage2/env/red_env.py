@@ -1,0 +1,142 @@
+"""CAGE Challenge 2 from Red's side: an environment in which an attacker is trained against Blue."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, SupportsIndex
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.cyborg.red_side import RedSide
+from workflow_rl.cage2.env.arguments import (
+    DEFAULT_STEPS,
+    NO_PICTURES,
+    check_options,
+    check_render_mode,
+    checked_count,
+    checked_seed,
+    checked_whole,
+)
+from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
+
+FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
+N_ACTIONS = len(RED_ACTION_NAMES)
+OBS_SIZE = len(SUBNETS) + len(FACTS_OF_A_HOST) * len(HOSTS) + 2
+SLEEP = 0
+
+
+class Blue(Protocol):
+    """A defender, such as what `load_agent` returns."""
+
+    def reset(self, seed: int) -> Any:
+        """Begin an episode, whose random choices follow from `seed`."""
+
+    def act(self, obs: NDArray[Any]) -> SupportsIndex:
+        """Return an index into `scenario2.ACTION_NAMES` for an observation `[52]`."""
+
+
+class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
+    """CAGE Challenge 2 from Red's side: Scenario 2 against one fixed Blue.
+
+    An action is an index into the `scenario2.RED_ACTION_NAMES`. An action on what Red does not know
+    yet does nothing; `info["action_mask"]`, bool `[N_ACTIONS]`, tells which actions are possible.
+    The reward is the negative of Blue's: never negative, best for Red when it is large.
+
+    An observation is float32 `[OBS_SIZE]`, zeros and ones, what Red was shown: for each of the
+    `scenario2.SUBNETS` whether Red knows it; for each of the `scenario2.HOSTS` the
+    FACTS_OF_A_HOST; whether the last action succeeded, and whether it failed. Red is not told when
+    Blue removes a session: a session counts until an action on its host fails.
+
+    In each step Blue acts first, on what it saw of the step before. Episodes never terminate: they
+    are truncated after `max_steps`. The seed of `reset` determines the episode, Blue's choices
+    included. The simulator is csle-cyborg, sped up.
+
+    Args:
+        blue: a `Blue`; None is a Blue that sleeps.
+        max_steps: length of an episode in steps, 100 unless given.
+        render_mode: None: there are no pictures.
+
+    Raises:
+        ValueError: an argument is out of range.
+        TypeError: `render_mode` is not None.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        blue: Blue | None = None,
+        max_steps: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        check_render_mode(render_mode)
+        self.max_steps = DEFAULT_STEPS
+        if max_steps is not None:
+            self.max_steps = checked_count("max_steps", max_steps)
+        self.blue = blue
+        self.observation_space = gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.float32)
+        self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
+        self._simulator = RedSide()
+        self._steps_left = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start an episode. Without a seed, the next one is drawn from `np_random`.
+
+        Raises:
+            ValueError: the seed is not from 0 to 2**63 - 1, or there are options.
+        """
+        check_options(options, ())
+        if seed is not None:
+            seed = checked_seed(seed)
+        super().reset(seed=seed)
+        episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._blue_obs = self._simulator.begin(episode_seed)
+        if self.blue is not None:
+            self.blue.reset(episode_seed)
+        self._steps_left = self.max_steps
+        return self._observation(), self._info()
+
+    def step(
+        self, action: SupportsIndex
+    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Play one step: Blue's action, then Red's.
+
+        Raises:
+            ValueError: the action is no index into `RED_ACTION_NAMES`.
+            gymnasium.error.ResetNeeded: the episode has been truncated or never started.
+        """
+        index = checked_whole("action", action)
+        if not 0 <= index < N_ACTIONS:
+            raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
+        if self._steps_left == 0:
+            raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        blue = SLEEP
+        if self.blue is not None:
+            blue = checked_whole(
+                "the action of blue", self.blue.act(self._blue_obs.astype(np.float32))
+            )
+        self._blue_obs, reward = self._simulator.play(blue, index)
+        self._steps_left -= 1
+        info = self._info() | {"blue_action": np.int64(blue)}
+        return self._observation(), -reward, False, self._steps_left == 0, info
+
+    def render(self) -> None:
+        """Raise NotImplementedError, which names the alternatives."""
+        raise NotImplementedError(NO_PICTURES)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the last step in CybORG's words."""
+        return {
+            "blue_action": self._simulator.blue_text,
+            "red_action": self._simulator.red_text,
+            "red_success": self._simulator.red_succeeded,
+        }
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": self._simulator.mask()}
+
+    def _observation(self) -> NDArray[np.float32]:
+        return self._simulator.knowledge().astype(np.float32)

@@ -1,4 +1,4 @@
-.PHONY: setup test docs pages lint bench long soak parity transfer mutants processors clients ray
+.PHONY: setup test docs pages notebook lint bench long soak parity transfer mutants processors clients ray
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -40,6 +40,9 @@ docs:
 
 pages:
 	bash scripts/check_pages.sh
+
+notebook:
+	bash scripts/check_notebook.sh
 
 clients: setup
 	.venv/bin/python scripts/check_clients.py

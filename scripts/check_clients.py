@@ -3,9 +3,9 @@
 For every file of `examples/` an environment of its own, `.clients/NAME`, with the package by its
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
 runs in full, once a seed. Rows go to docs/figures/clients.json as examples end, replacing those of
-the same example, and the table of all of them to docs/explanations/clients.md. One that fails has no row.
-Exits with 1 if one fails, or if with some seed the mean return of 100 further episodes is below
--60.
+the same example, and the table of all of them to docs/explanations/clients.md. One that fails has
+no row. Exits with 1 if one fails, or if with some seed the mean return of 100 further episodes is
+below -60.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: writes a table of a config's fields where a page has `<!-- fields: NAME -->`."""
+"""A hook of mkdocs: writes a table of a config's fields in place of `<!-- fields: NAME -->`."""
 
 from __future__ import annotations
 

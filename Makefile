@@ -1,4 +1,4 @@
-.PHONY: setup test docs pages lint bench long soak parity mutants processors clients ray
+.PHONY: setup test docs pages notebook lint bench long soak parity mutants processors clients ray
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -29,6 +29,9 @@ mutants:
 	bash -c 'source scripts/setup.sh && set_up requirements-mutants.txt'
 	.venv/bin/python scripts/check_mutants.py
 
+transfer: setup
+	.venv/bin/python scripts/check_transfer.py
+
 processors: setup
 	.venv/bin/python scripts/check_processors.py
 
@@ -37,6 +40,9 @@ docs:
 
 pages:
 	bash scripts/check_pages.sh
+
+notebook:
+	bash scripts/check_notebook.sh
 
 clients: setup
 	.venv/bin/python scripts/check_clients.py

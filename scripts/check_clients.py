@@ -3,9 +3,9 @@
 For every file of `examples/` an environment of its own, `.clients/NAME`, with the package by its
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
 runs in full, once a seed. Rows go to docs/figures/clients.json as examples end, replacing those of
-the same example, and the table of all of them to docs/how-to/clients.md. One that fails has no row.
-Exits with 1 if one fails, or if with some seed the mean return of 100 further episodes is below
--60.
+the same example, and the table of all of them to docs/explanations/clients.md. One that fails has
+no row. Exits with 1 if one fails, or if with some seed the mean return of 100 further episodes is
+below -60.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from client_environments import build_wheel, install, versions  # noqa: E402
 
 from workflow_rl.output_files import write_text  # noqa: E402
 
-PAGE = ROOT / "docs" / "how-to" / "clients.md"
+PAGE = ROOT / "docs" / "explanations" / "clients.md"
 ROWS = ROOT / "docs" / "figures" / "clients.json"
 CLIENTS = {
     "sb3_ppo": "stable-baselines3",
@@ -80,7 +80,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         row, runs = rows[name], rows[name]["runs"]
         returns = [run["return"] for run in runs]
         cells = [
-            f"[`{name}`](#{name})",
+            f"[`{name}`](../how-to/clients.md#{name})",
             f"{CLIENTS[name]} {row['version']}",
             row["gymnasium"],
             f"{runs[0]['steps']:,}",

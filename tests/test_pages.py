@@ -49,6 +49,9 @@ WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 FIRST_READ = {"README.md", "own-environment.md", "python.md", "environment.md"}
 """Pages that are run with every change; the others are among the long checks."""
 
+NOT_EVERYWHERE = {"cluster.md": ["ray"], "pandas.md": ["pandas"], "logging.md": ["wandb"]}
+"""Packages that a page needs, which `make ray` and `make notebook` install."""
+
 SMALL = {
     "--total-episodes": lambda n: max(24, n // 400),
     "--total-steps": lambda n: min(n, 6_000),
@@ -148,8 +151,8 @@ def steps(page: Path) -> Iterator[list[str]]:
     ids=name_of,
 )
 def test_what_is_to_be_typed_works(page: Path, checkout: Path) -> None:
-    if page.name == "cluster.md":
-        pytest.importorskip("ray")  # `make ray` has it.
+    for package in NOT_EVERYWHERE.get(page.name, ()):
+        pytest.importorskip(package)
     for block in blocks(page):
         if block.title is not None and block.snippet is None:
             (checkout / block.title).write_text(block.text)

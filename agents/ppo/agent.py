@@ -6,7 +6,7 @@ import contextlib
 import copy
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
@@ -46,9 +46,15 @@ class PPOAgent(Agent):
     two_threads: learn the actor and the critic at the same time. They share nothing, so that this
     changes no bit.
 
+    policy_loss, value_loss: the losses of a minibatch, see `losses`. Assign other functions of the
+    same arguments to learn with losses of your own.
+
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
     """
+
+    policy_loss: Callable[[Tensor, Tensor, float], Tensor] = staticmethod(clipped_policy_loss)
+    value_loss: Callable[[Tensor, Tensor], Tensor] = staticmethod(value_loss)
 
     def __init__(
         self,
@@ -259,7 +265,7 @@ class PPOAgent(Agent):
         )
         log_ratio = log_prob - steps.log_prob
         ratio = log_ratio.exp()
-        policy_loss = clipped_policy_loss(ratio, steps.weight * advantage, annealed.clip_range)
+        policy_loss = self.policy_loss(ratio, steps.weight * advantage, annealed.clip_range)
         entropy = entropy.mean()
         (policy_loss - annealed.entropy_coef * entropy).backward()
         with torch.no_grad():
@@ -272,7 +278,7 @@ class PPOAgent(Agent):
         value = self.network.critic(minibatch.obs).squeeze(-1)
         if minibatch.row is not None:
             value = value[minibatch.row]
-        loss = value_loss(value, minibatch.steps.return_)
+        loss = self.value_loss(value, minibatch.steps.return_)
         (self.config.value_coef * loss).backward()
         return loss.detach()
 

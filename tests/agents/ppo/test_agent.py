@@ -600,3 +600,15 @@ def test_an_optimizer_of_another_network_is_refused(moment: str, shape: tuple[in
     state["optimizer"]["state"][0][moment] = torch.zeros(shape)
     with pytest.raises(ValueError, match="another network"):
         example_agent().load_state_dict(state)
+
+
+def test_losses_of_ones_own_are_learned_from() -> None:
+    agent = example_agent()
+    agent.policy_loss = lambda ratio, advantage, clip_range: 0 * ratio.sum() + clip_range
+    agent.value_loss = lambda value, return_: 0 * value.sum() + len(return_)
+    metrics = agent.update(TRAJECTORIES, 0.0)
+    assert metrics.policy_loss == pytest.approx(CONFIG.clip_range)
+    assert metrics.value_loss == pytest.approx((16 + 16 + 8) / 3)
+    before = example_agent().network.critic.state_dict()
+    after = agent.network.critic.state_dict()
+    assert all(torch.equal(after[name], one) for name, one in before.items())

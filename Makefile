@@ -29,9 +29,6 @@ mutants:
 	bash -c 'source scripts/setup.sh && set_up requirements-mutants.txt'
 	.venv/bin/python scripts/check_mutants.py
 
-transfer: setup
-	.venv/bin/python scripts/check_transfer.py
-
 processors: setup
 	.venv/bin/python scripts/check_processors.py
 

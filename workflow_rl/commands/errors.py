@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,6 +125,8 @@ def own_command(*words: str | Path) -> str:
 
 def _program() -> str:
     """Return how `workflow-rl` is called from here: installed or not, on the path or not."""
+    import shutil  # An error in the options should not wait for it.
+
     if shutil.which("workflow-rl"):
         return "workflow-rl"
     python = Path(sys.executable)

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
@@ -20,7 +21,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 SEEDS = (0, 1, 2)
 
 
-@click.command("check-env")
+@click.command("check-env", cls=ClearCommand)
 @click.argument("env_id")
 @click.option(
     "--env-arg",

@@ -102,13 +102,6 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
-    except ValueError as error:
-        from workflow_rl.runs.checkpoint import CheckpointError
-        from workflow_rl.runs.folder import RunDirError
-
-        if isinstance(error, RunDirError | CheckpointError):
-            raise click.UsageError(str(error)) from None
-        raise
 
 
 def _batch_in(path: Path) -> Path | None:

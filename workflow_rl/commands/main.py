@@ -8,7 +8,6 @@ import importlib.util
 from pathlib import Path
 
 import click
-from click.utils import make_default_short_help
 
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.suggestions import question, word_meant
@@ -74,7 +73,7 @@ def _summary(name: str) -> str:
         if isinstance(node, ast.FunctionDef)
     }
     description = ast.get_docstring(functions[name.replace("-", "_")]) or ""
-    return make_default_short_help(description, 200)
+    return click.Command(name, help=description).get_short_help_str(limit=200)
 
 
 @click.group(cls=LazyGroup)

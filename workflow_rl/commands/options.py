@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -121,6 +122,8 @@ def setting_options(
                 **_kind(field.annotation, field.metadata),
                 **_OWN.get(name, {}),
             }
+            if given.get("multiple"):
+                given |= {"show_default": False, "help": f"{given['help']} May be given again."}
             if name in shown:
                 given["show_default"] = shown[name]
             spelled_as = _NAMES.get(name) or (spelling(name),)
@@ -143,12 +146,13 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
     if origin in (Union, UnionType):
         return _kind(next(one for one in inner if one is not NoneType), limits)
     if origin is tuple:
-        item = _kind(inner[0])
-        is_sizes = isinstance(item.get("type"), click.IntRange)
-        return {"type": LayerSizes()} if is_sizes else {**item, "multiple": True}
+        is_sizes = any(hasattr(one, "max_length") for one in limits)
+        return {"type": LayerSizes()} if is_sizes else {**_kind(inner[0]), "multiple": True}
     names = next((one.names for one in limits if isinstance(one, OneOf)), None)
     if names is not None or origin is Literal:
         return {"type": click.Choice(list(names or inner))}
+    if annotation is Path:
+        return {"type": PATH, "metavar": "FOLDER"}
     if annotation not in (int, float):
         return {} if annotation is bool else {"type": str}
     least, above, most, below = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster import NONE
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, printable
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
@@ -23,7 +24,7 @@ class CannotVerifyError(ValueError):
     """A run that promises no weights, or that kept nothing to compare with."""
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("run", type=PATH)
 @click.option(
     "--init-from",

@@ -24,6 +24,7 @@ from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.saved import saved_distribution
 from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
@@ -38,7 +39,7 @@ _NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
 RECENT_EPISODES = 300
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that is missing, damaged or of another kind."""
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from agents.algorithm import Series
 from agents.trajectory import Trajectory
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
     no_link,
@@ -56,7 +57,7 @@ DIVERGED_FILE = "diverged.npz"
 """The batch that could not be learned from."""
 
 
-class RunDirError(ValueError):
+class RunDirError(UserError):
     """A run folder that cannot be used as asked."""
 
 

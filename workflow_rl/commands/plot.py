@@ -57,7 +57,7 @@ def plot(
     if timeline:
         figure = timeline_figure([read_trace(path) for path in runs], start, end)
     else:
-        from workflow_rl.api import learning_curves  # It brings torch, which a timeline needs not.
+        from workflow_rl.api import learning_curves  # It brings torch.
 
         figure = learning_curves(*runs)
     require_writable(output, "--output")

@@ -26,12 +26,8 @@ class CannotVerifyError(ValueError):
 
 @click.command(cls=ClearCommand)
 @click.argument("run", type=PATH)
-@click.option(
-    "--init-from",
-    type=PATH,
-    metavar="RUN",
-    help="What the run began with, if that was another run's agent.",
-)
+@click.option("--init-from", type=PATH, metavar="RUN",
+              help="What the run began with, if that was another run's agent.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
 def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """Say whether this machine reproduces a run's weights.

@@ -329,12 +329,6 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> PolicyParameters:
     return parameters
 
 
-def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
-    """Raises CheckpointError if the weights are not those of the network that the config describes:
-    see `own_policy`."""
-    own_policy(checkpoint, path)
-
-
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     """The file to load for a run folder or a .pt file.
 

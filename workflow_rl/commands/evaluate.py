@@ -32,6 +32,7 @@ from workflow_rl.environments.environment import (
     guests,
 )
 from workflow_rl.output_files import (
+    NOT_OURS,
     read_text,
     require_writable,
     require_writable_folder,
@@ -132,8 +133,7 @@ def evaluate(**options: Any) -> None:
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
-    from workflow_rl.runs.evaluation import record_video
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import record_video, scoring_of
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     source: Path | None = options["run_or_checkpoint"]
@@ -185,7 +185,7 @@ def evaluate(**options: Any) -> None:
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import scoring_of
 
     json_path = run_path / "evaluation.json"
     require_writable(json_path, "--final-evaluation")
@@ -238,7 +238,7 @@ def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     try:
         before = scoring.n_episodes(json.loads(read_text(path, MOST_OF_SCORES)))
-    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+    except NOT_OURS:
         before = 0
     write_text(path, json.dumps(content, indent=2) + "\n")
     is_less = before > scoring.n_episodes(content)

@@ -15,6 +15,7 @@ from workflow_rl.commands.errors import own_command, training_errors, usage_erro
 from workflow_rl.commands.options import given_options, printable, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
+from workflow_rl.runs.preflight import hints
 from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
 from workflow_rl.runs.resume import flat
 
@@ -40,7 +41,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
         from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
         from workflow_rl.runs.execute import execute, ready, run_folder
-        from workflow_rl.runs.hints import hints
         from workflow_rl.runs.loop import stopped_by_signals
         from workflow_rl.runs.plan import new_plan
         from workflow_rl.runs.saved_agent import saved_path
@@ -131,7 +131,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
 
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     """Raise what would otherwise show only after the training."""
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import scoring_of
 
     if options["final_evaluation"]:
         scoring_of(config.env).settings_for(config.env_args)

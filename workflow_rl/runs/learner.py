@@ -7,7 +7,6 @@ import math
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -76,12 +75,7 @@ class Learner:
         self.run = RunDir(self.path, self.config, self._resumed)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             reason = str(error) or type(error).__name__
             with suppress(NotWrittenError):

@@ -14,14 +14,6 @@ from workflow_rl.errors import UserError
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 
-class GroupedOption(click.Option):
-    """An option that --help lists under a heading."""
-
-    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
-        self.heading = heading
-        super().__init__(*args, **kwargs)
-
-
 def under(heading: str, *options: click.Option) -> list[click.Option]:
     """Return the options, to be listed under a heading of a GroupedCommand."""
     for option in options:

@@ -16,7 +16,6 @@ from agents.algorithm import find
 from agents.settings import LARGEST_COUNT, OneOf, Settings
 from workflow_rl.commands.clear import ClearCommand as ClearCommand
 from workflow_rl.commands.clear import GroupedCommand as GroupedCommand
-from workflow_rl.commands.clear import GroupedOption
 from workflow_rl.commands.clear import one_line as one_line
 from workflow_rl.commands.clear import printable as printable
 from workflow_rl.commands.clear import under as under
@@ -172,14 +171,10 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
 
 def plain_option(*names: str, **settings: Any) -> click.Option:
     """Return an option for the `params` of a command."""
-    return click.Option(names, **_shown_in_help(settings))
-
-
-def _shown_in_help(settings: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {"show_default": True}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange):
         own["metavar"] = "N" if isinstance(settings["type"], click.IntRange) else "X"
-    return {**own, **settings}
+    return click.Option(names, **{**own, **settings})
 
 
 def env_options(option: Option) -> list[Any]:
@@ -292,10 +287,11 @@ def training_options(
 
 
 def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
-    def option(*names: str, **settings: Any) -> GroupedOption:
+    def option(*names: str, **settings: Any) -> click.Option:
         name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
-        own = {"default": defaults[name]} if name in defaults else {}
-        return GroupedOption(names, heading=heading, **_shown_in_help({**settings, **own}))
+        if name in defaults:
+            settings["default"] = defaults[name]
+        return under(heading, plain_option(*names, **settings))[0]
 
     return option
 

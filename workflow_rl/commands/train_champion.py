@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import time
 from pathlib import Path
 
@@ -57,17 +58,22 @@ def train_champion(
         train_recipe,
     )
     from workflow_rl.commands.evaluate import evaluate
+    from workflow_rl.runs.folder import RunDirError
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     command = (
         f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes} "
         f"--selection-episodes {selection_episodes} --episodes {episodes}"
     )
-    with usage_errors({}), training_errors(f"{command} --run-dir {run_dir}", run_dir):
-        config = recipe(seed, total_episodes)
-        summary = train_recipe(config, run_dir, quiet)
-        start = time.perf_counter()
-        candidates = choose_champion(run_dir, selection_episodes, quiet)
+    again = f"{command} --run-dir {shlex.quote(str(run_dir))}"
+    try:
+        with usage_errors({}), training_errors(again, run_dir):
+            config = recipe(seed, total_episodes)
+            summary = train_recipe(config, run_dir, quiet)
+            start = time.perf_counter()
+            candidates = choose_champion(run_dir, selection_episodes, quiet)
+    except RunDirError as error:
+        raise click.BadParameter(str(error), param_hint="--run-dir") from None
     best = candidates[0]
     click.echo(
         f"chosen: {best.path.relative_to(run_dir)} of {len(candidates)}, "

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agents import saved
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import PolicyParameters
-from agents.replay import Transitions
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
-from agents.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from agents.replay import Transitions
+    from agents.trajectory import Trajectory
 
 ENTRY_POINTS = "workflow_rl.algorithms"
 """Installed packages register their algorithms in this group of entry points."""

@@ -11,6 +11,8 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 LARGEST_COUNT = 2**63 - 1
 LARGEST_LAYER, MOST_LAYERS = 16_384, 32
+MOST_LISTED = 20
+"""Names that an error lists. Of more names it gives those that are like the wrong one."""
 
 
 class ConfigError(ValueError):
@@ -34,9 +36,15 @@ class OneOf:
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
     def _checked(self, value: str) -> str:
-        if value not in self.names:
+        if value in self.names:
+            return value
+        if len(self.names) <= MOST_LISTED:
             raise ValueError(f"{value!r} is not one of {', '.join(self.names)}")
-        return value
+        from difflib import get_close_matches  # Only an error needs it.
+
+        close = get_close_matches(value, self.names)
+        meant = f". Did you mean {' or '.join(close)}?" if close else ""
+        raise ValueError(f"{value!r} is not one of {len(self.names)} known names{meant}")
 
 
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]

@@ -42,7 +42,7 @@ from workflow_rl.environments.episode import SeedStream
 from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
 from workflow_rl.runs.batches import episode_specs
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import Beginning, Learner, make_agent
+from workflow_rl.runs.learner import Learner, make_agent
 from workflow_rl.runs.loop import make_collector, make_pool, train, train_together
 
 COMPILED = {"simulator": "compiled"}
@@ -143,7 +143,7 @@ def policies(rounds: int, scale: float) -> None:
         )  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             learners = [
-                Learner(Beginning(make(seed=10 * number + one), Path(folder) / str(one)))
+                Learner(make(seed=10 * number + one), Path(folder) / str(one))
                 for one in range(n_policies)
             ]
             summaries = train_together(learners, quiet=True)

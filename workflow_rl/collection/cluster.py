@@ -7,14 +7,15 @@ import importlib.util
 import logging
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 NONE, LOCAL, AUTO = "none", "local", "auto"
 CONNECT_SECONDS = 5.0
@@ -44,7 +45,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     """Split an address "host:port". Raises ValueError."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is not host:port")
+        raise ValueError(f"{address!r} is neither none, local, auto nor host:port")
     return host, int(port)
 
 
@@ -66,6 +67,8 @@ def _require_answer(address: str) -> None:
         raise ClusterError(f"{address} needs Ray, which is not installed: pip install '.[ray]'")
     if address in (LOCAL, AUTO):
         return
+    import socket  # It and subprocess take a while to import, and few runs join a cluster.
+
     try:
         socket.create_connection(host_and_port(address), CONNECT_SECONDS).close()
     except OSError as error:
@@ -152,6 +155,8 @@ def _witness(address: str) -> subprocess.Popen[bytes]:
 
     Ray ends this process at once and silently when the cluster is lost.
     """
+    import subprocess
+
     below_the_bar = "\n" if sys.stderr.isatty() else ""
     lost = (
         "Error: the main process is gone: it was killed, or Ray ended it because its node or the "

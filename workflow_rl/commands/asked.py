@@ -32,7 +32,9 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         name = preset_named(options["preset"]).get("algorithm", name)
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
         _refuse(one, name, find(name).settings)
-    return TrainConfig(mode, **_environment(options), **fields, settings=settings)
+    given = {*given_options(), "env", "env_arg"}
+    environment = chosen_env({name: options[name] for name in options if name in given})
+    return TrainConfig(mode, **environment, **fields, settings=settings)
 
 
 def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:
@@ -62,12 +64,6 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a TrainConfig that are on the command line, but for the environment."""
     names = given_options() & TrainConfig.model_fields.keys() - {"env"}
     return {name: options[name] for name in names}
-
-
-def _environment(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the environment and the arguments of it that are on the command line."""
-    given = {*given_options(), "env", "env_arg"}
-    return chosen_env({name: value for name, value in options.items() if name in given})
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:

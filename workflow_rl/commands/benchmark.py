@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import (
     EPISODES,
     SEED,
@@ -61,7 +62,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(params=_OPTIONS, cls=ClearCommand)
 def benchmark(**options: Any) -> None:
     """Measure synchronous and asynchronous collection against the machine's ceiling.
 

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
@@ -20,30 +21,15 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 SEEDS = (0, 1, 2)
 
 
-@click.command("check-env")
+@click.command("check-env", cls=ClearCommand)
 @click.argument("env_id")
-@click.option(
-    "--env-arg",
-    type=EnvArg(),
-    multiple=True,
-    help="Argument of the environment, such as size=4; may be given again.",
-)
-@click.option(
-    "--steps",
-    type=EPISODES,
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="Steps, at most, of each of the three seeds' episodes that are repeated.",
-)
-@click.option(
-    "--seconds",
-    type=SECONDS,
-    default=20.0,
-    show_default=True,
-    metavar="X",
-    help="Time, at most, for each of them.",
-)
+@click.option("--env-arg", type=EnvArg(), multiple=True,
+              help="Argument of the environment, such as size=4; may be given again.")  # fmt: skip
+@click.option("--steps", type=EPISODES, default=1000, show_default=True, metavar="N",
+              help="Steps, at most, of each of the three seeds' episodes that are "
+                   "repeated.")  # fmt: skip
+@click.option("--seconds", type=SECONDS, default=20.0, show_default=True, metavar="X",
+              help="Time, at most, for each of them.")  # fmt: skip
 def check_env(
     env_id: str, env_arg: tuple[tuple[str, Any], ...], steps: int, seconds: float
 ) -> None:

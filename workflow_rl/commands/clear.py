@@ -10,15 +10,8 @@ from typing import Any
 
 import click
 
+from workflow_rl.errors import UserError
 from workflow_rl.suggestions import option_meant, question, word_meant
-
-
-class GroupedOption(click.Option):
-    """An option that --help lists under a heading."""
-
-    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
-        self.heading = heading
-        super().__init__(*args, **kwargs)
 
 
 def under(heading: str, *options: click.Option) -> list[click.Option]:
@@ -43,6 +36,9 @@ def one_line() -> Iterator[None]:
         meant = question(option_meant(error.option_name, options))
         typed = error.option_name.encode("unicode_escape").decode()
         raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
+    except UserError as error:
+        message = printable(" ".join(str(error).split()))
+        raise click.UsageError(message, click.get_current_context()) from None
     except click.UsageError as error:
         message = error.format_message() + _choice_meant(error)
         words = " ".join(message.split())

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
@@ -94,7 +95,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command("compare-modes", params=_OPTIONS)
+@click.command("compare-modes", params=_OPTIONS, cls=ClearCommand)
 def compare_modes(**options: Any) -> None:
     """Train in each mode on the same budget of episodes, and compare speed and learning.
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import click
 
 from workflow_rl.cage2 import installation as cage2
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 def doctor() -> None:
     """Check this installation: versions, machine, simulators' speeds, and the same weights.
 

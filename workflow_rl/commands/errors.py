@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -19,76 +18,44 @@ from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
-class Ending(NamedTuple):
-    """What a training that an error ends says.
+@contextlib.contextmanager
+def training_errors(again: str, path: Path, lower: Callable[[], str] = str) -> Iterator[None]:
+    """End the command with a message and an exit code if an error ends the training in `path`.
 
-    lines: for users. They may have {error}; {again}, the command to go on with; {batch}, the file
-    of what could not be learned from; {checkpoint}, the one beside it; and {lower}, the options
-    that make learning more careful. code: the exit code, or None for 128 and the signal's number.
+    again: the command to go on with. lower: returns the options that make learning more careful.
     """
-
-    lines: tuple[str, ...]
-    code: int | None = 1
-
-
-def _endings() -> dict[type[BaseException], Ending]:
-    """Return the endings by the type of the error. Subclasses come before their bases."""
     # Imported here: an error in the options should not wait for torch.
     from agents.algorithm import DivergedError
     from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
     from workflow_rl.collection.rollout import NotFiniteError
     from workflow_rl.runs.folder import NotWrittenError
 
-    return {
-        StopRequested: Ending(("{error}; go on with: {again}",), None),
-        NotFiniteError: Ending(
-            (
-                "Error: {error}",
-                "The batch is in {batch}",
-                "A checkpoint is saved; correct the environment, then go on with: {again}",
-            )
-        ),
-        TooManyFailuresError: Ending(
-            ("Error: {error}", "A checkpoint is saved; go on with: {again}")
-        ),
-        NotWrittenError: Ending(
-            ("Error: {error}", "The last checkpoint is kept; go on with: {again}")
-        ),
-        DivergedError: Ending(
-            (
-                "Error: learning diverged: {error}",
-                "The last checkpoint is kept, and the batch is in {batch}; begin again with a "
-                "smaller {lower}, from its weights with --init-from {checkpoint}",
-            )
-        ),
-    }
-
-
-@contextlib.contextmanager
-def training_errors(again: str, path: Path, lower: Callable[[], str] = str) -> Iterator[None]:
-    """End the command with the ending of an error that ends the training in `path`.
-
-    again: the command to go on with. lower: returns the options that make learning more careful.
-    """
+    code = 1
     try:
         yield
-    except Exception as error:
-        known = (ending for kind, ending in _endings().items() if isinstance(error, kind))
-        ending = next(known, None)
-        if ending is None:
-            raise
+        return
+    except StopRequested as stop:
+        code, lines = 128 + stop.signal_number, [f"{stop}; go on with: {again}"]
+    except NotFiniteError as error:
+        lines = [
+            f"Error: {error}",
+            f"The batch is in {_batch_in(path)}",
+            f"A checkpoint is saved; correct the environment, then go on with: {again}",
+        ]
+    except TooManyFailuresError as error:
+        lines = [f"Error: {error}", f"A checkpoint is saved; go on with: {again}"]
+    except NotWrittenError as error:
+        lines = [f"Error: {error}", f"The last checkpoint is kept; go on with: {again}"]
+    except DivergedError as error:
         batch = _batch_in(path)
-        known_words = {
-            "error": error,
-            "again": again,
-            "batch": batch,
-            "checkpoint": batch and batch.with_name("checkpoint.pt"),
-            "lower": lower(),
-        }
-        for line in ending.lines:
-            click.echo(line.format(**known_words), err=True)
-        code = 128 + error.signal_number if ending.code is None else ending.code  # type: ignore[attr-defined]
-        raise SystemExit(code) from None
+        lines = [
+            f"Error: learning diverged: {error}",
+            f"The last checkpoint is kept, and the batch is in {batch}; begin again with a smaller "
+            f"{lower()}, from its weights with --init-from "
+            f"{batch and batch.with_name('checkpoint.pt')}",
+        ]
+    click.echo("\n".join(lines), err=True)
+    raise SystemExit(code)
 
 
 @contextlib.contextmanager
@@ -103,13 +70,6 @@ def usage_errors(options: dict[str, Any]) -> Iterator[None]:
         raise click.BadParameter(str(error), param_hint="--cluster") from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint=spelling(error.argument)) from None
-    except ValueError as error:
-        from workflow_rl.runs.checkpoint import CheckpointError
-        from workflow_rl.runs.folder import RunDirError
-
-        if isinstance(error, RunDirError | CheckpointError):
-            raise click.UsageError(str(error)) from None
-        raise
 
 
 def _batch_in(path: Path) -> Path | None:
@@ -126,6 +86,8 @@ def own_command(*words: str | Path) -> str:
 
 def _program() -> str:
     """Return how `workflow-rl` is called from here: installed or not, on the path or not."""
+    import shutil  # An error in the options should not wait for it.
+
     if shutil.which("workflow-rl"):
         return "workflow-rl"
     python = Path(sys.executable)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,10 +19,12 @@ from workflow_rl.commands.options import (
     TRUST,
     GroupedCommand,
     given_options,
+    plain_option,
+    setting_options,
     spelling,
     under,
 )
-from workflow_rl.commands.setting_options import options_of
+from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
@@ -31,6 +32,7 @@ from workflow_rl.environments.environment import (
     guests,
 )
 from workflow_rl.output_files import (
+    NOT_OURS,
     read_text,
     require_writable,
     require_writable_folder,
@@ -63,12 +65,19 @@ class Player(NamedTuple):
     digest: str | None = None
 
 
+def _option(*names: str, **settings: Any) -> click.Option:
+    name, pair, _ = names[0].partition("/")  # A flag has no "--no-" here.
+    return plain_option(name, is_flag=bool(pair), **settings)
+
+
 def _guest_options() -> list[click.Option]:
     return [
         option
         for guest in guests.values()
         if (scoring := guest.scoring()) is not None
-        for option in under(f"Agents for {guest.env_id}", *options_of(scoring.settings))
+        for option in under(
+            f"Agents for {guest.env_id}", *setting_options(scoring.settings, _option)
+        )
     ]
 
 
@@ -124,7 +133,7 @@ def evaluate(**options: Any) -> None:
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import record_video, scoring_of
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     source: Path | None = options["run_or_checkpoint"]
@@ -132,13 +141,18 @@ def evaluate(**options: Any) -> None:
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
     if (source is None) == (options.get("agent") is None):
         raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
-    with _errors():
+    with errors_in_one_line(_blamed()):
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
     env_id = default_env() if environment is None else environment.env_id
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
-    player = player or _named(str(options.get("agent")), options)
+    if player is None:
+        if options["stochastic"]:
+            raise click.UsageError(
+                f"--stochastic goes with a checkpoint, not with --agent {options['agent']}"
+            )
+        player = Player(options["agent"], "scripted")
     for name, value in [("video", options["video"]), *settings]:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
@@ -151,8 +165,14 @@ def evaluate(**options: Any) -> None:
     played = {
         name: options[name] for name in ("episodes", "seed", "n_workers", "worker_timeout", "quiet")
     }
-    with _errors(settings):
-        video = options["video"] and _record(player, options["video"], options["seed"])
+    with errors_in_one_line(_blamed({"video", *type(settings).model_fields})):
+        video = None
+        if options["video"]:
+            if player.actor is None or player.environment is None:
+                raise InvalidEnvironmentError("video", f"there is none of {player.name}")
+            video = record_video(
+                player.actor, player.environment, options["video"], options["seed"]
+            )
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
@@ -165,47 +185,25 @@ def evaluate(**options: Any) -> None:
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import scoring_of
 
     json_path = run_path / "evaluation.json"
     require_writable(json_path, "--final-evaluation")
-    with _errors():
+    with errors_in_one_line(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
         player = _load(run_path, {"which": None, "stochastic": False, "trust": False})
-    with _errors(settings):
         scores = scoring.score(
-            player.actor,
-            player.environment,
-            settings,
-            name=player.name,
-            episodes=episodes,
-            seed=0,
-            n_workers=None,
-            worker_timeout=WORKER_TIMEOUT,
-            quiet=quiet,
-        )
+            player.actor, player.environment, settings, name=player.name, episodes=episodes, seed=0,
+            n_workers=None, worker_timeout=WORKER_TIMEOUT, quiet=quiet,
+        )  # fmt: skip
     click.echo("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
     _write(json_path, scores, scoring, player)
 
 
-@contextlib.contextmanager
-def _errors(settings: Settings | None = None) -> Iterator[None]:
-    """Turn errors of the user into one line each."""
-    from workflow_rl.collection.failures import TooManyFailuresError
-    from workflow_rl.runs.checkpoint import CheckpointError
-
-    try:
-        yield
-    except CheckpointError as error:
-        raise click.UsageError(str(error)) from None
-    except InvalidEnvironmentError as error:
-        own = {"video"} if settings is None else {"video", *type(settings).model_fields}
-        hint = spelling(error.argument) if error.argument in own else "RUN_OR_CHECKPOINT"
-        raise click.BadParameter(str(error), param_hint=hint) from None
-    except TooManyFailuresError as error:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(1) from None
+def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
+    """Return what says where a wrong value is from: one of these options, or else the agent."""
+    return lambda name: spelling(name) if name in options else "RUN_OR_CHECKPOINT"
 
 
 def _load(source: Path, options: Mapping[str, Any]) -> Player:
@@ -224,32 +222,13 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
 
 def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
     """Return the settings that the command line asks for. Raise click.UsageError."""
-    from agents.settings import ConfigError
-
     own, given = scoring.settings.model_fields, given_options()
     every = [one for guest in guests.values() if (one := guest.scoring()) is not None]
     guests_own = {name for one in every for name in one.settings.model_fields}
     for name in sorted(given & guests_own - set(own)):
         raise click.UsageError(f"{spelling(name)} is not an option for agents of {env_id}")
-    try:
+    with errors_in_one_line():
         return scoring.settings(**{name: options[name] for name in own if name in given})
-    except ConfigError as error:
-        raise click.BadParameter(error.message, param_hint=spelling(error.field_name)) from None
-
-
-def _named(agent: str, options: Mapping[str, Any]) -> Player:
-    if options["stochastic"]:
-        raise click.UsageError(f"--stochastic goes with a checkpoint, not with --agent {agent}")
-    return Player(agent, "scripted")
-
-
-def _record(player: Player, folder: Path, seed: int) -> Path:
-    """Record the first episode. Raise InvalidEnvironmentError if it cannot be recorded."""
-    from workflow_rl.runs.evaluation import record_video
-
-    if player.actor is None or player.environment is None:
-        raise InvalidEnvironmentError("video", f"there is none of {player.name}")
-    return record_video(player.actor, player.environment, folder, seed)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:
@@ -259,7 +238,7 @@ def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     try:
         before = scoring.n_episodes(json.loads(read_text(path, MOST_OF_SCORES)))
-    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
+    except NOT_OURS:
         before = 0
     write_text(path, json.dumps(content, indent=2) + "\n")
     is_less = before > scoring.n_episodes(content)

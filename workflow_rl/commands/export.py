@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("agent", type=PATH)
 @click.option(
     "--format",
@@ -41,7 +42,6 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
 
     Example: export champion --format cage2 --output submission
     """
-    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     if which is not None and not agent.is_dir():
@@ -57,8 +57,6 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
                     "--output", f"{output} exists already: give another name, or --overwrite"
                 )
         export_policy(policy.parameters, environment, format_, output)
-    except CheckpointError as error:
-        raise click.UsageError(str(error)) from None
     except InvalidEnvironmentError as error:
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
     except ExportError as error:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, SEED
 from workflow_rl.output_files import require_writable
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("agent", type=PATH)
 @click.argument("output", type=PATH)
 @click.option("--episodes", default=2000, show_default=True, type=click.IntRange(1), metavar="N",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
+from pathlib import Path
 
 import click
 
-from workflow_rl.commands.options import ClearCommand
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
@@ -45,16 +48,9 @@ class LazyGroup(ClearCommand, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Click's, with whole sentences."""
-        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        """Click's, with whole sentences, which are read from the modules without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(limit=200))
-                    for name, command in commands.items()
-                    if command is not None
-                ]
-            )
+            formatter.write_dl([(name, _summary(name)) for name in MODULES])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -65,6 +61,19 @@ class LazyGroup(ClearCommand, click.Group):
             meant = question(word_meant(name, MODULES))
             raise click.UsageError(f"No such command '{name}'.{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _summary(name: str) -> str:
+    spec = importlib.util.find_spec(MODULES[name])
+    assert spec is not None
+    assert spec.origin is not None
+    functions = {
+        node.name: node
+        for node in ast.parse(Path(spec.origin).read_bytes()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    description = ast.get_docstring(functions[name.replace("-", "_")]) or ""
+    return click.Command(name, help=description).get_short_help_str(limit=200)
 
 
 @click.group(cls=LazyGroup)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -15,7 +16,6 @@ from agents.algorithm import find
 from agents.settings import LARGEST_COUNT, OneOf, Settings
 from workflow_rl.commands.clear import ClearCommand as ClearCommand
 from workflow_rl.commands.clear import GroupedCommand as GroupedCommand
-from workflow_rl.commands.clear import GroupedOption
 from workflow_rl.commands.clear import one_line as one_line
 from workflow_rl.commands.clear import printable as printable
 from workflow_rl.commands.clear import under as under
@@ -121,6 +121,8 @@ def setting_options(
                 **_kind(field.annotation, field.metadata),
                 **_OWN.get(name, {}),
             }
+            if given.get("multiple"):
+                given |= {"show_default": False, "help": f"{given['help']} May be given again."}
             if name in shown:
                 given["show_default"] = shown[name]
             spelled_as = _NAMES.get(name) or (spelling(name),)
@@ -143,12 +145,13 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
     if origin in (Union, UnionType):
         return _kind(next(one for one in inner if one is not NoneType), limits)
     if origin is tuple:
-        item = _kind(inner[0])
-        is_sizes = isinstance(item.get("type"), click.IntRange)
-        return {"type": LayerSizes()} if is_sizes else {**item, "multiple": True}
+        is_sizes = any(hasattr(one, "max_length") for one in limits)
+        return {"type": LayerSizes()} if is_sizes else {**_kind(inner[0]), "multiple": True}
     names = next((one.names for one in limits if isinstance(one, OneOf)), None)
     if names is not None or origin is Literal:
         return {"type": click.Choice(list(names or inner))}
+    if annotation is Path:
+        return {"type": PATH, "metavar": "FOLDER"}
     if annotation not in (int, float):
         return {} if annotation is bool else {"type": str}
     least, above, most, below = (
@@ -168,14 +171,10 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
 
 def plain_option(*names: str, **settings: Any) -> click.Option:
     """Return an option for the `params` of a command."""
-    return click.Option(names, **_shown_in_help(settings))
-
-
-def _shown_in_help(settings: Mapping[str, Any]) -> dict[str, Any]:
     own: dict[str, Any] = {"show_default": True}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange):
         own["metavar"] = "N" if isinstance(settings["type"], click.IntRange) else "X"
-    return {**own, **settings}
+    return click.Option(names, **{**own, **settings})
 
 
 def env_options(option: Option) -> list[Any]:
@@ -288,10 +287,11 @@ def training_options(
 
 
 def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
-    def option(*names: str, **settings: Any) -> GroupedOption:
+    def option(*names: str, **settings: Any) -> click.Option:
         name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
-        own = {"default": defaults[name]} if name in defaults else {}
-        return GroupedOption(names, heading=heading, **_shown_in_help({**settings, **own}))
+        if name in defaults:
+            settings["default"] = defaults[name]
+        return under(heading, plain_option(*names, **settings))[0]
 
     return option
 

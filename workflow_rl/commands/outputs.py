@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.commands.options import PATH, spelling
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import RunDirError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,14 +68,10 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     except ConfigError as error:
         hint = spelled(error.field_name)
         raise click.BadParameter(error.message, param_hint=hint) from None
-    except RunDirError as error:
-        raise click.UsageError(str(error)) from None
+    except InvalidEnvironmentError as error:
+        raise click.BadParameter(str(error), param_hint=spelled(error.argument)) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, WorkerError, NotFiniteError, ArithmeticError) as error:
-        from agents.ppo.agent import DivergedError  # Imports torch: --help should not wait for it.
-
-        if isinstance(error, ArithmeticError) and not isinstance(error, DivergedError):
-            raise
+    except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(1) from None

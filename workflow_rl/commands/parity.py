@@ -22,6 +22,7 @@ from workflow_rl.cage2.parity import (
     shares_of,
 )
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, PATH, PROCESSES, SEED
 from workflow_rl.runs.config import usable_cores
 
@@ -55,7 +56,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(params=_OPTIONS, cls=ClearCommand)
 def parity(**options: Any) -> None:
     """Play the same episodes in CybORG and in the compiled simulator, and compare every step.
 
@@ -115,9 +116,6 @@ def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
     if checkpoint is None:
         raise click.UsageError("--blue checkpoint: give a run folder or file by --checkpoint")
     from workflow_rl.cage2.scoring.loading import load_actor
-    from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
+    from workflow_rl.runs.checkpoint import checkpoint_path
 
-    try:
-        return PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))
-    except CheckpointError as error:
-        raise click.UsageError(str(error)) from None
+    return PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from matplotlib.figure import Figure
 
-from workflow_rl.commands.options import PATH, FiniteRange
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.options import NOT_NEGATIVE, PATH
 from workflow_rl.output_files import require_writable
-from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figure
+from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.drawing import save_png
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
 @click.option("--timeline", is_flag=True, help="RUNS are traces: the files of --trace.")
-@click.option(
-    "--from",
-    "start",
-    type=FiniteRange(min=0),
-    metavar="S",
-    help="Where the timelines begin, in seconds.",
-)
-@click.option("--to", "end", type=FiniteRange(min=0), metavar="S", help="Where they end.")
-@click.option(
-    "--output",
-    type=PATH,
-    metavar="FILE",
-    help="The PNG to write.  [default: learning_curve.png in the run folder, or beside the "
-    "first of several; timeline.png beside the first trace]",
-)
+@click.option("--from", "start", type=NOT_NEGATIVE, metavar="S",
+              help="Where the timelines begin, in seconds.")  # fmt: skip
+@click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
+@click.option("--output", type=PATH, metavar="FILE",
+              help="The PNG to write.  [default: learning_curve.png in the run folder, or beside "
+                   "the first of several; timeline.png beside the first trace]")  # fmt: skip
 def plot(
     runs: tuple[Path, ...],
     timeline: bool,
@@ -64,25 +54,12 @@ def plot(
         output = runs[0].parent / "timeline.png"
     elif output is None:
         output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
-    figure = _timelines(runs, start, end) if timeline else _learning_curves(runs)
+    if timeline:
+        figure = timeline_figure([read_trace(path) for path in runs], start, end)
+    else:
+        from workflow_rl.api import learning_curves  # It brings torch.
+
+        figure = learning_curves(*runs)
     require_writable(output, "--output")
     save_png(figure, output)
     click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")
-
-
-def _learning_curves(runs: Sequence[Path]) -> Figure:
-    # Imported here, not above: it brings torch, which a timeline need not wait for.
-    from workflow_rl.api import learning_curves
-    from workflow_rl.runs.folder import RunDirError
-
-    try:
-        return learning_curves(*runs)
-    except RunDirError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _timelines(paths: Sequence[Path], start: float | None, end: float | None) -> Figure:
-    try:
-        return timeline_figure([read_trace(path) for path in paths], start, end)
-    except TraceError as error:
-        raise click.UsageError(str(error)) from None

@@ -12,6 +12,7 @@ from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.players import Blue, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import replay_page
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, SEED
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.pages import uncollected
@@ -41,7 +42,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(params=_OPTIONS, cls=ClearCommand)
 def replay(
     agent: Path,
     red_agent: str,

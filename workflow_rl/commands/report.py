@@ -9,28 +9,19 @@ from urllib.parse import quote
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH
 from workflow_rl.output_files import require_writable, write_text
 
 
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--trace",
-    "trace_paths",
-    type=PATH,
-    multiple=True,
-    metavar="FILE",
-    help="What --trace of a trainer wrote, to show what each worker did; may be given again.",
-)
-@click.option(
-    "--output",
-    type=PATH,
-    default=Path("report.html"),
-    show_default=True,
-    metavar="FILE",
-    help="The page to write. The pages that it links to lie beside it, in a folder named after it.",
-)
+@click.option("--trace", "trace_paths", type=PATH, multiple=True, metavar="FILE",
+              help="What --trace of a trainer wrote, to show what each worker did; may be given "
+                   "again.")  # fmt: skip
+@click.option("--output", type=PATH, default=Path("report.html"), show_default=True, metavar="FILE",
+              help="The page to write. The pages that it links to lie beside it, in a folder named "
+                   "after it.")  # fmt: skip
 def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) -> None:
     """Write one HTML page about one or more RUNS, the folders of training runs.
 
@@ -43,22 +34,17 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     # Plotly and matplotlib take a while to import: --help should not wait for them.
     from workflow_rl.reporting.pages import uncollected
     from workflow_rl.reporting.report import read_runs, report_page, sections_of
-    from workflow_rl.reporting.timeline import TraceError, read_trace
-    from workflow_rl.runs.checkpoint import CheckpointError
-    from workflow_rl.runs.folder import RunDirError
+    from workflow_rl.reporting.timeline import read_trace
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")
     if further.exists() and not further.is_dir():
         raise click.BadParameter(f"{further} is not a folder", param_hint="--output")
-    try:
-        with uncollected():
-            read = read_runs(runs)
-            traces = [read_trace(path) for path in trace_paths]
-            page = report_page(read, sections_of(read, traces, further))
-    except (RunDirError, CheckpointError, TraceError) as error:
-        raise click.UsageError(str(error)) from None
+    with uncollected():
+        read = read_runs(runs)
+        traces = [read_trace(path) for path in trace_paths]
+        page = report_page(read, sections_of(read, traces, further))
     write_text(output, page)
     click.echo(f"report: {output}")
     if f'href="{quote(os.fsencode(further.name))}/' in page:

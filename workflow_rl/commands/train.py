@@ -15,11 +15,11 @@ from workflow_rl.commands.errors import own_command, training_errors, usage_erro
 from workflow_rl.commands.options import given_options, printable, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
+from workflow_rl.runs.preflight import hints
 from workflow_rl.runs.preflight import warn_if_results_vary as warn_if_results_vary
 from workflow_rl.runs.resume import flat
 
 if TYPE_CHECKING:
-    from workflow_rl.runs.checkpoint import Checkpoint
     from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.plan import Plan
 
@@ -39,10 +39,11 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         config = new_config(mode, options) if resume is None else None
         exchange = exchange_of(config) if exchange_of and config else None
 
+        from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
         from workflow_rl.runs.execute import execute, ready, run_folder
-        from workflow_rl.runs.hints import hints
         from workflow_rl.runs.loop import stopped_by_signals
         from workflow_rl.runs.plan import new_plan
+        from workflow_rl.runs.saved_agent import saved_path
 
         if config is not None:
             plan = new_plan(config, options["n_policies"], exchange)
@@ -51,7 +52,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
             plan = _plan_to_resume(mode, resume, options, exchange_of is not None)
         init_from = None
         if options["init_from"] is not None:
-            init_from = _checkpoint_to_begin_with(options["init_from"])
+            init_from = load_checkpoint(saved_path(options["init_from"]))
+            own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
         plan = ready(plan)
         config = plan.configs[0]
         if options["dry_run"]:
@@ -127,18 +129,9 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     return plan
 
 
-def _checkpoint_to_begin_with(path: Path) -> Checkpoint:
-    from workflow_rl.runs.checkpoint import load_checkpoint, require_own_shape
-    from workflow_rl.runs.saved_agent import saved_path
-
-    checkpoint = load_checkpoint(saved_path(path))
-    require_own_shape(checkpoint, path)
-    return checkpoint
-
-
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     """Raise what would otherwise show only after the training."""
-    from workflow_rl.runs.scoring import scoring_of
+    from workflow_rl.runs.evaluation import scoring_of
 
     if options["final_evaluation"]:
         scoring_of(config.env).settings_for(config.env_args)

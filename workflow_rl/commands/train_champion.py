@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
+import shlex
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.errors import training_errors, usage_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED
 from workflow_rl.output_files import write_text
 
@@ -32,7 +33,7 @@ _OPTIONS: list[click.Parameter] = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
+@click.command(params=_OPTIONS, cls=ClearCommand)
 def train_champion(
     run_dir: Path,
     seed: int,
@@ -57,13 +58,22 @@ def train_champion(
         train_recipe,
     )
     from workflow_rl.commands.evaluate import evaluate
+    from workflow_rl.runs.folder import RunDirError
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    with _errors():
-        config = recipe(seed, total_episodes)
-        summary = train_recipe(config, run_dir, quiet)
-        start = time.perf_counter()
-        candidates = choose_champion(run_dir, selection_episodes, quiet)
+    command = (
+        f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes} "
+        f"--selection-episodes {selection_episodes} --episodes {episodes}"
+    )
+    again = f"{command} --run-dir {shlex.quote(str(run_dir))}"
+    try:
+        with usage_errors({}), training_errors(again, run_dir):
+            config = recipe(seed, total_episodes)
+            summary = train_recipe(config, run_dir, quiet)
+            start = time.perf_counter()
+            candidates = choose_champion(run_dir, selection_episodes, quiet)
+    except RunDirError as error:
+        raise click.BadParameter(str(error), param_hint="--run-dir") from None
     best = candidates[0]
     click.echo(
         f"chosen: {best.path.relative_to(run_dir)} of {len(candidates)}, "
@@ -78,37 +88,9 @@ def train_champion(
         "choosing": end - start,
         "scoring": time.perf_counter() - end,
     }
-    command = (
-        f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes} "
-        f"--selection-episodes {selection_episodes} --episodes {episodes}"
-    )
     card = card_of(run_dir, command, candidates, seconds)
     write_text(run_dir / CARD_FILE, json.dumps(card, indent=2) + "\n")
     click.echo(
         f"agent: {run_dir / AGENT_FILE}\n"
         f"card: {run_dir / CARD_FILE} ({sum(seconds.values()):.0f} s in all)"
     )
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """Turn what ends a training into one line, with how to go on."""
-    from agents.algorithm import DivergedError
-    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-    from workflow_rl.collection.rollout import NotFiniteError
-    from workflow_rl.runs.checkpoint import CheckpointError
-    from workflow_rl.runs.config import ConfigError
-    from workflow_rl.runs.folder import NotWrittenError, RunDirError
-
-    try:
-        yield
-    except RunDirError as error:
-        raise click.BadParameter(str(error), param_hint="--run-dir") from None
-    except (CheckpointError, ConfigError) as error:
-        raise click.UsageError(str(error)) from None
-    except StopRequested as stop:
-        click.echo(f"{stop}; to go on, give the same command again", err=True)
-        raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, NotFiniteError, NotWrittenError, DivergedError) as error:
-        click.echo(f"Error: {error}\nTo go on, give the same command again", err=True)
-        raise SystemExit(1) from None

@@ -26,7 +26,7 @@ from workflow_rl.commands.options import (
     spelling,
     training_options,
 )
-from workflow_rl.output_files import read_text
+from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.runs.preflight import warn_if_results_vary
@@ -181,10 +181,7 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
         return config, ranges, n_policies, n_finalists
     except FileNotFoundError:
         raise RunDirError(f"{path} is no folder of tune's: it has no {TUNE_FILE}") from None
-    except (
-        *(OSError, ValueError, OverflowError),
-        *(KeyError, TypeError, AttributeError, RecursionError),
-    ) as error:
+    except NOT_OURS as error:
         raise RunDirError(f"{path / TUNE_FILE} cannot be read: {error}") from None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster import NONE
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, printable
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
@@ -19,18 +20,10 @@ if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
 
 
-class CannotVerifyError(ValueError):
-    """A run that promises no weights, or that kept nothing to compare with."""
-
-
-@click.command()
+@click.command(cls=ClearCommand)
 @click.argument("run", type=PATH)
-@click.option(
-    "--init-from",
-    type=PATH,
-    metavar="RUN",
-    help="What the run began with, if that was another run's agent.",
-)
+@click.option("--init-from", type=PATH, metavar="RUN",
+              help="What the run began with, if that was another run's agent.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
 def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """Say whether this machine reproduces a run's weights.
@@ -41,19 +34,18 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
 
     Example: verify runs/mixed
     """
-    from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path, load_checkpoint
+    from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
     from workflow_rl.runs.machine import machine
     from workflow_rl.runs.population_dir import is_population
 
     logging.basicConfig(format="%(levelname)s: %(message)s")
     try:
         if is_population(run):
-            raise CannotVerifyError(f"it has several policies: name one, such as {run}/policy-0")
+            raise ValueError(f"it has several policies: name one, such as {run}/policy-0")
         record = read_record(run / RECORD_FILE)
-        config = config_of(record)
-        config = trusted_config(config, trust)
+        config = trusted_config(config_of(record), trust)
         if record.init_from != (init_from is not None):
-            raise CannotVerifyError(
+            raise ValueError(
                 "it began with another run's agent: name that with --init-from"
                 if record.init_from
                 else "it did not begin with another run's agent: leave --init-from out"
@@ -61,13 +53,13 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
         begin_with = None if init_from is None else load_checkpoint(checkpoint_path(init_from))
         weights = replayed(config, len(record.weights) - 1, begin_with)
         if len(weights) < len(record.weights):
-            raise CannotVerifyError(f"its config ends before {RECORD_FILE} does")
+            raise ValueError(f"its config ends before {RECORD_FILE} does")
     except (FileNotFoundError, NotADirectoryError):
         raise click.UsageError(
             f"{run} has no {RECORD_FILE}: it is no run's folder, or its run is of a version that "
             "wrote none"
         ) from None
-    except (ConfigError, CheckpointError, CannotVerifyError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise click.UsageError(f"{run} cannot be verified: {error}") from None
     for update, (recorded, here) in enumerate(zip(record.weights, weights, strict=True)):
         when = f"after update {update}" if update else "at the beginning"
@@ -85,25 +77,25 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
 
 
 def config_of(record: RunRecord) -> TrainConfig:
-    """Return the config to replay. Raises CannotVerifyError, ConfigError."""
+    """Return the config to replay. Raises ValueError for a run that promises no weights."""
     try:
         config = TrainConfig.from_dict(record.config)
     except ConfigError:
         raise
     except (KeyError, TypeError, ValueError):
-        raise CannotVerifyError("its config is one of another version of the package") from None
+        raise ValueError("its config is one of another version of the package") from None
     if config.async_rl and config.batching != "exact-lag":
-        raise CannotVerifyError(
+        raise ValueError(
             "what the run learned from depended on the workers' speed (--batching "
             f"{config.batching}), so no machine repeats it"
         )
     if config.device != "cpu":
-        raise CannotVerifyError(
+        raise ValueError(
             f"it was trained with --device {config.device}: only runs on the CPU promise the same "
             "weights elsewhere"
         )
     if len(record.weights) < 2:
-        raise CannotVerifyError("it ended before its first update")
+        raise ValueError("it ended before its first update")
     # The number of workers makes no difference.
     return config.changed(n_workers=None, envs_per_worker=None, cluster=NONE)
 

@@ -16,6 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.drawing import as_drawn
 
@@ -44,7 +45,7 @@ COLOURS = {
 }
 
 
-class TraceError(ValueError):
+class TraceError(UserError):
     """A file is no trace of a run, or cannot be drawn."""
 
 

@@ -71,7 +71,7 @@ def make_schedule(
         return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
     batches: Batches
     if config.batching == "whole-batches":
-        batches = _WholeBatches(play_batch, next_share, state.episodes).batches
+        batches = _whole_batches(play_batch, next_share, state.episodes)
     else:
         assert isinstance(collector, AsyncCollector)
         batches = _FirstCome(config, collector, state).batches
@@ -149,20 +149,17 @@ def _finite(rollout: Rollout) -> Rollout:
     return rollout
 
 
-class _WholeBatches:
-    """Batches of one share after another, each played with the newest weights."""
+def _whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> Batches:
+    """Return what plays one share after another, each with the newest weights."""
 
-    def __init__(self, play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> None:
-        self._play_batch = play_batch
-        self._next_share = next_share
-        self._next_episode = first_episode
-
-    def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
-        """Yield one batch after another."""
+    def batches(newest: Newest) -> Generator[Rollout, None, None]:
+        nonlocal first_episode
         while (policy := newest()) is not None:
-            share = self._next_share(0)._replace(first_episode=self._next_episode)
-            self._next_episode = share.end
-            yield self._play_batch(policy, share, lambda: None)
+            share = next_share(0)._replace(first_episode=first_episode)
+            first_episode = share.end
+            yield play_batch(policy, share, lambda: None)
+
+    return batches
 
 
 class _FirstCome:

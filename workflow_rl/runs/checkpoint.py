@@ -24,6 +24,7 @@ from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.saved import saved_distribution
 from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
@@ -38,7 +39,7 @@ _NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
 RECENT_EPISODES = 300
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that is missing, damaged or of another kind."""
 
 
@@ -326,12 +327,6 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> PolicyParameters:
     if not finite:
         raise CheckpointError(f"{path} has weights that are no numbers")
     return parameters
-
-
-def require_own_shape(checkpoint: Checkpoint, path: Path) -> None:
-    """Raises CheckpointError if the weights are not those of the network that the config describes:
-    see `own_policy`."""
-    own_policy(checkpoint, path)
 
 
 def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:

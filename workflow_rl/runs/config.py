@@ -288,12 +288,7 @@ class TrainConfig(Settings):
     @classmethod
     def _is_a_cluster(cls, cluster: str) -> str:
         if is_address(cluster):
-            try:
-                host_and_port(cluster)
-            except ValueError:
-                raise ValueError(
-                    f"{cluster!r} is neither none, local, auto nor host:port"
-                ) from None
+            host_and_port(cluster)
         return cluster
 
     def _check_end(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from prettytable import PrettyTable, TableStyle
 from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
+from agents.settings import Settings
 from agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import Fault, UnplayableError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import what_is_not_finite
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, guests
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.environments.guest import Scoring
 from workflow_rl.runs.config import usable_cores
 
 AGENT_DIGEST = "agent_sha256"
@@ -213,3 +215,42 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
     finally:
         envs.close()
     return folder / f"{environment.label}-episode-0.mp4"
+
+
+def scoring_of(env_id: str) -> Scoring:
+    """Return how agents of an environment are scored."""
+    own = guests[env_id].scoring() if env_id in guests else None
+    return own or ReturnScoring()
+
+
+class ReturnScoring:
+    """Scoring by mean return, without any settings: see `environments.guest.Scoring`."""
+
+    unit = "episodes"
+    settings = Settings
+
+    def settings_for(self, args: Mapping[str, Any]) -> Settings:
+        """Return the settings, of which there are none."""
+        return Settings()
+
+    def is_whole(self, settings: Settings) -> bool:
+        """Return True: nothing can be left out."""
+        return True
+
+    def n_episodes(self, scores: Mapping[str, Any]) -> int:
+        """Return the number of returns."""
+        return len(scores["returns"])
+
+    def score(
+        self,
+        actor: Actor | None,
+        environment: Environment | None,
+        settings: Settings,
+        *,
+        name: str,
+        **played: Any,
+    ) -> Evaluation:
+        """Play the episodes."""
+        assert actor is not None
+        assert environment is not None
+        return evaluate_policy(actor, environment, **played)

@@ -15,7 +15,7 @@ from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import make_run_folder
-from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import usable_device
 from workflow_rl.runs.plan import Plan, new_plan
@@ -108,7 +108,7 @@ def execute(
         Exception: what `loop.train_together` raises.
     """
     learners = [
-        Learner(Beginning(config, folder, resumed, init_from))
+        Learner(config, folder, resumed, init_from)
         for config, folder, resumed in zip(
             plan.configs, plan.folders(path), plan.resumed, strict=True
         )

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
 
 from agents.algorithm import Series
 from agents.trajectory import Trajectory
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
     no_link,
@@ -56,7 +56,7 @@ DIVERGED_FILE = "diverged.npz"
 """The batch that could not be learned from."""
 
 
-class RunDirError(ValueError):
+class RunDirError(UserError):
     """A run folder that cannot be used as asked."""
 
 
@@ -125,17 +125,22 @@ class RunDir:
             self.run_id = self._identified(resumed)
             # It is not finished any more.
             (path / "summary.json").unlink(missing_ok=True)
-            self._write_config(config)
+            write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             remember(config.environment)
-            rows = [] if resumed is None else self._rows_until(resumed)
-            # A run of an earlier version may have further columns.
-            self._columns = tuple(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
-            self._write_metrics(rows)
-            first_update = None if resumed is None else resumed.training.logged_updates + 1
-            self._events = EventFile(path, flat(config), first_update)
-            self._record = self._new_record(config) if resumed is None else None
+            logged = 0 if resumed is None else resumed.training.logged_updates
+            rows = [] if resumed is None else read_metrics(path)
+            rows = [row for row in rows if row["update"] <= logged]
+            # Rows of earlier versions lack some columns, and have others, which stay.
+            self._write_metrics(
+                rows, list(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
+            )
+            self._events = EventFile(path, flat(config), None if resumed is None else logged + 1)
             self._memory = (resumed and resumed.memory) or []
-            if resumed is not None:
+            self._record = None
+            if resumed is None:
+                self._record = RunRecord(machines=[machine()], config=config.to_dict())
+                self._record.write(path / RECORD_FILE)
+            else:
                 self._record_machine()
         except OSError as error:
             self._lock.close()
@@ -147,12 +152,7 @@ class RunDir:
     def __enter__(self) -> RunDir:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -194,10 +194,6 @@ class RunDir:
             self._lock.flush()
         return run_id
 
-    def _rows_until(self, resumed: Checkpoint) -> list[dict[str, float]]:
-        logged = resumed.training.logged_updates
-        return [row for row in read_metrics(self.path) if row["update"] <= logged]
-
     def _require_latest(self, resumed: Checkpoint) -> None:
         """Another process may have gone on with it before this one had the folder."""
         path = self.path / "checkpoint.pt"
@@ -205,11 +201,6 @@ class RunDir:
             raise RunDirError(
                 f"{self.path} has gone on meanwhile in another process: give the command again"
             )
-
-    def _new_record(self, config: TrainConfig) -> RunRecord:
-        record = RunRecord([machine()], config.to_dict())
-        record.write(self.path / RECORD_FILE)
-        return record
 
     def _record_machine(self) -> None:
         """If it is another than the run was on before."""
@@ -219,16 +210,13 @@ class RunDir:
                 record.machines.append(here)
                 record.write(self.path / RECORD_FILE)
 
-    def _write_metrics(self, rows_before: Sequence[Mapping[str, float]]) -> None:
-        # Rows of earlier versions lack some columns, and have others, which stay.
-        before = list(rows_before[0]) if rows_before else []
-        self._columns = (*before, *(name for name in self._columns if name not in before))
+    def _write_metrics(self, before: Sequence[Mapping[str, float]], names: Sequence[str]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
-            rows = csv.DictWriter(file, self._columns, restval=math.nan)
+            rows = csv.DictWriter(file, names, restval=math.nan)
             rows.writeheader()
-            rows.writerows(rows_before)
+            rows.writerows(before)
         self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
-        self._csv = csv.DictWriter(self._metrics_file, self._columns, restval=math.nan)
+        self._csv = csv.DictWriter(self._metrics_file, names, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
         """Add one update's metrics, one value for each column."""
@@ -241,11 +229,8 @@ class RunDir:
 
     def write_config(self, config: TrainConfig) -> None:
         """What the run goes on with."""
-        with self.writing("config.json"):
-            self._write_config(config)
-
-    def _write_config(self, config: TrainConfig) -> None:
-        write_text(self.path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
+        with self.writing("config.json") as path:
+            write_text(path, json.dumps(config.to_dict(), indent=2) + "\n")
 
     def end_record(self) -> None:
         """What comes now does not follow from what the run began with."""

@@ -6,9 +6,7 @@ import logging
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -37,25 +35,14 @@ BEST_WINDOW = 100
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """What a run begins with.
-
-    path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
-    of another run, whose weights and running statistics the run takes over, or None.
-    """
-
-    config: TrainConfig
-    path: Path
-    resumed: Checkpoint | None = None
-    init_from: Checkpoint | None = None
-
-
 class Learner:
     """Learns one policy from the rollouts of workers, which it may share, and keeps its run.
 
     A learner is a context manager. While it is entered, the run's folder is open. Before, nothing
     is written.
+
+    path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
+    of another run, whose weights and running statistics the run takes over, or None.
 
     Making a learner raises CheckpointError or ConfigError, and entering it RunDirError. After that,
     everything raises NotWrittenError, with the last checkpoint kept.
@@ -64,31 +51,31 @@ class Learner:
     schedule: Schedule
     run: RunDir
 
-    def __init__(self, beginning: Beginning) -> None:
-        self.beginning = beginning
-        self.config = beginning.config
-        self.path = beginning.path
-        self.agent = make_agent(self.config)
+    def __init__(
+        self,
+        config: TrainConfig,
+        path: Path,
+        resumed: Checkpoint | None = None,
+        init_from: Checkpoint | None = None,
+    ) -> None:
+        self.config, self.path, self._resumed = config, path, resumed
+        self._has_others_weights = init_from is not None
+        self.agent = make_agent(config)
         self.state = TrainingState()
-        if beginning.resumed is not None:
-            assert beginning.init_from is None
-            load_agent(self.agent, beginning.resumed, self.path / LATEST)
-            load_memory(self.agent, beginning.resumed, self.path)
-            self.state = beginning.resumed.training
-        elif beginning.init_from is not None:
-            begin_with(self.agent, beginning.init_from)
+        if resumed is not None:
+            assert init_from is None
+            load_agent(self.agent, resumed, path / LATEST)
+            load_memory(self.agent, resumed, path)
+            self.state = resumed.training
+        elif init_from is not None:
+            begin_with(self.agent, init_from)
         self._policy: NumpyPolicy | None = None
 
     def __enter__(self) -> Self:
-        self.run = RunDir(self.path, self.config, self.beginning.resumed)
+        self.run = RunDir(self.path, self.config, self._resumed)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             reason = str(error) or type(error).__name__
             with suppress(NotWrittenError):
@@ -101,11 +88,10 @@ class Learner:
         self.agent.on_modelling = lambda begins: trace.mark(
             LEARNER, Activity.MODELLING if begins else Activity.LEARNING
         )
-        resumed = self.beginning.resumed
-        begun = [] if resumed is None else resumed.begun
+        begun = [] if self._resumed is None else self._resumed.begun
         self.schedule = make_schedule(self.config, thread, collector, self.state, begun)
         self.save()
-        self.run.record_weights(self._weights(), self.beginning.init_from is not None)
+        self.run.record_weights(self._weights(), self._has_others_weights)
 
     def start_clock(self) -> None:
         """Count the run's seconds from here on."""

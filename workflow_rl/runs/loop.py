@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -28,7 +28,7 @@ from workflow_rl.collection.trace import Trace
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
-from workflow_rl.runs.learner import Beginning, Learner
+from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
@@ -82,43 +82,29 @@ def train(
     last_update: int | None = None,
 ) -> dict[str, Any]:
     """Train one policy and return its summary: see `train_together`."""
-    learner = Learner(Beginning(config, run_path, resumed, init_from))
+    learner = Learner(config, run_path, resumed, init_from)
     (summary,) = train_together(
         [learner], quiet, trace_path, watch, collector_of, last_update=last_update
     )
     return summary
 
 
-class Meetings(Protocol):
-    """Where learners wait for each other, and what they do there."""
+class Meetings:
+    """Where learners wait for each other, and what they do there. This class has no meetings."""
+
+    may_lose = True
+    """Whether the others go on without a learner that diverges for good."""
 
     def is_due(self, learner: Learner) -> bool:
         """Return whether the learner has come to the next meeting, and waits for it."""
+        return False
 
     def meet(self) -> None:
         """Hold the meeting: all learners that are not finished have come."""
 
     def can_rescue(self, learner: Learner) -> bool:
         """Return whether a learner that diverges now takes over from another at a meeting."""
-
-    def may_lose(self, learner: Learner) -> bool:
-        """Return whether the others go on without a learner that diverges for good."""
-
-
-class NoMeetings:
-    """The meetings of learners that have nothing to do with each other: none."""
-
-    def is_due(self, learner: Learner) -> bool:
         return False
-
-    def meet(self) -> None:
-        raise AssertionError("there are none")
-
-    def can_rescue(self, learner: Learner) -> bool:
-        return False
-
-    def may_lose(self, learner: Learner) -> bool:
-        return True
 
 
 def train_together(
@@ -168,7 +154,7 @@ def train_together(
         with watch(pool):
             try:
                 with pool, _all_entered(learners), progress_bar(learners, quiet) as bar:
-                    _loop(learners, pool, bar, meetings or NoMeetings(), last_update, lost)
+                    _loop(learners, pool, bar, meetings or Meetings(), last_update, lost)
             except (StopRequested, TooManyFailuresError, NotFiniteError):
                 for learner in learners:
                     if learner not in lost:
@@ -205,7 +191,7 @@ def _loop(
         except DivergedError as error:
             lost[behind] = str(error)
             left = [one for one in learners if one not in lost and not one.state.diverged]
-            if not left or not meetings.may_lose(behind):
+            if not left or not meetings.may_lose:
                 raise
             _log.warning(
                 "%s diverged in update %d: %s. It ends here, and the others go on; the batch is in "

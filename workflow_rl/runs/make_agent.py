@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from agents.algorithm import Agent, find
+from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -43,14 +44,7 @@ def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
     """Give the agent a checkpoint's state. Raises CheckpointError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
-    except (
-        RuntimeError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-    ) as error:
+    except (*NOT_OURS, RuntimeError) as error:
         reason = str(error) if type(error) is ValueError else "the networks have another shape"
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None
 

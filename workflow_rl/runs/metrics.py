@@ -11,6 +11,7 @@ from agents import algorithm
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.resume import OF_WORKERS
 
 METRICS = (
     "update",
@@ -46,6 +47,12 @@ METRICS = (
     "eval_return_mean",
     "workers_restarted",
     "skipped_episodes",
+)
+
+
+_TOTALS = (
+    *("updates", "episodes", "env_steps", "wall_seconds", "collect_seconds", "update_seconds"),
+    *("learner_idle_seconds", "dropped_steps"),
 )
 
 
@@ -179,17 +186,8 @@ def summarise(
         "env": config.env,
         **config.named_env_args,
         "seed": config.seed,
-        "n_envs": config.n_envs,
-        "n_workers": config.n_workers,
-        "envs_per_worker": config.envs_per_worker,
-        "updates": state.updates,
-        "episodes": state.episodes,
-        "env_steps": state.env_steps,
-        "wall_seconds": state.wall_seconds,
-        "collect_seconds": state.collect_seconds,
-        "update_seconds": state.update_seconds,
-        "learner_idle_seconds": state.learner_idle_seconds,
-        "dropped_steps": state.dropped_steps,
+        **{name: getattr(config, name) for name in OF_WORKERS},
+        **{name: getattr(state, name) for name in _TOTALS},
         **(_rates(state) if state.updates else {}),
         "return_mean_last_300": float(np.mean(state.recent_returns))
         if state.recent_returns

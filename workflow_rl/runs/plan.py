@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,7 @@ class Plan:
 
     def changed(self, **changes: Any) -> Plan:
         """Return the plan with other values in all configs."""
-        configs = [config.changed(**changes) for config in self.configs]
-        return Plan(configs, self.resumed, self.exchange, self.record)
+        return replace(self, configs=[config.changed(**changes) for config in self.configs])
 
 
 def new_plan(

@@ -16,12 +16,13 @@ from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.population_dir import POPULATION_FILE, Meeting, PopulationRecord
 
 RANKED_EPISODES = 100
 
 
-class Population:
+class Population(Meetings):
     """The members' meetings, as `loop.train_together` has them, kept in the population's folder.
 
     A meeting is in the file before anything of it is done, and done and saved before anybody learns
@@ -62,10 +63,6 @@ class Population:
         assert total is not None
         others = (one for one in self._learners if one is not learner)
         return self._next < total and not all(one.state.diverged for one in others)
-
-    def may_lose(self, learner: Learner) -> bool:
-        """After the last meeting nobody needs anybody."""
-        return True
 
     @property
     def _next(self) -> int:

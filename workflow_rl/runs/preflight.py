@@ -1,14 +1,16 @@
-"""Check what can be checked of a run before it begins."""
+"""Before a run begins: check what can be checked, and tell the user what may surprise."""
 
 from __future__ import annotations
 
 import logging
+import math
 
 from agents import algorithm
 from workflow_rl import portable
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
+FEW_UPDATES = 2
 _log = logging.getLogger(__name__)
 
 
@@ -41,3 +43,70 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             config.env,
             difference,
         )
+
+
+def hints(config: TrainConfig) -> list[str]:
+    """Return sentences: how often the run learns, how many envs play, what would be faster."""
+    steps = env_steps_of(config)
+    found = [_about_updates(config, steps), _about_envs(config)]
+    if config.env in guests and steps is not None:
+        found.append(guests[config.env].hint(config.env_args, steps))
+    return [hint for hint in found if hint is not None]
+
+
+def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
+    needed = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+    if needed and steps is not None and steps <= needed:
+        return (
+            f"this run learns nothing: its {steps:,} steps are no more than --warm-up-steps "
+            f"{needed:,}"
+        )
+    n_updates = updates_of(config)
+    if n_updates is None or n_updates > FEW_UPDATES:
+        return None
+    unit = "steps" if config.episodes_per_update is None else "episodes"
+    total = "steps" if config.total_episodes is None else "episodes"
+    per_update = config.episodes_per_update or config.steps_per_update
+    return (
+        f"this run learns {'once' if n_updates == 1 else 'twice'}, from {per_update:,} {unit}"
+        f"{' each time' * (n_updates > 1)}: a larger --total-{total} or a smaller "
+        f"--{unit}-per-update lets it learn more often"
+    )
+
+
+def _about_envs(config: TrainConfig) -> str | None:
+    """Return a hint if an update takes fewer episodes than there are envs, or else None."""
+    if config.num_steps_per_env is not None or config.batching == "first-come":
+        return None
+    episodes = config.episodes_per_update or config.min_episodes_per_update
+    # Asynchronous workers begin with the next batch before the last episode of one is over.
+    at_a_time = 2 * episodes if config.async_rl and config.mode == "async" else episodes
+    if at_a_time >= config.n_envs:
+        return None
+    takes = "an update takes" if config.episodes_per_update else "the first update takes"
+    return (
+        f"{takes} {episodes} episodes, so {at_a_time} of the {config.n_envs} envs play "
+        f"at a time; --episodes-per-update {config.n_envs} lets all of them play"
+    )
+
+
+def updates_of(config: TrainConfig) -> int | None:
+    """Return the number of updates, or None if nobody knows how long the episodes are."""
+    if config.total_episodes is not None and config.episodes_per_update is not None:
+        return math.ceil(config.total_episodes / config.episodes_per_update)
+    total, per_update = env_steps_of(config), config.steps_per_update
+    if per_update is None and config.environment.episode_steps is not None:
+        assert config.episodes_per_update is not None
+        per_update = config.episodes_per_update * config.environment.episode_steps
+    if total is None or per_update is None:
+        return None
+    return math.ceil(total / per_update)
+
+
+def env_steps_of(config: TrainConfig) -> int | None:
+    """Return the run's env steps, or None if nobody knows how long the episodes are."""
+    if config.total_steps is not None:
+        return config.total_steps
+    assert config.total_episodes is not None
+    steps = config.environment.episode_steps
+    return None if steps is None else config.total_episodes * steps

@@ -8,7 +8,8 @@ from typing import Any
 
 from workflow_rl.runs.config import ConfigError, TrainConfig
 
-_OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
+OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
+"""Fields of which the others follow from one that is given."""
 
 
 def free_on_resume(config: TrainConfig) -> frozenset[str]:
@@ -55,8 +56,8 @@ def resumed_config(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig
     """
     require_same_run(before, asked)
     changes = {n: v for n, v in asked.items() if n in free_on_resume(before) or _kind_of(n)}
-    if changes.keys() & set(_OF_WORKERS):
-        changes = {**dict.fromkeys(_OF_WORKERS[1:]), **changes}
+    if changes.keys() & set(OF_WORKERS):
+        changes = {**dict.fromkeys(OF_WORKERS[1:]), **changes}
     return before.changed(**changes)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from workflow_rl.output_files import read_text, write_text
 
@@ -19,8 +19,7 @@ MOST_BYTES = 2**20
 """A larger file is not one of ours."""
 
 
-@dataclass
-class RunRecord:
+class RunRecord(BaseModel):
     """One run's.
 
     machines: what it began on, then whatever else it went on with after being resumed, as from
@@ -29,30 +28,25 @@ class RunRecord:
     the first N_UPDATES.
     """
 
-    machines: list[dict[str, Any]]
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+
+    machines: Annotated[list[dict[str, Any]], Field(min_length=1)]
     config: dict[str, Any]
     init_from: bool = False
-    weights: list[str] = field(default_factory=list)
+    weights: Annotated[list[str], Field(max_length=N_UPDATES + 1)] = []
 
     def write(self, path: Path) -> None:
         """Replace the file."""
-        write_text(path, json.dumps(dataclasses.asdict(self), indent=2) + "\n")
+        write_text(path, json.dumps(self.model_dump(), indent=2) + "\n")
 
 
 def read_record(path: Path) -> RunRecord:
     """Raises OSError, ValueError naming the file."""
+    text = read_text(path, MOST_BYTES)
     try:
-        record = RunRecord(**json.loads(read_text(path, MOST_BYTES)))
-        well_formed = (
-            all(isinstance(part, dict) for part in [*record.machines, record.config])
-            and isinstance(record.init_from, bool)
-            and all(isinstance(digest, str) for digest in record.weights)
-        )
-        if record.machines and well_formed and len(record.weights) <= N_UPDATES + 1:
-            return record
-    except (TypeError, RecursionError):
-        pass
-    raise ValueError(f"{path.name} is not a record of this package")
+        return RunRecord(**json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError(f"{path.name} is not a record of this package") from None
 
 
 def weights_digest(network: Mapping[str, Any]) -> str:

@@ -112,8 +112,12 @@ def load_saved(
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
-        if trust:
-            _import_algorithm(checkpoint, path)
+        name = checkpoint.config.get("algorithm")
+        if trust and isinstance(name, str) and ":" in name:
+            try:
+                algorithm.load(name)
+            except ValueError as error:
+                raise CheckpointError(f"{path}: {error}") from None
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
@@ -127,16 +131,6 @@ def load_saved(
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
-
-
-def _import_algorithm(checkpoint: Checkpoint, path: Path) -> None:
-    """Import the algorithm that the checkpoint names, if it is a module's."""
-    name = checkpoint.config.get("algorithm")
-    if isinstance(name, str) and ":" in name:
-        try:
-            algorithm.load(name)
-        except ValueError as error:
-            raise CheckpointError(f"{path}: {error}") from None
 
 
 def load_player(

@@ -32,7 +32,7 @@ from workflow_rl.runs.execute import execute
 from workflow_rl.runs.folder import RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.learning_curve import only_warned
-from workflow_rl.runs.loop import stopped_by_signals
+from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import PopulationRecord, begin_population
 from workflow_rl.runs.study_database import require_own_database, url_of
@@ -51,8 +51,10 @@ _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 Ranges = Mapping[str, tuple[float, float]]
 
 
-class Reports:
+class Reports(Meetings):
     """Meetings at which a trial's policies report. `optuna.TrialPruned` gives the trial up."""
+
+    may_lose = False
 
     def __init__(self, trial: optuna.Trial, learners: Sequence[Learner]) -> None:
         self._trial = trial
@@ -69,12 +71,6 @@ class Reports:
         self._trial.report(score_of(self._learners), self._n_reports)
         if self._trial.should_prune():
             raise optuna.TrialPruned
-
-    def can_rescue(self, learner: Learner) -> bool:
-        return False
-
-    def may_lose(self, learner: Learner) -> bool:
-        return False
 
 
 def score_of(learners: Sequence[Learner]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -129,7 +128,7 @@ def test_a_record_does_not_have_anything_called(finished: Path, tmp_path: Path) 
     called = tmp_path / "called"
     config = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, device="cpu")
     run = changed(finished, tmp_path / "run")
-    record = dataclasses.replace(read_record(run / "machine.json"), config=config.to_dict())
+    record = read_record(run / "machine.json").model_copy(update={"config": config.to_dict()})
     record.write(run / "machine.json")
     refused(invoke("verify", run), "os:mkdir", "--trust")
     assert not called.exists()

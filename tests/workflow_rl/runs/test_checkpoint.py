@@ -14,7 +14,7 @@ from workflow_rl.runs.checkpoint import (
     TrainingState,
     checkpoint_path,
     load_checkpoint,
-    require_own_shape,
+    own_policy,
     save_checkpoint,
 )
 from workflow_rl.runs.config import TrainConfig
@@ -92,10 +92,10 @@ def test_networks_of_another_shape_than_the_config_are_refused(sizes):
         config = TrainConfig("async", settings={"hidden_sizes": tuple(hidden_sizes)})
         return Checkpoint(config.to_dict(), {"network": layers}, TrainingState())
 
-    require_own_shape(saved_with(sizes), Path("a.pt"))
+    own_policy(saved_with(sizes), Path("a.pt"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):
         with pytest.raises(CheckpointError, match="another shape"):
-            require_own_shape(saved_with(others), Path("a.pt"))
+            own_policy(saved_with(others), Path("a.pt"))
 
 
 def test_a_missing_one_is_named(tmp_path):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.hints import hints, updates_of
+from workflow_rl.runs.preflight import hints, updates_of
 
 
 def config_of(**settings: Any) -> TrainConfig:

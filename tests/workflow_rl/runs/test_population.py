@@ -28,7 +28,7 @@ from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint, save_che
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.folder import NotWrittenError, RunDirError, read_config, read_metrics
-from workflow_rl.runs.learner import Beginning, Learner, make_agent
+from workflow_rl.runs.learner import Learner, make_agent
 from workflow_rl.runs.population import Population
 from workflow_rl.runs.population_dir import (
     POPULATION_FILE,
@@ -80,7 +80,7 @@ def run(
             resumed = load_checkpoint(folder / "checkpoint.pt")
             changes = {"n_workers": config.n_workers, "envs_per_worker": config.envs_per_worker}
             config = TrainConfig.from_dict(resumed.config).changed(**changes)
-        learners.append(Learner(Beginning(config, folder, resumed)))
+        learners.append(Learner(config, folder, resumed))
 
     def collector_of(pool: Any, config: TrainConfig) -> Any:
         collector = loop.make_collector(pool, config)

@@ -214,7 +214,7 @@ def _run_options(option: Option) -> list[Any]:
 
     return [
         *of("total_episodes", "total_steps", "episodes_per_update"),
-        *of("min_episodes_per_update", "algorithm"),
+        *of("min_episodes_per_update", "action_mask", "algorithm"),
         option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
                show_default="none",
                help="Setting of the algorithm, such as epochs=4; may be given again."),

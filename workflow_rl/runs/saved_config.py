@@ -40,7 +40,7 @@ def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
     Until version 0.x a config had its hyperparameters under "ppo", and for sac and mbpo those that
     PPO does not have under "mbpo". Raises KeyError, TypeError or ValueError for what never was one.
     """
-    values = dict(config)
+    values = {"action_mask": False, **config}  # Earlier versions took no masks.
     if "ppo" not in values:
         return values
     of_ppo, of_mbpo = dict(values.pop("ppo")), values.pop("mbpo", None)

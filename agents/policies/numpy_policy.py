@@ -142,11 +142,16 @@ class NumpyPolicy:
         """See `burn_in_of`."""
         return self.network.burn_in
 
-    def outputs(self, obs: NDArray[Any]) -> FloatArray:
-        """Return the outputs [N, n_outputs] for observations [N, obs_dim], each of them the first
-        of an episode."""
-        numbers, mask = self._seen(obs)
-        return self._masked(self.network.forward(self.parameters.layers, numbers), mask)
+    def outputs(self, obs: NDArray[Any], envs: Sequence[int] | None = None) -> FloatArray:
+        """Return the outputs [N, n_outputs] for observations [N, obs_dim].
+
+        envs: N envs, whose states the network begins with, and which stay as they are; None: each
+        observation is the first of an episode.
+        """
+        if envs is None or not self.network.memory_size:
+            numbers, mask = self._seen(obs)
+            return self._masked(self.network.forward(self.parameters.layers, numbers), mask)
+        return self._after(obs, envs)[0]
 
     def _seen(self, obs: NDArray[Any]) -> tuple[FloatArray, NDArray[Any] | None]:
         """Return what the network sees of observations, and their masks, if they have any."""
@@ -202,7 +207,7 @@ class NumpyPolicy:
         if self.network.memory_size:
             self._states[env] = np.zeros(self.network.memory_size, np.float32)
             for obs in () if seen is None else seen:
-                self._outputs_in(obs[None], [env])
+                self._go_on(obs[None], [env])
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
@@ -215,17 +220,22 @@ class NumpyPolicy:
         randoms = [self._randoms[env] for env in envs]
         if not self.network.memory_size:
             return self.act_batch(obs, randoms)
-        outputs = self._outputs_in(obs, envs)
+        outputs = self._go_on(obs, envs)
         prepared = self.distribution.prepare(outputs, self.parameters.log_std)
         return self._choice(prepared, np.arange(len(obs)), randoms)
 
-    def _outputs_in(self, obs: NDArray[Any], envs: Sequence[int]) -> FloatArray:
+    def _go_on(self, obs: NDArray[Any], envs: Sequence[int]) -> FloatArray:
         """Return the outputs for these envs' observations, and move their states on."""
+        outputs, states = self._after(obs, envs)
+        self._states.update(zip(envs, states, strict=True))
+        return outputs
+
+    def _after(self, obs: NDArray[Any], envs: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return the outputs for these envs' observations, and the states after them."""
         numbers, mask = self._seen(obs)
         states = np.stack([self._states[env] for env in envs])
         outputs, states = self.network.step(self.parameters.layers, numbers, states)
-        self._states.update(zip(envs, states, strict=True))
-        return self._masked(outputs, mask)
+        return self._masked(outputs, mask), states
 
 
 class _Memory:

@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from agents import algorithm
 from agents.settings import ConfigError, Settings
+from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.runs.presets import preset_named
 
 _ALIASES = ("ppo", "sac", "mbpo")
@@ -40,7 +41,8 @@ def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
     Until version 0.x a config had its hyperparameters under "ppo", and for sac and mbpo those that
     PPO does not have under "mbpo". Raises KeyError, TypeError or ValueError for what never was one.
     """
-    values = {"action_mask": False, **config}  # Earlier versions took no masks.
+    # Earlier versions took no masks, and guests offered none.
+    values = {"action_mask": config.get("env", default_env()) in guests, **config}
     if "ppo" not in values:
         return values
     of_ppo, of_mbpo = dict(values.pop("ppo")), values.pop("mbpo", None)

@@ -138,6 +138,11 @@ class NumpyPolicy:
         return {**vars(self), **copies}
 
     @property
+    def masked(self) -> bool:
+        """Whether observations end with a mask: see `masks`."""
+        return self.parameters.masked
+
+    @property
     def burn_in(self) -> int:
         """See `burn_in_of`."""
         return self.network.burn_in

@@ -21,7 +21,7 @@ from agents.algorithm import Algorithm, find
 from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Actions, Distribution
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.saved import saved_distribution
+from agents.saved import saved_distribution, saved_flag
 from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.output_files import replacing
@@ -364,6 +364,8 @@ def _plain(batch: BegunBatch) -> dict[str, Any]:
         "biases": [torch.from_numpy(bias) for bias in parameters.biases],
         "activation": parameters.activation,
         "network": parameters.network,
+        "network_args": dict(parameters.network_args),
+        "masked": parameters.masked,
         **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
         "policy_version": batch.policy.policy_version,
         "share": None if batch.share is None else list(batch.share),
@@ -379,6 +381,8 @@ def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBa
         **{name: values[name].numpy() for name in optional if name in values},
         distribution=distribution,
         network=values.get("network", "mlp"),
+        network_args=dict(values.get("network_args", {})),
+        masked=saved_flag(values, "masked"),
     )
     share = values.get("share")
     return BegunBatch(

@@ -1,4 +1,4 @@
-"""Masks of actions: acting, log-probabilities, entropies and divergences, against hand-made sums."""
+"""Masks of actions: acting, log-probabilities, entropies and divergences, computed by hand."""
 
 from __future__ import annotations
 

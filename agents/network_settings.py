@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from agents.policies.networks import ACTIVATIONS, NETWORKS
+from agents.policies.own_network import kind_of
 from agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
+
+
+def _name_of(network: Any) -> Any:
+    """Return the name of a user's own class, which becomes known by it."""
+    return kind_of(network) if isinstance(network, type) else network
 
 
 class NetworkSettings(Settings):
     """The networks, the optimizer and the rewards of an actor-critic algorithm."""
 
-    network: Annotated[str, OneOf(NETWORKS)] = Field(
+    network: Annotated[str, OneOf(NETWORKS), BeforeValidator(_name_of)] = Field(
         default="mlp",
         description="Kind of network, for the actor and for the critic. gru and lstm remember "
         "what they saw in an episode, in the last of the hidden layers. frame-stack sees the last "
-        "observations at once.",
+        "observations at once. module:Name imports a torch module of your own.",
     )
     network_args: dict[str, Any] = Field(
         default={},

@@ -58,8 +58,7 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
     }
     # How many inputs and outputs there are, the arrays say.
     described = kind.of_sizes(1, settings.hidden_sizes, 1, settings.activation, args)
-    same = {name for layer in described.names() for name in layer} == weights.keys()
-    if same:
+    if described.knows(weights):
         layers = described.layers(weights)
         found = kind.of_layers(layers, settings.activation, **args)
         if found.hidden_sizes == settings.hidden_sizes and found.fits(layers):

@@ -77,7 +77,9 @@ class ActorCritic(nn.Module):
             return obs, None
         rows = obs.rows if isinstance(obs, Packed) else obs
         n_inputs = self.actor_network.n_inputs
-        seen, mask = rows[:, :n_inputs], rows[:, n_inputs:]
+        seen, mask = rows, rows[:, n_inputs:]
+        if not self.actor_network.sees_mask:
+            seen = rows[:, :n_inputs]
         return (obs._replace(rows=seen) if isinstance(obs, Packed) else seen), mask
 
     def parts(self) -> list[list[nn.Parameter]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -37,8 +37,8 @@ class Layers(NamedTuple):
 class Network(ABC):
     """A network from observations to outputs: its sizes and its activation. A kind derives from it.
 
-    kind: the name in files and of `--network`. Further fields of a kind, with defaults, are its
-    `--network-arg`s.
+    kind: the name in files and of `--network`. needs_torch: whether it acts with torch. Further
+    fields of a kind, with defaults, are its `--network-arg`s.
     """
 
     n_inputs: int
@@ -46,6 +46,7 @@ class Network(ABC):
     n_outputs: int
     activation: str
     kind: ClassVar[str]
+    needs_torch: ClassVar[bool] = False
 
     @classmethod
     def of_sizes(
@@ -101,6 +102,11 @@ class Network(ABC):
         """How many observations before an unroll the network sees again, to find its state."""
         return 0
 
+    @property
+    def sees_mask(self) -> bool:
+        """Whether the network sees the masks of observations too: see `masks`."""
+        return False
+
     def step(
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -120,6 +126,10 @@ class Network(ABC):
         output_gain: scale of the last layer's initial weights. generator: draws the initial
         weights; None leaves them uninitialised, for weights that are loaded next.
         """
+
+    def knows(self, names: Collection[str]) -> bool:
+        """Whether a torch module's `state_dict()` with these names is of this network."""
+        return {name for layer in self.names() for name in layer} == set(names)
 
     def fits(self, layers: Layers) -> bool:
         """Whether arrays have this network's shapes."""

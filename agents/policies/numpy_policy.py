@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -83,10 +84,8 @@ class PolicyParameters(NamedTuple):
         kind = NETWORKS[self.network]
         return kind.of_layers(self.layers, self.activation, **self.network_args)
 
-    @property
-    def obs_dim(self) -> int:
-        """Numbers in an observation, with its mask."""
-        network = self.described()
+    def obs_dim_of(self, network: Network) -> int:
+        """Return the numbers in an observation, with its mask. network: see `described`."""
         return network.n_inputs + (network.n_outputs if self.masked else 0)
 
 
@@ -113,8 +112,6 @@ class NumpyPolicy:
     alone or in any batch. So a policy without a state can remember what it computed for an
     observation: CAGE-2's observations repeat, and most need no forward pass. Threads may share a
     policy: see Actor.
-
-    obs_dim: numbers in an observation, with its mask.
     """
 
     def __init__(
@@ -123,19 +120,27 @@ class NumpyPolicy:
         self.parameters = parameters
         self.policy_version = policy_version
         self.greedy = greedy
-        # Pickled with its class, so that a worker imports a kind of the user's own.
-        self.network = parameters.described()
         self.distribution = parameters.distribution or Categorical(self.network.n_outputs)
-        self.obs_dim = parameters.obs_dim
         self._randoms = {0: np.random.default_rng(0)}
-        # By env; zeros at the beginning of an episode.
-        self._states = {0: np.zeros(self.network.memory_size, np.float32)}
+        # By env, except at the beginning of an episode, when they are zeros.
+        self._states: dict[int, FloatArray] = {}
         self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies: another thread may begin an episode meanwhile.
         copies = {"_randoms": self._randoms.copy(), "_states": self._states.copy()}
-        return {**vars(self), **copies}
+        # With the network's class, so that a worker imports a kind of the user's own.
+        return {**vars(self), **copies, "network": self.network}
+
+    @functools.cached_property
+    def network(self) -> Network:
+        """The network's description. Raises KeyError for a kind that only a file names."""
+        return self.parameters.described()
+
+    @functools.cached_property
+    def obs_dim(self) -> int:
+        """Numbers in an observation, with its mask."""
+        return self.parameters.obs_dim_of(self.network)
 
     @property
     def masked(self) -> bool:
@@ -166,6 +171,8 @@ class NumpyPolicy:
             obs, mask = obs[:, :n_inputs], obs[:, n_inputs:]
         if parameters.obs_mean is not None and parameters.obs_scale is not None:
             obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
+        if mask is not None and self.network.sees_mask:
+            obs = np.concatenate([obs, mask], axis=1)
         # Rows of another layout in memory would be summed in another order.
         return np.ascontiguousarray(obs, np.float32), mask
 
@@ -210,7 +217,7 @@ class NumpyPolicy:
         bits.advance(n_acted * self.distribution.n_draws)
         self._randoms[env] = np.random.Generator(bits)
         if self.network.memory_size:
-            self._states[env] = np.zeros(self.network.memory_size, np.float32)
+            self._states.pop(env, None)
             for obs in () if seen is None else seen:
                 self._go_on(obs[None], [env])
 
@@ -238,7 +245,8 @@ class NumpyPolicy:
     def _after(self, obs: NDArray[Any], envs: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return the outputs for these envs' observations, and the states after them."""
         numbers, mask = self._seen(obs)
-        states = np.stack([self._states[env] for env in envs])
+        begin = np.zeros(self.network.memory_size, np.float32)
+        states = np.stack([self._states.get(env, begin) for env in envs])
         outputs, states = self.network.step(self.parameters.layers, numbers, states)
         return self._masked(outputs, mask), states
 

@@ -30,7 +30,7 @@ class TorchActor(nn.Module):
         self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
         self.n_inputs = network.n_inputs
         self.state_size = network.memory_size
-        self.is_masked = parameters.masked
+        self.is_masked, self.sees_mask = parameters.masked, network.sees_mask
         mean, scale = parameters.obs_mean, parameters.obs_scale
         self.is_normalised = mean is not None and scale is not None
         self.obs_mean = nn.Buffer(torch.zeros(0) if mean is None else torch.from_numpy(mean.copy()))
@@ -44,6 +44,8 @@ class TorchActor(nn.Module):
         if self.is_normalised:
             limit = float(OBS_LIMIT)
             numbers = ((numbers - self.obs_mean) * self.obs_scale).clamp(-limit, limit)
+        if self.is_masked and self.sees_mask:
+            numbers = torch.cat([numbers, obs[:, self.n_inputs :]], dim=1)
         outputs: Tensor
         if state is None:
             outputs = self.network(numbers)

@@ -68,12 +68,26 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
     from agents.policies.torch_actor import TorchActor
 
     actor = TorchActor(policy).eval().requires_grad_(False)
-    obs = torch.ones(2, policy.obs_dim)
+    obs = torch.ones(2, policy.obs_dim_of(policy.described()))
     return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
 
 
+def _require_numpy(policy: PolicyParameters, format_: str) -> None:
+    """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
+    if policy.described().needs_torch:
+        raise ExportError(
+            "--format",
+            f"{format_} holds networks that act without torch, and {policy.network} needs torch: "
+            "give onnx or torchscript",
+        )
+
+
 def write_policy(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too."""
+    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too.
+
+    Raises ExportError.
+    """
+    _require_numpy(policy, "npz")
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     with replacing(path, "wb") as file:
         save_policy(file, policy, about)
@@ -102,6 +116,7 @@ def export_policy(
     write = None if guest is None else guest.exports().get(format_)
     if write is None:
         raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
+    _require_numpy(policy, format_)
     try:
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise ExportError("--output", f"{output} is not empty: give a new or empty folder")

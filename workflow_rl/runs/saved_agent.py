@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents import algorithm
 from agents.policies.numpy_policy import Actor, NumpyPolicy
 from agents.policies.policy_file import load_policy as load_policy_file
 from agents.saved import saved_number
@@ -37,7 +36,8 @@ from workflow_rl.runs.checkpoint import (
     own_policy,
     own_settings,
 )
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_config import import_named
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
@@ -121,7 +121,7 @@ def load_saved(
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
         if trust:
-            _import_algorithm(checkpoint, path)
+            _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
@@ -139,14 +139,12 @@ def load_saved(
     return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
 
 
-def _import_algorithm(checkpoint: Checkpoint, path: Path) -> None:
-    """Import the algorithm that the checkpoint names, if it is a module's."""
-    name = checkpoint.config.get("algorithm")
-    if isinstance(name, str) and ":" in name:
-        try:
-            algorithm.load(name)
-        except ValueError as error:
-            raise CheckpointError(f"{path}: {error}") from None
+def _import_named(checkpoint: Checkpoint, path: Path) -> None:
+    """Import the algorithm and the network that the checkpoint names, if they are a module's."""
+    try:
+        import_named(checkpoint.config)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
 
 
 def load_player(

@@ -52,7 +52,7 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), policy.obs_dim
+    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"

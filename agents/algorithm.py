@@ -100,9 +100,10 @@ class Algorithm(Protocol):
 
     name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
     `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
-    agents can learn. most_threads: of the CPU, or None for any number. same_everywhere: settings
-    whose defaults are right in every environment. to_lower: settings of which smaller values keep
-    learning from diverging.
+    agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
+    agents take masks of actions: see `policies.masks`. same_everywhere: settings whose defaults are
+    right in every environment. to_lower: settings of which smaller values keep learning from
+    diverging.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Algorithm(Protocol):
     metrics: tuple[str, ...]
     devices: tuple[str, ...] = ("cpu",)
     most_threads: int | None = None
+    takes_masks: bool = False
     same_everywhere: frozenset[str] = frozenset()
     to_lower: tuple[str, ...] = ("learning_rate",)
 
@@ -118,6 +120,12 @@ class Algorithm(Protocol):
 
         Raises ConfigError for spaces that this algorithm cannot learn on.
         """
+        if spaces.masked and not self.takes_masks:
+            raise ConfigError(
+                "action_mask",
+                f"{self.name} takes no masks of actions, which the environment offers: give "
+                "--no-action-mask",
+            )
         return spaces.distribution
 
     def make(

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from agents.policies.networks import ACTIVATIONS, NETWORKS
-from agents.settings import LayerSizes, OneOf, Positive, Settings, Share
+from agents.policies.own_network import kind_of
+from agents.settings import ConfigError, LayerSizes, OneOf, Positive, Settings, Share
+
+
+def _name_of(network: Any) -> Any:
+    """Return the name of a user's own class, which becomes known by it."""
+    return kind_of(network) if isinstance(network, type) else network
 
 
 class NetworkSettings(Settings):
     """The networks, the optimizer and the rewards of an actor-critic algorithm."""
 
-    network: Annotated[str, OneOf(NETWORKS)] = Field(
-        default="mlp", description="Kind of network, for the actor and for the critic."
+    network: Annotated[str, OneOf(NETWORKS), BeforeValidator(_name_of)] = Field(
+        default="mlp",
+        description="Kind of network, for the actor and for the critic. gru and lstm remember "
+        "what they saw in an episode, in the last of the hidden layers. frame-stack sees the last "
+        "observations at once. module:Name imports a torch module of your own.",
+    )
+    network_args: dict[str, Any] = Field(
+        default={},
+        description="Further settings of this kind of network. gru, lstm: seen_again, the "
+        "observations before an unroll that the network sees again, 64 by default. frame-stack: "
+        "frames, the observations that the network sees at once, 4 by default.",
     )
     hidden_sizes: LayerSizes = Field(
         default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."
@@ -27,3 +42,13 @@ class NetworkSettings(Settings):
     reward_scale: Positive = Field(
         default=0.1, description="Factor on the rewards that the critic learns from."
     )
+
+    @model_validator(mode="after")
+    def _describes_a_network(self) -> Self:
+        try:
+            NETWORKS[self.network].of_sizes(
+                1, self.hidden_sizes, 1, self.activation, self.network_args
+            )
+        except (ValueError, TypeError) as error:
+            raise ConfigError("network_args", str(error)) from None
+        return self

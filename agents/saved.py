@@ -19,6 +19,15 @@ def saved_number(state: Mapping[str, Any], name: str) -> int:
     return number
 
 
+def saved_flag(state: Mapping[str, Any], name: str) -> bool:
+    """Return a truth value of a `state_dict()`; False where an earlier version wrote none. Raises
+    ValueError for what is none."""
+    flag = state.get(name, False)
+    if type(flag) is not bool:
+        raise ValueError(f"its {name} is {flag!r:.50}")
+    return flag
+
+
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     """Return the distribution of a `state_dict()`."""
     if "distribution" in state:
@@ -41,18 +50,17 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
 
     Raises RuntimeError if they are of another network than the settings describe.
     """
-    kind = NETWORKS[settings.network]
+    kind, args = NETWORKS[settings.network], settings.network_args
     weights = {
         name.removeprefix(f"{part}."): tensor
         for name, tensor in state["network"].items()
         if name.startswith(f"{part}.")
     }
     # How many inputs and outputs there are, the arrays say.
-    described = kind(1, settings.hidden_sizes, 1, settings.activation)
-    same = {name for layer in described.names() for name in layer} == weights.keys()
-    if same:
+    described = kind.of_sizes(1, settings.hidden_sizes, 1, settings.activation, args)
+    if described.knows(weights):
         layers = described.layers(weights)
-        found = kind.of_layers(layers, settings.activation)
+        found = kind.of_layers(layers, settings.activation, **args)
         if found.hidden_sizes == settings.hidden_sizes and found.fits(layers):
             return layers
     raise RuntimeError("a network of another shape than its config says")
@@ -70,6 +78,8 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
         log_std=None if log_std is None else log_std.numpy().copy(),
         distribution=distribution,
         network=settings.network,
+        network_args=settings.network_args,
+        masked=saved_flag(state, "masked"),
     )
     actor, n_outputs = parameters.described(), distribution.n_outputs
     shape = None if log_std is None else tuple(log_std.shape)
@@ -87,4 +97,9 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
 def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
     """Return the critic of an ActorCritic's state; its output is in units of scaled reward."""
     layers = saved_layers(settings, state, "critic")
-    return PolicyParameters(*layers, activation=settings.activation, network=settings.network)
+    return PolicyParameters(
+        *layers,
+        activation=settings.activation,
+        network=settings.network,
+        network_args=settings.network_args,
+    )

@@ -10,12 +10,14 @@ from agents.policies.distributions import Bounds, Distribution
 class Spaces(NamedTuple):
     """The observations and the actions of an environment.
 
-    obs_dim: numbers in an observation. distribution: over the actions. bounds: the least and the
-    greatest of an action's numbers, if they are real numbers. bits: whether an observation's
-    numbers are integers from 0 to 1.
+    obs_dim: numbers in an observation, without its mask. distribution: over the actions. bounds:
+    the least and the greatest of an action's numbers, if they are real numbers. bits: whether an
+    observation's numbers are integers from 0 to 1. masked: whether each observation ends with a
+    mask: see `agents.policies.masks`.
     """
 
     obs_dim: int
     distribution: Distribution
     bounds: Bounds | None = None
     bits: bool = False
+    masked: bool = False

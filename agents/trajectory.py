@@ -25,6 +25,8 @@ class Trajectory(NamedTuple):
     last_obs stands for the rewards to come.
     steps_before, return_before: the number of the episode's earlier steps, and the sum of their
     rewards.
+    seen_before: [K, D], the last of the earlier observations, which the actor saw again before the
+    first step; None for an actor that sees none again.
     """
 
     episode: int
@@ -39,6 +41,7 @@ class Trajectory(NamedTuple):
     truncated: bool
     steps_before: int = 0
     return_before: float = 0.0
+    seen_before: NDArray[np.generic] | None = None
 
     @property
     def ended(self) -> bool:

@@ -88,6 +88,82 @@ class PuzzleEnv(gymnasium.Env[Any, Any]):
         return {"clock": self._steps, "hand": hand, "lamps": lamps}
 
 
+class MaskedPuzzleEnv(PuzzleEnv):
+    """A PuzzleEnv in which one lamp is impossible at each step, and at times a direction.
+
+    in_obs: whether the mask is an entry of the observation, an array, or in `info`, an array for
+    each choice. forbids_all_at: the step at which the mask of episodes that last longer forbids
+    everything. missing_at: the step without a mask.
+    """
+
+    def __init__(
+        self, in_obs: bool = False, forbids_all_at: int = -1, missing_at: int = -1, **args: Any
+    ) -> None:
+        super().__init__(**args)
+        self._in_obs, self._forbids_all_at, self._missing_at = in_obs, forbids_all_at, missing_at
+        if in_obs:
+            shown = dict(self.observation_space.spaces)
+            self.observation_space = spaces.Dict({**shown, "action_mask": spaces.MultiBinary(5)})
+
+    @property
+    def mask(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which lamps and which directions are possible now."""
+        lamps, directions = np.ones(3, np.int8), np.ones(2, np.int8)
+        lamps[self._state % 3] = 0
+        directions[1] = self._state % 5 > 0
+        if self._steps == self._forbids_all_at:
+            directions[:] = 0
+        return lamps, directions
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        return self._masked(*super().reset(seed=seed, options=options))
+
+    def step(self, action: Any) -> Result:
+        lamps, directions = self.mask
+        assert lamps[action[0] - 1], "an impossible lamp"
+        assert directions[action[1]], "an impossible direction"
+        obs, *outcome, info = super().step(action)
+        obs, info = self._masked(obs, info)
+        return obs, *outcome, info
+
+    def _masked(self, obs: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if self._steps == self._missing_at:
+            return obs, info
+        if self._in_obs:
+            return {**obs, "action_mask": np.concatenate(self.mask)}, info
+        return obs, {**info, "action_mask": self.mask}
+
+
+class RecallEnv(gymnasium.Env[Any, Any]):
+    """A cue is shown at the first step only. The last action should name it, `length` steps on."""
+
+    def __init__(self, length: int = 10, n_cues: int = 2) -> None:
+        self._length, self._n_cues = length, n_cues
+        self.observation_space = spaces.Box(0, 1, (n_cues + 1,), np.float32)
+        self.action_space = spaces.Discrete(n_cues)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._cue, self._steps = int(self.np_random.integers(self._n_cues)), 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Result:
+        self._steps += 1
+        ended = self._steps > self._length
+        return self._obs(), float(ended and action == self._cue), ended, False, {}
+
+    def _obs(self) -> Any:
+        obs = np.zeros(self._n_cues + 1, np.float32)
+        obs[-1] = self._steps == self._length
+        if not self._steps:
+            obs[self._cue] = 1
+        return obs
+
+
 class EndingEnv(gymnasium.Env[Any, Any]):
     """One step of reward 1: then the episode has terminated, or is truncated."""
 

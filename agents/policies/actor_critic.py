@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from agents.policies.distributions import Distribution
+from agents.policies.masks import torch_masked
 from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.torch_memory import Packed
 
 
 class ActorCritic(nn.Module):
     """One network for what the distribution over actions takes, another for the state's value.
 
-    seed: of the initial weights. kind: of both networks, a key of `networks.NETWORKS`.
+    seed: of the initial weights. kind, args: of both networks, a key of `networks.NETWORKS` and the
+    further fields of this kind. masked: whether observations end with a mask, see `masks`.
     """
 
     def __init__(
@@ -27,13 +31,17 @@ class ActorCritic(nn.Module):
         seed: int,
         log_std_init: float = 0.0,
         kind: str = "mlp",
+        args: Mapping[str, Any] = {},
+        masked: bool = False,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         n_outputs = distribution.n_outputs
         self.distribution = distribution
+        self.args, self.masked = dict(args), masked
         self.actor_network, self.critic_network = (
-            NETWORKS[kind](obs_dim, tuple(hidden_sizes), n, activation) for n in (n_outputs, 1)
+            NETWORKS[kind].of_sizes(obs_dim, tuple(hidden_sizes), n, activation, args)
+            for n in (n_outputs, 1)
         )
         self.actor = self.actor_network.module(0.01, generator)
         self.critic = self.critic_network.module(1.0, generator)
@@ -43,9 +51,36 @@ class ActorCritic(nn.Module):
             else None
         )
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+    @property
+    def has_memory(self) -> bool:
+        """Whether the networks see sequences, as `torch_memory.Packed`, instead of rows."""
+        return self.actor_network.memory_size > 0
+
+    def forward(self, obs: Tensor | Packed) -> tuple[Tensor, Tensor]:
         """Return the actor's outputs [B, n_outputs] and values [B] of observations [B, D]."""
-        return self.actor(obs), self.critic(obs).squeeze(-1)
+        return self.outputs(obs), self.values(obs)
+
+    def outputs(self, obs: Tensor | Packed) -> Tensor:
+        """Return the actor's outputs [B, n_outputs] of observations [B, D]."""
+        seen, mask = self._seen(obs)
+        outputs: Tensor = self.actor(seen)
+        return outputs if mask is None else torch_masked(outputs, mask)
+
+    def values(self, obs: Tensor | Packed) -> Tensor:
+        """Return the values [B] of observations [B, D]."""
+        values: Tensor = self.critic(self._seen(obs)[0])
+        return values.squeeze(-1)
+
+    def _seen(self, obs: Tensor | Packed) -> tuple[Tensor | Packed, Tensor | None]:
+        """Return what the networks see of observations, and their masks, if they have any."""
+        if not self.masked:
+            return obs, None
+        rows = obs.rows if isinstance(obs, Packed) else obs
+        n_inputs = self.actor_network.n_inputs
+        seen, mask = rows, rows[:, n_inputs:]
+        if not self.actor_network.sees_mask:
+            seen = rows[:, :n_inputs]
+        return (obs._replace(rows=seen) if isinstance(obs, Packed) else seen), mask
 
     def parts(self) -> list[list[nn.Parameter]]:
         """Return the parameters of the actor, and those of the critic."""
@@ -60,4 +95,6 @@ class ActorCritic(nn.Module):
             log_std=None if self.log_std is None else self.log_std.detach().cpu().numpy().copy(),
             distribution=self.distribution,
             network=self.actor_network.kind,
+            network_args=self.args,
+            masked=self.masked,
         )

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,11 @@ class Distribution(Protocol):
 
     n_outputs: numbers that the network puts out. n_draws: uniform numbers that one action takes.
     This count never varies, so that the numbers of any step of an episode can be found.
-    has_log_std: whether the network also has a log standard deviation [n_outputs].
+    has_log_std: whether the network also has a log standard deviation [n_outputs]. takes_masks:
+    whether an output of minus infinity rules a choice out.
     """
+
+    takes_masks: ClassVar[bool] = False
 
     @property
     def n_outputs(self) -> int: ...
@@ -66,6 +69,7 @@ class Categorical:
     n_outputs: int
     n_draws = 1
     has_log_std = False
+    takes_masks: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"{self.n_outputs} actions"
@@ -101,6 +105,7 @@ class MultiCategorical:
     """
 
     has_log_std = False
+    takes_masks: ClassVar[bool] = True
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.components = tuple(Categorical(size) for size in sizes)
@@ -156,6 +161,7 @@ class DiagonalGaussian:
 
     n_outputs: int
     has_log_std = True
+    takes_masks: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
@@ -208,6 +214,7 @@ class SquashedGaussian:
     low: tuple[float, ...]
     high: tuple[float, ...]
     has_log_std = False
+    takes_masks: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"actions of {len(self.low)} bounded numbers"

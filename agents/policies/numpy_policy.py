@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
+from agents.policies.masks import masked
 from agents.policies.networks import NETWORKS, Layers, Network
 
 REMEMBERED_OBSERVATIONS = 16_384
@@ -35,12 +37,20 @@ class Actor(Protocol):
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`, with random choices that follow from `seed`.
 
-        n_acted: how often another actor has acted in the episode before.
+        n_acted: how often another actor has acted in the episode before. An actor that has a
+        `burn_in`, see `burn_in_of`, takes one argument more, `seen`: the last observations that
+        were acted on before, [K, D], oldest first; None if there are none.
         """
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions in `envs`, one for each of the observations [M, D], and their
         log-probabilities, float32 [M]."""
+
+
+def burn_in_of(actor: Actor) -> int:
+    """Return how many of an episode's last observations the actor sees again before it goes on."""
+    burn_in: int = getattr(actor, "burn_in", 0)
+    return burn_in
 
 
 class PolicyParameters(NamedTuple):
@@ -49,7 +59,8 @@ class PolicyParameters(NamedTuple):
     weights, biases: see `networks.Layers`. log_std: [K], if the distribution has one. obs_mean,
     obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
     either side, or the observation itself where they are None. distribution: None is Categorical
-    over the outputs. network: a key of `networks.NETWORKS`.
+    over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
+    this kind. masked: whether observations end with a mask, see `masks`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -60,6 +71,8 @@ class PolicyParameters(NamedTuple):
     obs_scale: FloatArray | None = None
     distribution: Distribution | None = None
     network: str = "mlp"
+    network_args: Mapping[str, Any] = {}
+    masked: bool = False
 
     @property
     def layers(self) -> Layers:
@@ -68,7 +81,12 @@ class PolicyParameters(NamedTuple):
 
     def described(self) -> Network:
         """Return the network's description."""
-        return NETWORKS[self.network].of_layers(self.layers, self.activation)
+        kind = NETWORKS[self.network]
+        return kind.of_layers(self.layers, self.activation, **self.network_args)
+
+    def obs_dim_of(self, network: Network) -> int:
+        """Return the numbers in an observation, with its mask. network: see `described`."""
+        return network.n_inputs + (network.n_outputs if self.masked else 0)
 
 
 OBS_LIMIT = np.float32(10)
@@ -90,9 +108,10 @@ def likely_repeats(obs: NDArray[Any]) -> bool:
 class NumpyPolicy:
     """A policy: a network without torch, and a distribution over actions.
 
-    An observation gives the same outputs bit for bit, alone or in any batch. So the policy can
-    remember what it computed for an observation: CAGE-2's observations repeat, and most need no
-    forward pass. Threads may share a policy: see Actor.
+    An observation, and the state of a network that has one, give the same outputs bit for bit,
+    alone or in any batch. So a policy without a state can remember what it computed for an
+    observation: CAGE-2's observations repeat, and most need no forward pass. Threads may share a
+    policy: see Actor.
     """
 
     def __init__(
@@ -101,30 +120,72 @@ class NumpyPolicy:
         self.parameters = parameters
         self.policy_version = policy_version
         self.greedy = greedy
-        # Pickled with its class, so that a worker imports a kind of the user's own.
-        self.network = parameters.described()
         self.distribution = parameters.distribution or Categorical(self.network.n_outputs)
         self._randoms = {0: np.random.default_rng(0)}
+        # By env, except at the beginning of an episode, when they are zeros.
+        self._states: dict[int, FloatArray] = {}
         self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy: another thread may begin an episode meanwhile.
-        return {**vars(self), "_randoms": self._randoms.copy()}
+        # Copies: another thread may begin an episode meanwhile.
+        copies = {"_randoms": self._randoms.copy(), "_states": self._states.copy()}
+        # With the network's class, so that a worker imports a kind of the user's own.
+        return {**vars(self), **copies, "network": self.network}
 
-    def outputs(self, obs: NDArray[Any]) -> FloatArray:
-        """Return the network's outputs [N, n_outputs] for observations [N, D]."""
-        parameters = self.parameters
+    @functools.cached_property
+    def network(self) -> Network:
+        """The network's description. Raises KeyError for a kind that only a file names."""
+        return self.parameters.described()
+
+    @functools.cached_property
+    def obs_dim(self) -> int:
+        """Numbers in an observation, with its mask."""
+        return self.parameters.obs_dim_of(self.network)
+
+    @property
+    def masked(self) -> bool:
+        """Whether observations end with a mask: see `masks`."""
+        return self.parameters.masked
+
+    @property
+    def burn_in(self) -> int:
+        """See `burn_in_of`."""
+        return self.network.burn_in
+
+    def outputs(self, obs: NDArray[Any], envs: Sequence[int] | None = None) -> FloatArray:
+        """Return the outputs [N, n_outputs] for observations [N, obs_dim].
+
+        envs: N envs, whose states the network begins with, and which stay as they are; None: each
+        observation is the first of an episode.
+        """
+        if envs is None or not self.network.memory_size:
+            numbers, mask = self._seen(obs)
+            return self._masked(self.network.forward(self.parameters.layers, numbers), mask)
+        return self._after(obs, envs)[0]
+
+    def _seen(self, obs: NDArray[Any]) -> tuple[FloatArray, NDArray[Any] | None]:
+        """Return what the network sees of observations, and their masks, if they have any."""
+        parameters, mask = self.parameters, None
+        if parameters.masked:
+            n_inputs = self.network.n_inputs
+            obs, mask = obs[:, :n_inputs], obs[:, n_inputs:]
         if parameters.obs_mean is not None and parameters.obs_scale is not None:
             obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale)
+        if mask is not None and self.network.sees_mask:
+            obs = np.concatenate([obs, mask], axis=1)
         # Rows of another layout in memory would be summed in another order.
-        obs = np.ascontiguousarray(obs, np.float32)
-        return self.network.forward(parameters.layers, obs)
+        return np.ascontiguousarray(obs, np.float32), mask
+
+    @staticmethod
+    def _masked(outputs: FloatArray, mask: NDArray[Any] | None) -> FloatArray:
+        return outputs if mask is None else masked(outputs, mask)
 
     def _prepare(self, obs: NDArray[Any]) -> Prepared:
         return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
 
     def act_batch(self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]) -> Choice:
-        """Return actions and log-probabilities float32 [N] for observations [N, D].
+        """Return actions and log-probabilities float32 [N] for observations [N, obs_dim], each of
+        them the first of an episode if the network has a state.
 
         Row `n` draws `distribution.n_draws` numbers from `randoms[n]`: each episode has a random
         stream of its own.
@@ -133,6 +194,11 @@ class NumpyPolicy:
             prepared, rows = self._memory.recall(obs, self._prepare)
         else:
             prepared, rows = self._prepare(obs), np.arange(len(obs))
+        return self._choice(prepared, rows, randoms)
+
+    def _choice(
+        self, prepared: Prepared, rows: Rows, randoms: Sequence[np.random.Generator]
+    ) -> Choice:
         if self.greedy:
             return self.distribution.mode(prepared, rows)
         n_draws = self.distribution.n_draws
@@ -142,21 +208,47 @@ class NumpyPolicy:
             uniforms = np.array([random.random(n_draws) for random in randoms])
         return self.distribution.sample(prepared, rows, uniforms)
 
-    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+    def reset(
+        self, seed: int, env: int = 0, n_acted: int = 0, seen: NDArray[Any] | None = None
+    ) -> None:
         """Begin an episode, or go on with an episode: see Actor."""
         # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
         bits = np.random.PCG64(seed)
         bits.advance(n_acted * self.distribution.n_draws)
         self._randoms[env] = np.random.Generator(bits)
+        if self.network.memory_size:
+            self._states.pop(env, None)
+            for obs in () if seen is None else seen:
+                self._go_on(obs[None], [env])
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
-        observation may be [D]. Raises ValueError for other shapes."""
+        observation may be [obs_dim]. Raises ValueError for other shapes."""
         obs = np.atleast_2d(obs)
-        n_inputs = self.network.n_inputs
-        if obs.shape != (len(envs), n_inputs):
-            raise ValueError(f"observations of shape {obs.shape}, not ({len(envs)}, {n_inputs})")
-        return self.act_batch(obs, [self._randoms[env] for env in envs])
+        if obs.shape != (len(envs), self.obs_dim):
+            raise ValueError(
+                f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"
+            )
+        randoms = [self._randoms[env] for env in envs]
+        if not self.network.memory_size:
+            return self.act_batch(obs, randoms)
+        outputs = self._go_on(obs, envs)
+        prepared = self.distribution.prepare(outputs, self.parameters.log_std)
+        return self._choice(prepared, np.arange(len(obs)), randoms)
+
+    def _go_on(self, obs: NDArray[Any], envs: Sequence[int]) -> FloatArray:
+        """Return the outputs for these envs' observations, and move their states on."""
+        outputs, states = self._after(obs, envs)
+        self._states.update(zip(envs, states, strict=True))
+        return outputs
+
+    def _after(self, obs: NDArray[Any], envs: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Return the outputs for these envs' observations, and the states after them."""
+        numbers, mask = self._seen(obs)
+        begin = np.zeros(self.network.memory_size, np.float32)
+        states = np.stack([self._states.get(env, begin) for env in envs])
+        outputs, states = self.network.step(self.parameters.layers, numbers, states)
+        return self._masked(outputs, mask), states
 
 
 class _Memory:

@@ -35,6 +35,8 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
     settings = {
         "version": VERSION,
         "network": policy.network,
+        "network_args": dict(policy.network_args),
+        "masked": policy.masked,
         "layers": n_layers,
         "activation": policy.activation,
         "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
@@ -72,6 +74,8 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
                 **{name: file[name] for name in given},
                 distribution=from_plain(settings["distribution"]),
                 network=settings["network"],
+                network_args=dict(settings.get("network_args", {})),
+                masked=settings.get("masked", False),
             )
             about = dict(settings["about"])
         fits = _fits_together(policy)
@@ -94,6 +98,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
     arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
         network.fits(policy.layers)
+        and type(policy.masked) is bool
+        and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int
         and distribution.n_outputs == n_outputs >= 1
         and [one.shape for one in normalising] in ([], [(n_inputs,)] * 2)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from agents.policies.masks import torch_masked
 from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
 
 class TorchActor(nn.Module):
     """Maps observations to what the distribution takes, float32 [B, D] -> [B, n_outputs].
 
-    The observations are as the environment shows them. The outputs are logits, or the means of
-    continuous actions (of a SquashedGaussian: means and log standard deviations, before squashing).
+    The observations are as the environment shows them, with their masks if the policy takes masks.
+    The outputs are logits, minus infinity for impossible actions, or the means of continuous
+    actions (of a SquashedGaussian: means and log standard deviations, before squashing).
+
+    A network with a memory maps the observations and the states [B, S] to the outputs and the next
+    states. The states are zeros at the beginning of an episode. state_size: `S`, or 0.
     """
 
     def __init__(self, parameters: PolicyParameters) -> None:
         super().__init__()
         network = parameters.described()
-        self.network = network.module(1.0, None).eval()
+        self.network: Any = network.module(1.0, None).eval()
         state = network.state(parameters.layers)
         self.network.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
+        self.n_inputs = network.n_inputs
+        self.state_size = network.memory_size
+        self.is_masked, self.sees_mask = parameters.masked, network.sees_mask
         mean, scale = parameters.obs_mean, parameters.obs_scale
         self.is_normalised = mean is not None and scale is not None
         self.obs_mean = nn.Buffer(torch.zeros(0) if mean is None else torch.from_numpy(mean.copy()))
@@ -28,10 +38,19 @@ class TorchActor(nn.Module):
             torch.ones(0) if scale is None else torch.from_numpy(scale.copy())
         )
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """Return the outputs for observations."""
+    def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
+        """Return the outputs for observations, and the next states if there are states."""
+        numbers = obs[:, : self.n_inputs] if self.is_masked else obs
         if self.is_normalised:
             limit = float(OBS_LIMIT)
-            obs = ((obs - self.obs_mean) * self.obs_scale).clamp(-limit, limit)
-        outputs: Tensor = self.network(obs)
-        return outputs
+            numbers = ((numbers - self.obs_mean) * self.obs_scale).clamp(-limit, limit)
+        if self.is_masked and self.sees_mask:
+            numbers = torch.cat([numbers, obs[:, self.n_inputs :]], dim=1)
+        outputs: Tensor
+        if state is None:
+            outputs = self.network(numbers)
+        else:
+            outputs, state = self.network.step(numbers, state)
+        if self.is_masked:
+            outputs = torch_masked(outputs, obs[:, self.n_inputs :])
+        return outputs if state is None else (outputs, state)

@@ -11,6 +11,18 @@ from torch import Tensor, nn
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
+def _is_slow(x: Tensor) -> bool:
+    """Whether MKL, which would multiply, was made slow: see Linear."""
+    return os.environ.get("MKL_CBWR") == "COMPATIBLE" and x.is_cpu
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Return left [B, in] @ right [in, out], without gradients; see Linear."""
+    if _is_slow(left):
+        return torch.from_numpy(left.detach().numpy() @ right.detach().numpy())
+    return left @ right
+
+
 class NumpyProduct(torch.autograd.Function):
     """`nn.functional.linear` of x [B, in], weight [out, in] and bias [out], by NumPy's BLAS."""
 
@@ -39,9 +51,8 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs [B, out] of inputs [B, in]."""
-        is_slow = os.environ.get("MKL_CBWR") == "COMPATIBLE" and x.is_cpu and x.ndim == 2
         # In evaluation mode this is torch's layer, which its exporters understand.
-        if not is_slow or not self.training:
+        if not (_is_slow(x) and x.ndim == 2) or not self.training:
             return super().forward(x)
         product: Tensor = NumpyProduct.apply(x, self.weight, self.bias)
         return product

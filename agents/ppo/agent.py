@@ -20,7 +20,7 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Distribution, to_plain
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
-from agents.ppo.batch import distinct_rows, make_batch, stack_obs
+from agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
 from agents.ppo.config import Annealed, PPOConfig
 from agents.ppo.losses import (
     approximate_kl,
@@ -31,9 +31,15 @@ from agents.ppo.losses import (
     value_loss,
 )
 from agents.ppo.metrics import PPOMetrics
-from agents.ppo.minibatches import Minibatch, RolloutObs, TensorBatch, minibatches
+from agents.ppo.minibatches import (
+    Minibatch,
+    RolloutObs,
+    RolloutSequences,
+    TensorBatch,
+    minibatches,
+)
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.saved import require_distribution, saved_number
+from agents.saved import require_distribution, saved_flag, saved_number
 from agents.trajectory import Trajectory
 
 
@@ -64,6 +70,7 @@ class PPOAgent(Agent):
         seed: int,
         device: str = "cpu",
         two_threads: bool = False,
+        masked: bool = False,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -79,6 +86,8 @@ class PPOAgent(Agent):
             seed,
             config.log_std_init,
             config.network,
+            config.network_args,
+            masked,
         ).to(self.device)
         self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
@@ -121,7 +130,8 @@ class PPOAgent(Agent):
         losses = self._learn(valid, annealed) if valid else [math.nan] * 6
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
-            self.obs_moments.update(stack_obs(trajectories)[0].astype(np.float32))
+            n_inputs = len(self.obs_moments.mean)
+            self.obs_moments.update(stack_obs(trajectories)[0][:, :n_inputs].astype(np.float32))
         self.policy_version += 1
         mean_lag = float(np.average(lag, weights=n_steps))
         lags = (int(lag.min()), mean_lag, int(lag.max()))
@@ -150,29 +160,45 @@ class PPOAgent(Agent):
         means = torch.stack([torch.stack(row) for row in history]).mean(dim=0).tolist()
         return [*means, explained_variance(batch.value, batch.return_)]
 
-    @torch.no_grad()
-    def _make_batch(self, trajectories: Sequence[Trajectory]) -> tuple[RolloutObs, TensorBatch]:
+    def _seen(
+        self, trajectories: Sequence[Trajectory]
+    ) -> tuple[RolloutObs | RolloutSequences, np.ndarray, np.ndarray]:
+        """Return the observations, the rows of them that were acted on [B], and the last ones."""
+        if self.network.has_memory:
+            rows, lengths, acted, last = stack_sequences(trajectories)
+            return RolloutSequences(self._on_device(rows), lengths), acted, last
         obs, last_obs = stack_obs(trajectories)
         rows = np.concatenate([obs, last_obs])
         obs_index = np.arange(len(rows))
         repeat = likely_repeats(obs)
         if repeat:
             rows, obs_index = distinct_rows(rows)
+        seen = RolloutObs(self._on_device(rows), repeat)
+        return seen, obs_index[: len(obs)], obs_index[len(obs) :]
+
+    def _on_device(self, rows: np.ndarray) -> Tensor:
+        """Return observations as the networks see them."""
         rows = rows.astype(np.float32)
         if self.obs_moments is not None:
-            rows = normalised_obs(rows, *self.obs_moments.mean_and_scale())
-        seen = RolloutObs(torch.from_numpy(rows).to(self.device), repeat)
-        value = self.network.critic(seen.rows).squeeze(-1).cpu().numpy()[obs_index]
-        value = value.astype(np.float64)
+            n_inputs = len(self.obs_moments.mean)
+            numbers = normalised_obs(rows[:, :n_inputs], *self.obs_moments.mean_and_scale())
+            rows = np.concatenate([numbers, rows[:, n_inputs:]], axis=1)
+        return torch.from_numpy(rows).to(self.device)
+
+    @torch.no_grad()
+    def _make_batch(
+        self, trajectories: Sequence[Trajectory]
+    ) -> tuple[RolloutObs | RolloutSequences, TensorBatch]:
+        seen, acted, last = self._seen(trajectories)
+        value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
         config = self.config
-        log_prob_now = self._log_prob_now(seen.rows, obs_index[: len(obs)], trajectories)
+        log_prob_now = self._log_prob_now(seen, acted, trajectories)
         log_prob_then = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         ratio = np.exp(log_prob_now.astype(np.float64) - log_prob_then)
         batch = make_batch(
             trajectories,
-            obs,
-            value[: len(obs)],
-            value[len(obs) :],
+            value[acted],
+            value[last],
             config.discount,
             config.gae_lambda,
             self._scaled_reward,
@@ -184,7 +210,7 @@ class PPOAgent(Agent):
             # before has moved the policy to the edge of the clip range already.
             batch = batch._replace(log_prob=log_prob_now)
             weight = np.minimum(ratio, 1).astype(np.float32)
-        columns = (obs_index[: len(obs)], *batch[1:], weight)
+        columns = (acted, *batch, weight)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
         return seen, TensorBatch(*tensors)
 
@@ -195,7 +221,10 @@ class PPOAgent(Agent):
         return self.config.reward_scale * reward
 
     def _log_prob_now(
-        self, rows: Tensor, obs_index: np.ndarray, trajectories: Sequence[Trajectory]
+        self,
+        seen: RolloutObs | RolloutSequences,
+        acted: np.ndarray,
+        trajectories: Sequence[Trajectory],
     ) -> np.ndarray:
         """Return log-probabilities of the actions under the present policy, float32 [B].
 
@@ -208,9 +237,9 @@ class PPOAgent(Agent):
             action = np.concatenate([trajectory.action for trajectory in trajectories])
             now, _ = log_prob_and_entropy(
                 self.distribution,
-                self.network.actor(rows),
+                seen.computed(self.network.outputs),
                 self.network.log_std,
-                torch.from_numpy(obs_index).to(self.device),
+                torch.from_numpy(acted).to(self.device),
                 torch.from_numpy(action).to(self.device),
             )
             log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
@@ -258,7 +287,7 @@ class PPOAgent(Agent):
             advantage = normalised(advantage)
         log_prob, entropy = log_prob_and_entropy(
             self.distribution,
-            self.network.actor(minibatch.obs),
+            self.network.outputs(minibatch.obs),
             self.network.log_std,
             minibatch.row,
             steps.action,
@@ -275,7 +304,7 @@ class PPOAgent(Agent):
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
         """Add the critic's gradients. Returns its loss."""
-        value = self.network.critic(minibatch.obs).squeeze(-1)
+        value = self.network.values(minibatch.obs)
         if minibatch.row is not None:
             value = value[minibatch.row]
         loss = self.value_loss(value, minibatch.steps.return_)
@@ -290,6 +319,7 @@ class PPOAgent(Agent):
             "policy_version": self.policy_version,
             "seed": self.seed,
             "distribution": to_plain(self.distribution),
+            "masked": self.network.masked,
         }
         for name, statistics in self._statistics().items():
             state[name] = statistics.state_dict()
@@ -322,6 +352,8 @@ class PPOAgent(Agent):
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
         require_distribution(state, self.distribution)
+        if saved_flag(state, "masked") != self.network.masked:
+            raise ValueError("only one of it and this run takes masks of actions")
         for name in ("obs_moments", "return_scale"):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")

@@ -24,6 +24,7 @@ class PPO(Algorithm):
     settings = PPOConfig
     metrics = PPOMetrics._fields
     devices = ("cpu", "cuda")
+    takes_masks = True
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
 
     def make(
@@ -39,7 +40,9 @@ class PPO(Algorithm):
         if two_threads:
             torch.set_num_threads(threads // 2)  # The actor and the critic have half of them each.
         distribution = self.distribution(spaces, settings)
-        return PPOAgent(settings, spaces.obs_dim, distribution, seed, device, two_threads)
+        return PPOAgent(
+            settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
+        )
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
         """See Algorithm."""

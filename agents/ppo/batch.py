@@ -16,12 +16,10 @@ from agents.trajectory import FloatArray, Trajectory
 class Batch(NamedTuple):
     """Flattened steps of several trajectories, `B` in all, in the order of the trajectories.
 
-    obs: [B, D], the env's dtype; action: [B] or [B, K]; log_prob, value, advantage, return_:
-    float32 [B].
+    action: [B] or [B, K]; log_prob, value, advantage, return_: float32 [B].
     return_ is the critic's target: `advantage + value`, unless V-trace corrects it.
     """
 
-    obs: NDArray[Any]
     action: Actions
     log_prob: NDArray[np.float32]
     value: NDArray[np.float32]
@@ -50,6 +48,59 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return rows[[where[key] for key in place]], index
 
 
+def stack_sequences(
+    trajectories: Sequence[Trajectory],
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the observations of trajectories as sequences, one after another.
+
+    Returns the rows [R, D]: of each trajectory those seen again before its first step, those acted
+    on, and the last one. Then the number of rows of each sequence [N], the rows acted on [B], and
+    the last rows [N].
+    """
+    before = [one.obs[:0] if one.seen_before is None else one.seen_before for one in trajectories]
+    rows = np.concatenate(
+        [
+            part
+            for early, one in zip(before, trajectories, strict=True)
+            for part in (early, one.obs, one.last_obs[None])
+        ]
+    )
+    n_steps = np.array([one.length for one in trajectories])
+    lengths = np.array([len(early) for early in before]) + n_steps + 1
+    last = np.cumsum(lengths) - 1
+    acted = np.concatenate([np.arange(end - n, end) for end, n in zip(last, n_steps, strict=True)])
+    return rows, lengths, acted, last
+
+
+def in_time_order(
+    lengths: NDArray[np.int64], chosen: NDArray[np.int64], without_last: int = 0
+) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """Return the rows of some sequences in the order of time, and how many there are at each time:
+    see `torch_memory.Packed`.
+
+    lengths: [N], of all sequences, which lie one after another. without_last: how many rows at the
+    end of each sequence are left out.
+    """
+    first = (np.cumsum(lengths) - lengths)[chosen]
+    length = lengths[chosen] - without_last
+    order = np.argsort(-length, kind="stable")
+    first, length = first[order], length[order]
+    counts = (length[:, None] > np.arange(length[0])).sum(axis=0)
+    rows = [first[:n] + t for t, n in enumerate(counts.tolist())]
+    return np.concatenate(rows), tuple(counts.tolist())
+
+
+def in_parts(
+    sizes: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Divide things of these sizes [N] at random into at most `n_parts` parts of nearly the same
+    size in all. Returns the things of each part."""
+    order = shuffle.permutation(len(sizes))
+    middles = np.cumsum(sizes[order]) - sizes[order] / 2
+    targets = sizes.sum() * np.arange(1, n_parts) / n_parts
+    return [part for part in np.split(order, np.searchsorted(middles, targets)) if len(part)]
+
+
 def whole_observations(
     obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
@@ -60,19 +111,14 @@ def whole_observations(
     """
     by_obs = np.argsort(obs_index, kind="stable")
     distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
-    order = shuffle.permutation(len(distinct))
-    middles = np.cumsum(count[order]) - count[order] / 2
-    targets = len(obs_index) * np.arange(1, n_parts) / n_parts
-    for part in np.split(order, np.searchsorted(middles, targets)):
+    for part in in_parts(count, n_parts, shuffle):
         row = np.repeat(np.arange(len(part)), count[part])
         within = np.arange(len(row)) - np.repeat(np.cumsum(count[part]) - count[part], count[part])
-        if len(row):
-            yield by_obs[first[part][row] + within], distinct[part], row
+        yield by_obs[first[part][row] + within], distinct[part], row
 
 
 def make_batch(
     trajectories: Sequence[Trajectory],
-    obs: NDArray[Any],
     value: FloatArray,
     last_value: FloatArray,
     discount: float,
@@ -82,14 +128,14 @@ def make_batch(
 ) -> Batch:
     """Return the batch of trajectories, with advantages that are computed episode by episode.
 
-    obs: [B, D], from `stack_obs`. value: [B], and last_value: [N], the critic's estimates of `obs`
-    and of each episode's last observation, in units of scaled reward. scaled: scales rewards [T].
+    value: [B], and last_value: [N], the critic's estimates of the observations acted on and of each
+    episode's last observation, in units of scaled reward. scaled: scales rewards [T].
     ratio: [B], the present policy's probabilities over those of the policy that acted, which
     V-trace corrects for; None for generalised advantages.
     """
     lengths = np.array([trajectory.length for trajectory in trajectories])
     ends = np.cumsum(lengths)
-    assert len(obs) == len(value) == ends[-1]
+    assert len(value) == ends[-1]
     advantage, return_ = np.empty_like(value), np.empty_like(value)
     rewards = [scaled(trajectory.reward) for trajectory in trajectories]
     terminated = [trajectory.terminated for trajectory in trajectories]
@@ -112,7 +158,6 @@ def make_batch(
                 rewards[n], value[of], float(bootstrap[n]), ratio[of], discount, gae_lambda
             )
     return Batch(
-        obs=obs,
         action=np.concatenate([trajectory.action for trajectory in trajectories]),
         log_prob=np.concatenate([trajectory.log_prob for trajectory in trajectories]),
         value=value.astype(np.float32),

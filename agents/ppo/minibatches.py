@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from agents.ppo.batch import whole_observations
+from agents.policies.torch_memory import Packed
+from agents.ppo.batch import in_parts, in_time_order, whole_observations
 
 
 class TensorBatch(NamedTuple):
@@ -30,6 +32,19 @@ class TensorBatch(NamedTuple):
     advantage: Tensor
     return_: Tensor
     weight: Tensor
+
+    def on_device(self, rows: NDArray[np.int64]) -> Tensor:
+        """Return indices on the learner's device."""
+        return torch.from_numpy(rows).to(self.obs_index.device)
+
+    def at(self, rows: NDArray[np.int64]) -> TensorBatch:
+        """Return these steps."""
+        index = self.on_device(rows)
+        return TensorBatch._make(column[index] for column in self)
+
+
+Compute: TypeAlias = Callable[[Tensor | Packed], Tensor]
+"""Returns what networks compute of observations, a row each."""
 
 
 class RolloutObs(NamedTuple):
@@ -51,40 +66,85 @@ class RolloutObs(NamedTuple):
         distinct, row = torch.unique(obs_index, return_inverse=True)
         return self.rows[distinct], row
 
+    def computed(self, compute: Compute) -> Tensor:
+        """Return what a network computes of all rows."""
+        return compute(self.rows)
+
+    def minibatches(
+        self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
+    ) -> Iterator[Minibatch]:
+        """Yield one pass over the batch: see `minibatches`."""
+        if self.repeat and whole:
+            for chosen, distinct, row in whole_observations(
+                batch.obs_index.cpu().numpy(), n_minibatches, shuffle
+            ):
+                steps = batch.at(chosen)
+                yield Minibatch(steps, self.rows[batch.on_device(distinct)], batch.on_device(row))
+            return
+        order = batch.on_device(shuffle.permutation(len(batch.action)))
+        columns = (column[order].tensor_split(n_minibatches) for column in batch)
+        for steps in map(TensorBatch._make, zip(*columns, strict=True)):
+            yield Minibatch(steps, *self.of(steps.obs_index))
+
+
+class RolloutSequences(NamedTuple):
+    """A rollout's observations for networks with a memory: they see whole sequences.
+
+    rows: float32 [R, D], one sequence after another. lengths: [N], the rows of each. The last row
+    of each is not acted on.
+    """
+
+    rows: Tensor
+    lengths: NDArray[np.int64]
+
+    def computed(self, compute: Compute) -> Tensor:
+        """Return what a network computes of all rows."""
+        packed, place = self._packed(np.arange(len(self.lengths)))
+        return compute(packed)[place]
+
+    def minibatches(
+        self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
+    ) -> Iterator[Minibatch]:
+        """Yield one pass over the batch, with all steps of a sequence in one minibatch."""
+        sequence = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        of_step = sequence[batch.obs_index.cpu().numpy()]
+        n_steps = np.bincount(of_step, minlength=len(self.lengths))
+        for part in in_parts(n_steps, n_minibatches, shuffle):
+            steps = batch.at(np.flatnonzero(np.isin(of_step, part)))
+            packed, place = self._packed(np.sort(part), without_last=1)
+            yield Minibatch(steps, packed, place[steps.obs_index])
+
+    def _packed(self, chosen: NDArray[np.int64], without_last: int = 0) -> tuple[Packed, Tensor]:
+        """Return some sequences, and the place of each row among theirs, [R]."""
+        rows, counts = in_time_order(self.lengths, chosen, without_last)
+        at = torch.from_numpy(rows).to(self.rows.device)
+        place = torch.zeros(len(self.rows), dtype=torch.int64, device=at.device)
+        place[at] = torch.arange(len(at), device=at.device)
+        return Packed(self.rows[at], counts), place
+
 
 class Minibatch(NamedTuple):
     """Steps to learn from at once.
 
-    obs: float32 [U, D]. row: int64 [B], the row of `obs` that each step saw; None if every step has
-    a row of its own, in order.
+    obs: float32 [U, D], or sequences of U rows. row: int64 [B], the row of `obs` that each step
+    saw; None if every step has a row of its own, in order.
     """
 
     steps: TensorBatch
-    obs: Tensor
+    obs: Tensor | Packed
     row: Tensor | None
 
 
 def minibatches(
-    obs: RolloutObs, batch: TensorBatch, size: int, whole: bool, shuffle: np.random.Generator
+    obs: RolloutObs | RolloutSequences,
+    batch: TensorBatch,
+    size: int,
+    whole: bool,
+    shuffle: np.random.Generator,
 ) -> Iterator[Minibatch]:
     """Yield one pass over the batch in random order, as minibatches of about `size` steps.
 
     whole: whether all steps of an observation that repeats are in one minibatch.
     """
-
-    def on_device(rows: np.ndarray) -> Tensor:
-        return torch.from_numpy(rows).to(batch.obs_index.device)
-
     # Minibatches of nearly equal size: a last one of few steps would be a noisy step.
-    n_minibatches = math.ceil(len(batch.action) / size)
-    if obs.repeat and whole:
-        for chosen, distinct, row in whole_observations(
-            batch.obs_index.cpu().numpy(), n_minibatches, shuffle
-        ):
-            steps = TensorBatch._make(column[on_device(chosen)] for column in batch)
-            yield Minibatch(steps, obs.rows[on_device(distinct)], on_device(row))
-        return
-    order = on_device(shuffle.permutation(len(batch.action)))
-    columns = (column[order].tensor_split(n_minibatches) for column in batch)
-    for steps in map(TensorBatch._make, zip(*columns, strict=True)):
-        yield Minibatch(steps, *obs.of(steps.obs_index))
+    return obs.minibatches(batch, math.ceil(len(batch.action) / size), whole, shuffle)

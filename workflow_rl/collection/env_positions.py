@@ -77,16 +77,19 @@ def skip(positions: list[EnvPosition], episode: int) -> None:
             positions[env] = position.next if position.episode == episode else position
 
 
-def player_at(envs: EnvBatch, positions: Sequence[EnvPosition]) -> Player:
-    """Return a player of these envs, each of them brought to its position."""
-    player, steps = restoring_player(envs, positions)
+def player_at(envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0) -> Player:
+    """Return a player of these envs, each of them brought to its position.
+
+    burn_in: of the actor that goes on.
+    """
+    player, steps = restoring_player(envs, positions, burn_in)
     for _ in steps:
         pass
     return player
 
 
 def restoring_player(
-    envs: EnvBatch, positions: Sequence[EnvPosition]
+    envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0
 ) -> tuple[Player, Iterator[None]]:
     """Return a player of these envs, and the steps that bring each env to its position.
 
@@ -104,4 +107,5 @@ def restoring_player(
 
     player = Player(envs, next_spec)
     begun = {env: at.actions for env, at in enumerate(positions) if at.actions is not None}
-    return player, player.restore({env: positions[env].spec for env in begun}, begun)
+    specs = {env: positions[env].spec for env in begun}
+    return player, player.restore(specs, begun, burn_in)

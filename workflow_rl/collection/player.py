@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from agents.policies.distributions import Actions
-from agents.policies.numpy_policy import Actor
+from agents.policies.numpy_policy import Actor, burn_in_of
 from agents.trajectory import Trajectory
 from workflow_rl.collection.recorder import EpisodeRecorder
 from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
@@ -76,8 +77,11 @@ class Player:
         Returns trajectories of one episode each, those of an env in order. A trajectory whose
         episode goes on has not `ended`.
         """
+        burn_in = self._recorder.burn_in = burn_in_of(actor)
         for env, spec in self._recorder.specs.items():
-            actor.reset(spec.action_seed, env, n_acted=self._recorder.steps_before[env])
+            n_acted = self._recorder.steps_before[env]
+            seen: Any = {"seen": self._recorder.seen_before(env)} if burn_in else {}
+            actor.reset(spec.action_seed, env, n_acted=n_acted, **seen)
         trajectories: list[Trajectory] = []
         for _ in range(n_steps):
             self.begin(actor)
@@ -85,25 +89,36 @@ class Player:
         return trajectories + self._recorder.cut(actor.policy_version)
 
     def restore(
-        self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions]
+        self,
+        specs: Mapping[int, EpisodeSpec],
+        actions: Mapping[int, Actions],
+        burn_in: int = 0,
     ) -> Iterator[None]:
         """Bring some envs to where their actions, at least one each, lead in their episodes.
 
-        specs, actions: by env. Yields after every step on the way.
+        specs, actions: by env. burn_in: of the actor that goes on. Yields after every step on the
+        way.
         """
         if not specs:
             return
         obs: Obs = np.empty(0)
         returns = np.zeros(len(specs))
+        seen = [deque[Obs](maxlen=burn_in + 1) for _ in specs]
         for rows, transitions in replay(self._envs.reset, self._envs.step, specs, actions):
             if not len(obs):
                 obs = np.array(transitions.obs)
             obs[rows] = transitions.obs
             returns[rows] += transitions.reward
+            for row in rows if burn_in else ():
+                seen[row].append(obs[row].copy())
             yield
         for row, (env, spec) in enumerate(specs.items()):
             self._recorder.begin(
-                {env: spec}, obs[row : row + 1], len(actions[env]), float(returns[row])
+                {env: spec},
+                obs[row : row + 1],
+                len(actions[env]),
+                float(returns[row]),
+                list(seen[row])[:-1],
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ class EpisodeRecorder:
 
     playing: the `M` envs that are in an episode, ascending. idle: the other envs. specs: by env
     that plays. steps_before: by env, the steps of its episode that trajectories hold already.
+    burn_in: how many of these steps' observations are kept, the last ones.
     """
 
     def __init__(self, n_envs: int) -> None:
@@ -27,6 +29,8 @@ class EpisodeRecorder:
         self.idle = list(range(n_envs))
         self.specs: dict[int, EpisodeSpec] = {}
         self.steps_before = [0] * n_envs
+        self.burn_in = 0
+        self._seen: dict[int, list[Obs]] = {}
         self._return_before = [0.0] * n_envs
         self._n_envs = n_envs
         self._last_obs: Obs = np.empty(0)
@@ -52,10 +56,11 @@ class EpisodeRecorder:
         obs: Obs,
         steps_before: int = 0,
         return_before: float = 0.0,
+        seen_before: Sequence[Obs] = (),
     ) -> None:
         """Begin these envs' episodes, which show obs [len(specs), D].
 
-        steps_before, return_before: what trajectories hold already of the episodes.
+        steps_before, return_before, seen_before: what trajectories hold already of the episodes.
         """
         if not len(self._last_obs):
             self._last_obs = np.empty((self._n_envs, *obs.shape[1:]), obs.dtype)
@@ -65,7 +70,14 @@ class EpisodeRecorder:
             self.steps_before[env], self._return_before[env] = steps_before, return_before
             self._started_at[env] = self._now
             self._older[env] = []
+            self._seen[env] = list(seen_before)
         self._regroup()
+
+    def seen_before(self, env: int) -> Obs | None:
+        """Return the last observations [K, D] that trajectories hold of the env's episode: at most
+        `burn_in`, None if none are kept."""
+        seen = self._seen[env][-self.burn_in :] if self.burn_in else []
+        return np.stack(seen) if seen else None
 
     def record(
         self,
@@ -119,6 +131,8 @@ class EpisodeRecorder:
                 for reward in trajectory.reward.tolist():
                     self._return_before[env] += reward
                 self._started_at[env] = self._now
+                if self.burn_in:
+                    self._seen[env] = [*self._seen[env], *trajectory.obs][-self.burn_in :]
         return trajectories
 
     def _trajectory(
@@ -139,6 +153,7 @@ class EpisodeRecorder:
             truncated=truncated,
             steps_before=self.steps_before[env],
             return_before=self._return_before[env],
+            seen_before=self.seen_before(env),
         )
 
     def _taken(self, env: int) -> _Columns:

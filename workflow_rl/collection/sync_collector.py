@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from agents.policies.numpy_policy import Actor
+from agents.policies.numpy_policy import Actor, burn_in_of
 from agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition, advance, player_at, skip
 from workflow_rl.collection.player import Player, play_episodes
@@ -49,7 +49,9 @@ class SyncCollector:
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
         def play() -> Iterable[Trajectory]:
-            player = self._player = self._player or player_at(self.envs, self._positions)
+            player = self._player = self._player or player_at(
+                self.envs, self._positions, burn_in_of(actor)
+            )
             return itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
 
         def leave_out(number: int) -> None:

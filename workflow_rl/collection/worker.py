@@ -19,7 +19,7 @@ from typing import Any
 
 import cloudpickle
 
-from agents.policies.numpy_policy import Actor
+from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
 from workflow_rl.collection.messages import (
     Command,
@@ -164,7 +164,9 @@ class Worker:
     def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
         start = time.perf_counter()
         if unroll.positions is not None:
-            self._player, steps = restoring_player(self._envs, unroll.positions)
+            self._player, steps = restoring_player(
+                self._envs, unroll.positions, burn_in_of(self._actor)
+            )
             for _ in steps:
                 # Restoring long episodes must not look like a worker that hangs.
                 now = time.perf_counter()

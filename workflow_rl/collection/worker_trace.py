@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.policies.numpy_policy import burn_in_of
 from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class TracedActor:
 
     def __init__(self, actor: Actor, marks: WorkerMarks) -> None:
         self.policy_version = actor.policy_version
+        self.burn_in = burn_in_of(actor)
         self.reset = actor.reset
         self._actor = actor
         self._marks = marks

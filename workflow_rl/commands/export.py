@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH
+from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
@@ -34,7 +34,10 @@ from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
               help="Checkpoint of a run folder.  [default: best if there is one]")  # fmt: skip
-def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str | None) -> None:
+@click.option("--trust", is_flag=True, help=TRUST)
+def export(
+    agent: Path, format_: str, output: Path, overwrite: bool, which: str | None, trust: bool
+) -> None:
     """Write a trained agent in a format that others read.
 
     AGENT is a run's folder, a checkpoint, an .npz file that this command wrote, or the name of a
@@ -49,7 +52,7 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
     if format_ == "npz" and output.suffix != ".npz":
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="--output")
     try:
-        policy, environment = load_saved(agent, which)
+        policy, environment = load_saved(agent, which, trust=trust)
         if format_ in FORMATS:
             require_writable(output, "--output")
             if output.exists() and not overwrite:

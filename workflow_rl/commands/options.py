@@ -24,7 +24,7 @@ from workflow_rl.commands.types import EPISODES as EPISODES
 from workflow_rl.commands.types import MOST_POLICIES as MOST_POLICIES
 from workflow_rl.commands.types import NOT_NEGATIVE as NOT_NEGATIVE
 from workflow_rl.commands.types import PATH as PATH
-from workflow_rl.commands.types import POLICIES, AlgorithmName, LayerSizes
+from workflow_rl.commands.types import POLICIES, AlgorithmName, LayerSizes, NetworkName
 from workflow_rl.commands.types import POSITIVE as POSITIVE
 from workflow_rl.commands.types import PROCESSES as PROCESSES
 from workflow_rl.commands.types import SECONDS as SECONDS
@@ -51,12 +51,22 @@ _NAMES = {
     "envs_per_worker": ("--envs-per-worker", "--envs-per-actor", "envs_per_worker"),
     "take_all": ("--take-all/--take-one",),
 }
-_SPELLED = {"env_args": "--env-arg", "ranges": "--range", "settings": "--setting"}
+_SPELLED = {
+    "env_args": "--env-arg",
+    "network_args": "--network-arg",
+    "ranges": "--range",
+    "settings": "--setting",
+}
 _OWN: dict[str, dict[str, Any]] = {
     "env": {"metavar": "ID"},
     "cluster": {"metavar": "ADDRESS"},
     "algorithm": {"type": AlgorithmName(), "metavar": "NAME"},
     "opening": {"metavar": "ACTION"},
+    "network": {"type": NetworkName(), "metavar": "NAME"},
+    "network_args": {
+        **{"type": EnvArg(), "multiple": True, "default": (), "show_default": "none"},
+        "callback": lambda context, parameter, pairs: dict(pairs),
+    },
 }
 _HEADINGS = {"workflow_rl/CAGE2-v0": "CAGE-2"}
 
@@ -213,7 +223,7 @@ def _run_options(option: Option) -> list[Any]:
 
     return [
         *of("total_episodes", "total_steps", "episodes_per_update"),
-        *of("min_episodes_per_update", "algorithm"),
+        *of("min_episodes_per_update", "action_mask", "algorithm"),
         option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
                show_default="none",
                help="Setting of the algorithm, such as epochs=4; may be given again."),

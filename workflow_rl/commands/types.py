@@ -131,6 +131,20 @@ class AlgorithmName(click.ParamType):
         return str(value)
 
 
+class NetworkName(click.ParamType):
+    """The name of a known network, or module:Name, which is imported: the user has typed it."""
+
+    name = "mlp|gru|lstm|frame-stack|module:Name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from agents.policies.own_network import load
+
+        try:
+            return load(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def spelled(names: Sequence[str]) -> str:
     """Return the names of settings as the command line spells them."""
     return ", ".join(name.replace("_", "-") for name in names)

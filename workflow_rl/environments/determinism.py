@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
 
+from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
 
 SEED = 1234
@@ -57,15 +58,17 @@ def _played(env: Env, seed: int, actions: list[Any], n_steps: int, seconds: floa
     """Return the answers to the reset and to each step. Draw the actions that are missing."""
     env.action_space.seed(seed)
     deadline = time.perf_counter() + seconds
-    obs, _ = env.reset(seed=seed)
+    obs, info = env.reset(seed=seed)
+    mask = mask_in(obs, info)
     steps: list[_Step] = [(copy.deepcopy(obs), 0.0, False, False, None)]
     while len(steps) <= n_steps and time.perf_counter() < deadline:
         if len(actions) < len(steps):
-            actions.append(env.action_space.sample())
-        obs, reward, terminated, truncated, _ = env.step(actions[len(steps) - 1])
-        obs, first = copy.deepcopy(obs), None
+            actions.append(sampled(env.action_space, mask))
+        obs, reward, terminated, truncated, info = env.step(actions[len(steps) - 1])
+        obs, first, mask = copy.deepcopy(obs), None, mask_in(obs, info)
         if terminated or truncated:
             seed += 1
-            first = copy.deepcopy(env.reset(seed=seed)[0])
+            first, info = env.reset(seed=seed)
+            first, mask = copy.deepcopy(first), mask_in(first, info)
         steps.append((obs, float(reward), bool(terminated), bool(truncated), first))
     return steps

@@ -116,7 +116,7 @@ def default_env() -> str:
 
 
 def make_environment(
-    env_id: str, args: Mapping[str, Any], named_by_file: bool = False
+    env_id: str, args: Mapping[str, Any], named_by_file: bool = False, masks: bool = True
 ) -> Environment:
     """Return the environment of this name with these arguments, without importing or calling what
     they name.
@@ -125,6 +125,7 @@ def make_environment(
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
         args: the arguments. Those that are left out have defaults.
         named_by_file: whether only a file names the environment, see `GymnasiumEnvironment`.
+        masks: whether agents see the masks of actions that the environment offers, if it does.
 
     Raises:
         InvalidEnvironmentError: an argument is wrong.
@@ -133,7 +134,7 @@ def make_environment(
         return guests[env_id].make(_checked(guests[env_id], args))
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-    return GymnasiumEnvironment(env_id, dict(args), named_by_file=named_by_file)
+    return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)
 
 
 def _checked(guest: Guest, args: Mapping[str, Any]) -> Settings:

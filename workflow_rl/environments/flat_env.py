@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +21,12 @@ from agents.policies.distributions import (
     DiagonalGaussian,
     Distribution,
     MultiCategorical,
+)
+from workflow_rl.environments.action_mask import (
+    choices_of,
+    mask_in,
+    mask_reader,
+    without_mask,
 )
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
@@ -57,16 +63,25 @@ def in_one_line(error: BaseException) -> str:
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Shows observations as vectors [D], and takes actions as `distribution_over` samples them.
 
+    masks: whether the mask of actions that the environment offers, if it does, follows at the end
+    of an observation: [D + A], see `agents.policies.masks`. The first answer decides whether the
+    environment offers masks.
+
     Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
     observation that cannot be of its space: see `flattener`.
     """
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, masks: bool = False) -> None:
         super().__init__(env)
         self._steps = 0
-        self.observation_space = flat_space(env.observation_space)
+        takes_masks = masks and bool(choices_of(env.action_space))
         self._space = env.observation_space
-        self._flatten = _part(env.observation_space, self.observation_space.dtype)
+        shown = without_mask(self._space) if takes_masks else self._space
+        self.observation_space = flat_space(shown)
+        self._flatten = _part(shown, self.observation_space.dtype)
+        self._read_mask = mask_reader(env.action_space)
+        self._offers_mask = None if takes_masks else False
+        self._n_actions = sum(choices_of(env.action_space))
         self._unflatten = unflattener(env.action_space)
 
     def reset(
@@ -75,13 +90,30 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         """Begin an episode."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._steps = 0
-        return self._flat(obs), info
+        if self._offers_mask is None:
+            self._offers_mask = mask_in(obs, info) is not None
+        return self._shown(obs, info, False), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once."""
         obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
         self._steps += 1
-        return self._flat(obs), float(reward), terminated, truncated, info
+        shown = self._shown(obs, info, terminated or truncated)
+        return shown, float(reward), terminated, truncated, info
+
+    def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
+        """Return the flat observation, with its mask if there is one."""
+        flat = self._flat(obs)
+        if not self._offers_mask:
+            return flat
+        if ended:  # Nobody acts any more, and many environments offer no action then.
+            return np.append(flat, np.ones(self._n_actions, flat.dtype))
+        try:
+            if (mask := mask_in(obs, info)) is None:
+                raise ObservationError("is missing")
+            return np.append(flat, self._read_mask(mask).astype(flat.dtype))
+        except ObservationError as error:
+            raise ObservationError(f"the action mask of step {self._steps} {error}") from None
 
     def _flat(self, obs: Any) -> NDArray[Any]:
         try:
@@ -95,14 +127,14 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
 class CheckedEnv(FlatEnv):
     """The env with its own observations and actions. Checks observations as FlatEnv does."""
 
-    def __init__(self, env: Env) -> None:
-        super().__init__(env)
+    def __init__(self, env: Env, masks: bool = False) -> None:
+        super().__init__(env, masks)
         self.observation_space = env.observation_space
         self._unflatten = lambda action: action
 
-    def _flat(self, obs: Any) -> Any:
+    def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         with np.errstate(over="raise"):  # For a number that float32 cannot hold.
-            super()._flat(obs)
+            super()._shown(obs, info, ended)
         return obs
 
 

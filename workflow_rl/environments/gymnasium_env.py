@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 
 from agents.policies.numpy_policy import Actor
+from workflow_rl.environments.action_mask import offers_mask, without_mask
 from workflow_rl.environments.batched_env import (
     COMPANY,
     BatchedEnv,
@@ -54,6 +55,7 @@ class GymnasiumEnvironment:
         class that makes a Gymnasium environment, or of a class that inherits BatchedEnv.
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
     factory: the function or class itself. The id is then only a name.
+    masks: whether agents see the mask of actions that the environment offers, if it does.
     named_by_file: whether only a file names the id and the arguments. Such an environment is never
         made: whoever may trust the file replaces this object.
 
@@ -63,6 +65,7 @@ class GymnasiumEnvironment:
     env_id: str
     args: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[..., Env] | None = None
+    masks: bool = True
     named_by_file: bool = False
 
     variants = ()
@@ -118,7 +121,7 @@ class GymnasiumEnvironment:
 
     def make_flat_env(self) -> FlatEnv:
         """Return one environment, as workers step it."""
-        return FlatEnv(self.make_env())
+        return FlatEnv(self.make_env(), self.masks)
 
     def bare_actor(self, actor: Actor) -> Actor:
         """Return the actor: observations and actions are not transformed."""
@@ -136,11 +139,13 @@ class GymnasiumEnvironment:
     def _spaces(self) -> Spaces:
         env = self.made()
         try:
-            observed = flat_space(env.observation_space)
+            masked = self.masks and offers_mask(env)
+            shown = env.observation_space
+            observed = flat_space(without_mask(shown) if masked else shown)
             distribution = distribution_over(env.action_space)
             bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
             obs_dim = math.prod(observed.shape)
-            return Spaces(obs_dim, distribution, bounds_of(env.action_space), bits)
+            return Spaces(obs_dim, distribution, bounds_of(env.action_space), bits, masked)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
@@ -156,7 +161,9 @@ class GymnasiumEnvironment:
         """Make an env and try it: see Environment."""
         self.spaces()
         try:
-            return first_difference(lambda: CheckedEnv(self.made()), CHECK_STEPS, CHECK_SECONDS)
+            return first_difference(
+                lambda: CheckedEnv(self.made(), self.masks), CHECK_STEPS, CHECK_SECONDS
+            )
         except InvalidEnvironmentError:
             raise
         except ObservationError as error:

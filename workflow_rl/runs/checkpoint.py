@@ -21,14 +21,14 @@ from agents.algorithm import Algorithm, find
 from agents.policies.archive import read_archive, sealed
 from agents.policies.distributions import Actions, Distribution
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.saved import saved_distribution
+from agents.saved import saved_distribution, saved_flag
 from agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
-from workflow_rl.runs.saved_config import UnknownSettings, as_today
+from workflow_rl.runs.saved_config import UnknownSettings, as_today, only_the_file_names
 from workflow_rl.runs.trust import TRUST_IT
 from workflow_rl.version import __version__
 
@@ -292,9 +292,7 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     try:
         config = TrainConfig.from_dict(checkpoint.config)
         if isinstance(config.settings, UnknownSettings):
-            raise CheckpointError(
-                f"{path}: only the file names the algorithm {config.algorithm}: {TRUST_IT}"
-            )
+            raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}: {TRUST_IT}")
         return find(config.algorithm), config.settings
     except CheckpointError:
         raise
@@ -359,6 +357,8 @@ def _plain(batch: BegunBatch) -> dict[str, Any]:
         "biases": [torch.from_numpy(bias) for bias in parameters.biases],
         "activation": parameters.activation,
         "network": parameters.network,
+        "network_args": dict(parameters.network_args),
+        "masked": parameters.masked,
         **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
         "policy_version": batch.policy.policy_version,
         "share": None if batch.share is None else list(batch.share),
@@ -374,6 +374,8 @@ def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBa
         **{name: values[name].numpy() for name in optional if name in values},
         distribution=distribution,
         network=values.get("network", "mlp"),
+        network_args=dict(values.get("network_args", {})),
+        masked=saved_flag(values, "masked"),
     )
     share = values.get("share")
     return BegunBatch(

@@ -67,6 +67,11 @@ class TrainConfig(Settings):
         "module:function, which returns an environment.",
     )
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
+    action_mask: bool = Field(
+        True,
+        description="Rule out the actions that the environment says are impossible, if it does: in "
+        "info['action_mask'], or as the entry action_mask of a Dict observation.",
+    )
     total_episodes: Count | None = Field(
         None,
         json_schema_extra={"resume": "later"},

@@ -205,7 +205,7 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
             "video", f"{environment.env_id} draws no pictures: {error}"
         ) from None
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
-    envs = SerialEnvs(lambda: FlatEnv(recorded), 1)
+    envs = SerialEnvs(lambda: FlatEnv(recorded, environment.masks), 1)
     try:
         play_episode(envs, actor, spec)
     except Exception as error:

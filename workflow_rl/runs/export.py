@@ -31,17 +31,19 @@ def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -
         raise ExportError("--format", "onnx needs more packages: pip install '.[onnx]'") from None
     import torch
 
-    actor, obs = _actor_and_example(policy)
+    actor, *example = _actor_and_example(policy)
+    names = ["obs", "state"][: len(example)]
+    batch = torch.export.Dim("batch")
     # The exporter warns that torchvision is missing, among others.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             actor,
-            (obs,),
-            input_names=["obs"],
-            output_names=["outputs"],
-            dynamic_shapes={"obs": {0: torch.export.Dim("batch")}},
+            tuple(example),
+            input_names=names,
+            output_names=["outputs", "next_state"][: len(example)],
+            dynamic_shapes={name: {0: batch} for name in names},
             dynamo=True,
             verbose=False,
         )
@@ -54,22 +56,38 @@ def write_torchscript(policy: PolicyParameters, environment: Environment, path: 
     """Write the actor's network as a TorchScript module, for batches of any size."""
     import torch
 
-    actor, obs = _actor_and_example(policy)
+    actor, *example = _actor_and_example(policy)
     with replacing(path, "wb") as file:
-        torch.jit.save(torch.jit.trace(actor, obs), file)
+        torch.jit.save(torch.jit.trace(actor, tuple(example)), file)
 
 
-def _actor_and_example(policy: PolicyParameters) -> tuple[Any, Any]:
+def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
+    """Return the actor, and example observations, followed by states of a network that has them."""
     import torch
 
     from agents.policies.torch_actor import TorchActor
 
     actor = TorchActor(policy).eval().requires_grad_(False)
-    return actor, torch.zeros(2, len(policy.weights[0]))
+    obs = torch.ones(2, policy.obs_dim_of(policy.described()))
+    return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
+
+
+def _require_numpy(policy: PolicyParameters, format_: str) -> None:
+    """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
+    if policy.described().needs_torch:
+        raise ExportError(
+            "--format",
+            f"{format_} holds networks that act without torch, and {policy.network} needs torch: "
+            "give onnx or torchscript",
+        )
 
 
 def write_policy(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too."""
+    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too.
+
+    Raises ExportError.
+    """
+    _require_numpy(policy, "npz")
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     with replacing(path, "wb") as file:
         save_policy(file, policy, about)
@@ -98,6 +116,7 @@ def export_policy(
     write = None if guest is None else guest.exports().get(format_)
     if write is None:
         raise ExportError("--format", f"{format_} is not for agents of {environment.env_id}")
+    _require_numpy(policy, format_)
     try:
         if output.exists() and (not output.is_dir() or any(output.iterdir())):
             raise ExportError("--output", f"{output} is not empty: give a new or empty folder")

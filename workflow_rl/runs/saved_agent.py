@@ -9,10 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents import algorithm
 from agents.policies.numpy_policy import Actor, NumpyPolicy
 from agents.policies.policy_file import load_policy as load_policy_file
 from agents.saved import saved_number
+from workflow_rl.environments.action_mask import (
+    MASK,
+    ReadMask,
+    mask_in,
+    mask_reader,
+    without_mask,
+)
+from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
@@ -29,7 +36,8 @@ from workflow_rl.runs.checkpoint import (
     own_policy,
     own_settings,
 )
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_config import import_named
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
@@ -112,16 +120,14 @@ def load_saved(
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
-        name = checkpoint.config.get("algorithm")
-        if trust and isinstance(name, str) and ":" in name:
-            try:
-                algorithm.load(name)
-            except ValueError as error:
-                raise CheckpointError(f"{path}: {error}") from None
+        if trust:
+            _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_file(path)
-        environment = make_environment(about["env"], about["env_args"], named_by_file=True)
+        environment = make_environment(
+            about["env"], about["env_args"], named_by_file=True, masks=parameters.masked
+        )
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except InvalidEnvironmentError as error:
@@ -131,6 +137,14 @@ def load_saved(
     except ValueError as error:
         raise CheckpointError(str(error)) from None
     return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+
+
+def _import_named(checkpoint: Checkpoint, path: Path) -> None:
+    """Import the algorithm and the network that the checkpoint names, if they are a module's."""
+    try:
+        import_named(checkpoint.config)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
 
 
 def load_player(
@@ -154,7 +168,7 @@ def load_player(
     """
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
-        own = GymnasiumEnvironment(environment.env_id, environment.args, env)
+        own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
         return SavedAgent(policy, own)
     try:
         return SavedAgent(policy, trusted(environment, trust))
@@ -170,6 +184,8 @@ class Agent:
         policy: acts on flat observations.
         flatten: the environment's observations as the policy's.
         unflatten: the policy's actions as the environment's.
+        read_mask: a mask of actions as the end of the policy's observation; None if the policy
+            takes no masks.
     """
 
     def __init__(
@@ -177,19 +193,33 @@ class Agent:
         policy: Actor,
         flatten: Callable[[Any], np.ndarray],
         unflatten: Callable[[Any], Any],
+        read_mask: ReadMask | None = None,
     ) -> None:
         self.policy = policy
         self._flatten = flatten
         self._unflatten = unflatten
+        self._read_mask = read_mask
 
     def reset(self, seed: int = 0) -> None:
         """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
         self.policy.reset(seed)
 
-    def act(self, observation: Any) -> Any:
+    def act(self, observation: Any, action_mask: Any = None) -> Any:
         """An action of the environment's for one of its observations. Raises ObservationError for
-        what is not of its space."""
-        action, _ = self.policy.act(self._flatten(observation)[None])
+        what is not of its space.
+
+        action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
+        in the observation is found by itself.
+        """
+        obs = self._flatten(observation)
+        if self._read_mask is not None:
+            mask = mask_in(observation, {MASK: action_mask})
+            if mask is None:
+                raise ObservationError(
+                    "the agent learned with masks of actions: give act the action_mask too"
+                )
+            obs = np.append(obs, self._read_mask(mask).astype(obs.dtype))
+        action, _ = self.policy.act(obs[None])
         return self._unflatten(action[0])
 
 
@@ -217,6 +247,12 @@ def load_agent(
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()
     try:
-        return Agent(policy, flattener(made.observation_space), unflattener(made.action_space))
+        masked, shown, actions = policy.masked, made.observation_space, made.action_space
+        return Agent(
+            policy,
+            flattener(without_mask(shown) if masked else shown),
+            unflattener(actions),
+            mask_reader(actions) if masked else None,
+        )
     finally:
         made.close()

@@ -8,7 +8,10 @@ from typing import Any
 from pydantic import ConfigDict
 
 from agents import algorithm
+from agents.policies import own_network
+from agents.policies.networks import NETWORKS
 from agents.settings import ConfigError, Settings
+from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.runs.presets import preset_named
 
 _ALIASES = ("ppo", "sac", "mbpo")
@@ -29,9 +32,40 @@ def settings_in(config: Mapping[str, Any]) -> Settings:
     try:
         return algorithm.find(name).settings(**values)
     except ConfigError as error:
-        if error.field_name == "algorithm" and ":" in name:
+        if error.field_name in named_by_file(config):
             return UnknownSettings(**values)
         raise
+
+
+def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the classes that a saved config names and that nobody has imported: "algorithm" and
+    "network", each with its "module:Name"."""
+    names = {"algorithm": config["algorithm"], "network": config["settings"].get("network")}
+    known = {"algorithm": algorithm.names(), "network": NETWORKS}
+    return {
+        what: name
+        for what, name in names.items()
+        if isinstance(name, str) and ":" in name and name not in known[what]
+    }
+
+
+def import_named(config: Mapping[str, Any]) -> None:
+    """Import the classes of `named_by_file`: the user trusts whoever made the file. Raises
+    ConfigError."""
+    loads = {"algorithm": algorithm.load, "network": own_network.load}
+    for what, name in named_by_file(config).items():
+        try:
+            loads[what](name)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(what, str(error)) from None
+
+
+def only_the_file_names(config: Mapping[str, Any]) -> str:
+    """Return the classes of `named_by_file` in words."""
+    names = [f"the {what} {name}" for what, name in named_by_file(config).items()]
+    return f"only the file names {' and '.join(names)}"
 
 
 def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +74,8 @@ def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
     Until version 0.x a config had its hyperparameters under "ppo", and for sac and mbpo those that
     PPO does not have under "mbpo". Raises KeyError, TypeError or ValueError for what never was one.
     """
-    values = dict(config)
+    # Earlier versions took no masks, and guests offered none.
+    values = {"action_mask": config.get("env", default_env()) in guests, **config}
     if "ppo" not in values:
         return values
     of_ppo, of_mbpo = dict(values.pop("ppo")), values.pop("mbpo", None)
@@ -57,12 +92,14 @@ def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainConfig's fields with `settings` instead of `ppo`, `sac` or `mbpo`.
+    """Return a TrainConfig's fields with `settings` instead of `network`, `ppo`, `sac` or `mbpo`.
 
     For sac and mbpo, `ppo` gives the settings that they have in common with PPO, and for sac,
     `mbpo` gives the others. Raises ConfigError.
     """
     values = {name: value for name, value in given.items() if name not in _ALIASES}
+    if (network := values.pop("network", None)) is not None:
+        values["settings"] = _with_network(values.get("settings"), network)
     aliases = {name: given[name] for name in _ALIASES if given.get(name) is not None}
     if not aliases:
         return values
@@ -80,3 +117,9 @@ def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
         is_whole = alias == "ppo" or isinstance(own, Settings)
         settings |= {n: v for n, v in dict(own).items() if n in known or not is_whole}
     return {**values, "settings": settings}
+
+
+def _with_network(settings: Any, network: Any) -> Any:
+    if isinstance(settings, Settings):
+        return settings.changed(network=network)
+    return {**(settings or {}), "network": network}

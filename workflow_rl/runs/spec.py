@@ -70,8 +70,12 @@ def environment_of(values: Mapping[str, Any]) -> Environment:
         if values["make_env"] is not None:
             from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-            return GymnasiumEnvironment(values["env"], values["env_args"], values["make_env"])
-        return make_environment(values["env"], values["env_args"], values["named_by_file"])
+            return GymnasiumEnvironment(
+                values["env"], values["env_args"], values["make_env"], values["action_mask"]
+            )
+        return make_environment(
+            values["env"], values["env_args"], values["named_by_file"], values["action_mask"]
+        )
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
 

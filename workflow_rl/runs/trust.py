@@ -19,13 +19,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agents import algorithm
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment, place_of
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import UnknownSettings
+from workflow_rl.runs.saved_config import (
+    UnknownSettings,
+    import_named,
+    named_by_file,
+    only_the_file_names,
+)
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _WORD = re.compile(r"[\w-]*")
@@ -80,11 +84,9 @@ def trusted_config(
     """
     if isinstance(config.settings, UnknownSettings):
         if not trust:
-            raise ConfigError(
-                "algorithm",
-                f"only the file names the algorithm {config.algorithm}: {TRUST_IT}",
-            )
-        algorithm.load(config.algorithm)
+            what = min(named_by_file(config.to_dict()))
+            raise ConfigError(what, f"{only_the_file_names(config.to_dict())}: {TRUST_IT}")
+        import_named(config.to_dict())
         config = config.changed(settings=config.settings.to_dict())
     try:
         trusted(config.environment, trust)

@@ -134,10 +134,9 @@ def test_a_batch_bootstraps_unless_the_episode_terminated(
 ) -> None:
     trajectory = example_trajectory((REWARD / 2).tolist())
     trajectory = trajectory._replace(terminated=terminated, truncated=truncated)
-    obs, _ = stack_obs([trajectory])
     last_value = np.array([BOOTSTRAP_VALUE])
     batch = make_batch(
-        [trajectory], obs, VALUE, last_value, 0.5, 0.5, lambda reward: 2.0 * reward, RATIO
+        [trajectory], VALUE, last_value, 0.5, 0.5, lambda reward: 2.0 * reward, RATIO
     )
     assert (batch.advantage.tolist(), batch.return_.tolist()) == expected
     assert batch.value.tolist() == VALUE.tolist()
@@ -165,7 +164,7 @@ def test_nothing_leaks_from_one_episode_into_another(
     changed[chosen] = trajectories[chosen]._replace(reward=trajectories[chosen].reward + 100)
     other_ratio = np.where(owner == chosen, ratio / 4, ratio)
     before, after, reweighed = (
-        make_batch(some, obs, value, last_value, 0.9, 0.8, ratio=some_ratio)
+        make_batch(some, value, last_value, 0.9, 0.8, ratio=some_ratio)
         for some, some_ratio in ((trajectories, ratio), (changed, ratio), (changed, other_ratio))
     )
     for name in ("advantage", "return_"):

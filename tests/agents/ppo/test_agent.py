@@ -278,7 +278,6 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
         last_value = agent.network.critic(last_obs).squeeze(-1)
     batch = make_batch(
         trajectories,
-        obs.numpy(),
         value.detach().double().numpy(),
         last_value.double().numpy(),
         agent.config.discount,

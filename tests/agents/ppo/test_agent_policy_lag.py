@@ -64,11 +64,11 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
             for rows in (obs, last_obs)
         )
     ratio = np.tile(np.exp(log_ratios), 4)
-    expected = make_batch(acted, obs, value, last_value, 0.99, 0.95, ratio=ratio)
+    expected = make_batch(acted, value, last_value, 0.99, 0.95, ratio=ratio)
     _, batch = agent._make_batch(acted)
     np.testing.assert_allclose(batch.advantage, expected.advantage, atol=1e-5)
     np.testing.assert_allclose(batch.return_, expected.return_, atol=1e-5)
-    uncorrected = make_batch(acted, obs, value, last_value, 0.99, 0.95)
+    uncorrected = make_batch(acted, value, last_value, 0.99, 0.95)
     assert np.abs(expected.return_ - uncorrected.return_).max() > 0.1
 
 

@@ -42,7 +42,7 @@ def batch_of(trajectories: list[Trajectory], **changes: Any) -> Batch:
         "discount": 0.9,
         "gae_lambda": 0.8,
     }
-    return make_batch(trajectories, obs, **(arguments | changes))
+    return make_batch(trajectories, **(arguments | changes))
 
 
 def test_advantages_of_a_truncated_episode_by_hand() -> None:
@@ -168,7 +168,6 @@ def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories() -> None:
     first, second = example_trajectory([1, 2, 3], seed=1), example_trajectory([4, 5], seed=2)
     second = second._replace(log_prob=np.array([-0.5, -0.25], np.float32))
     batch = batch_of([first, second])
-    assert batch.obs.tolist() == [*first.obs.tolist(), *second.obs.tolist()]
     assert batch.action.tolist() == [*first.action.tolist(), *second.action.tolist()]
     assert batch.log_prob.tolist() == [*first.log_prob.tolist(), -0.5, -0.25]
     assert batch.action.dtype == np.int64

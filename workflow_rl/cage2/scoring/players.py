@@ -91,14 +91,14 @@ class TrainedPlayer:
         """See Blue."""
         # The action behind each choice depends on the steps before.
         choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
-        self._policy.obs = None
+        self._policy.obs = self._policy.outputs = None
         (action,), _ = self._actor.act(obs[None])
         self._actions.after([0], np.array([action]))
-        seen = self._policy.obs
-        if seen is None:  # The opening goes on, and the policy was not asked.
+        seen, outputs = self._policy.obs, self._policy.outputs
+        if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
             return int(action), Decision(((ACTION_NAMES[action], 1.0),), None, is_opening=True)
         probability = np.zeros(len(ACTION_NAMES))
-        np.add.at(probability, choices, _softmax(self._policy.policy.outputs(seen)[0]))
+        np.add.at(probability, choices, _softmax(outputs[0]))
         likeliest = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
         if action not in likeliest:
             likeliest.append(int(action))
@@ -108,17 +108,19 @@ class TrainedPlayer:
 
 
 class _WatchedPolicy:
-    """An Actor that remembers the policy's last observation, [1, D]."""
+    """An Actor that remembers the policy's last observation, [1, D], and its outputs for it."""
 
     def __init__(self, policy: NumpyPolicy) -> None:
         self.policy = policy
         self.policy_version = policy.policy_version
         self.reset = policy.reset
         self.obs: NDArray[Any] | None = None
+        self.outputs: NDArray[Any] | None = None
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """See Actor."""
         self.obs = np.atleast_2d(obs)
+        self.outputs = self.policy.outputs(self.obs, envs)
         return self.policy.act(obs, envs)
 
 
@@ -138,7 +140,9 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
 
     policy, environment = load_trained(agent, greedy, which)
     path = saved_path(agent, which)
-    critic = _critic(path) if path.suffix == ".pt" else None
+    # A critic with a memory would need the episode before each observation.
+    has_critic = path.suffix == ".pt" and not policy.network.memory_size
+    critic = _critic(path) if has_critic else None
     return TrainedPlayer(_name_of(agent), policy, environment, critic, path)
 
 

@@ -15,9 +15,14 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.masks",
+    "agents.policies.mlp",
+    "agents.policies.network",
     "agents.policies.networks",
     "agents.policies.numpy_policy",
     "agents.policies.policy_file",
+    "agents.policies.recurrent",
+    "agents.policies.stacked_frames",
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.agent.views",
@@ -47,7 +52,7 @@ def write_submission(policy: PolicyParameters, environment: Environment, folder:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), len(policy.weights[0])
+    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"

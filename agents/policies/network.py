@@ -1,0 +1,185 @@
+"""What a network is: one description, which workers, the learner and files share. No torch."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from agents.policies.distributions import FloatArray
+
+if TYPE_CHECKING:
+    import torch
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+def relu(x: FloatArray) -> FloatArray:
+    """max(x, 0), elementwise."""
+    return np.maximum(x, np.float32(0))
+
+
+ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
+
+
+class Layers(NamedTuple):
+    """The arrays of a network, float32: a weight and a bias of each layer, first to last."""
+
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+
+
+@dataclass(frozen=True)
+class Network(ABC):
+    """A network from observations to outputs: its sizes and its activation. A kind derives from it.
+
+    kind: the name in files and of `--network`. needs_torch: whether it acts with torch. Further
+    fields of a kind, with defaults, are its `--network-arg`s.
+    """
+
+    n_inputs: int
+    hidden_sizes: tuple[int, ...]
+    n_outputs: int
+    activation: str
+    kind: ClassVar[str]
+    needs_torch: ClassVar[bool] = False
+
+    @classmethod
+    def of_sizes(
+        cls,
+        n_inputs: int,
+        hidden_sizes: tuple[int, ...],
+        n_outputs: int,
+        activation: str,
+        args: Mapping[str, Any] = {},
+    ) -> Self:
+        """Return the description of a network of these sizes. Raise ValueError for arguments that
+        the kind does not have.
+
+        args: further fields of the kind.
+        """
+        known = {one.name for one in fields(cls)} - {one.name for one in fields(Network)}
+        for name in args:
+            if name not in known:
+                has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+                raise ValueError(f"{name!r} is no argument of {cls.kind}: {has}")
+        return cls(n_inputs, hidden_sizes, n_outputs, activation, **args)
+
+    @classmethod
+    @abstractmethod
+    def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
+        """Return the description of a network with these arrays, which may not fit together.
+
+        args: further fields of the kind.
+        """
+
+    @abstractmethod
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        """Return the shapes of each layer's weight and bias, as in Layers."""
+
+    @abstractmethod
+    def names(self) -> list[tuple[str, str]]:
+        """Return the torch module's names of each layer's weight, transposed there, and bias."""
+
+    @abstractmethod
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        """Return the outputs [N, n_outputs] for observations [N, n_inputs].
+
+        The outputs of an observation must be the same bits whatever N is.
+        """
+
+    @property
+    def memory_size(self) -> int:
+        """`S`, the numbers that the network keeps from step to step of an episode: its state."""
+        return 0
+
+    @property
+    def burn_in(self) -> int:
+        """How many observations before an unroll the network sees again, to find its state."""
+        return 0
+
+    @property
+    def sees_mask(self) -> bool:
+        """Whether the network sees the masks of observations too: see `masks`."""
+        return False
+
+    def step(
+        self, layers: Layers, obs: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the outputs [N, n_outputs], and the states [N, S] after these observations.
+
+        state: [N, S], the states before them; all zeros at the beginning of an episode. A row must
+        be the same bits whatever N is.
+        """
+        return self.forward(layers, obs), state
+
+    @abstractmethod
+    def module(self, output_gain: float, generator: torch.Generator | None) -> torch.nn.Module:
+        """Return a torch module [B, n_inputs] -> [B, n_outputs]. Imports torch.
+
+        The module of a network with a memory is a `torch_memory.MemoryModule`.
+
+        output_gain: scale of the last layer's initial weights. generator: draws the initial
+        weights; None leaves them uninitialised, for weights that are loaded next.
+        """
+
+    def knows(self, names: Collection[str]) -> bool:
+        """Whether a torch module's `state_dict()` with these names is of this network."""
+        return {name for layer in self.names() for name in layer} == set(names)
+
+    def fits(self, layers: Layers) -> bool:
+        """Whether arrays have this network's shapes."""
+        shapes = [(w.shape, b.shape) for w, b in zip(*layers, strict=True)]
+        return shapes == self.shapes()
+
+    def layers(self, state: Mapping[str, torch.Tensor]) -> Layers:
+        """Return a copy of a torch module's `state_dict()`. Raises KeyError."""
+
+        def copied(name: str) -> FloatArray:
+            return state[name].detach().cpu().numpy().T.copy(order="C")
+
+        weights, biases = zip(*self.names(), strict=True)
+        return Layers(tuple(map(copied, weights)), tuple(map(copied, biases)))
+
+    def state(self, layers: Layers) -> dict[str, FloatArray]:
+        """Return the inverse of `layers`, as arrays."""
+        names = itertools.chain.from_iterable(self.names())
+        arrays = itertools.chain.from_iterable(zip(*layers, strict=True))
+        return {name: array.T.copy() for name, array in zip(names, arrays, strict=True)}
+
+
+class MemoryNetwork(Network):
+    """A network that keeps a state. `forward` is its `step` at the beginning of an episode."""
+
+    @property
+    @abstractmethod
+    def memory_size(self) -> int:
+        """See Network."""
+
+    @abstractmethod
+    def step(
+        self, layers: Layers, obs: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See Network."""
+
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        """See Network."""
+        return self.step(layers, obs, np.zeros((len(obs), self.memory_size), np.float32))[0]
+
+
+def hidden_layers(
+    weights: tuple[FloatArray, ...], biases: tuple[FloatArray, ...], activation: str, x: FloatArray
+) -> FloatArray:
+    """Return what hidden layers make of x [N, 1, in], [N, 1, out].
+
+    Each row is a vector-matrix product of its own. For a plain [N, in] @ [in, out], the BLAS would
+    sum in another order for another N, and a run would depend on how many envs share a pass.
+    """
+    activate = ACTIVATIONS[activation]
+    for weight, bias in zip(weights, biases, strict=True):
+        x = activate(x @ weight + bias)
+    return x

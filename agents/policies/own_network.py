@@ -1,0 +1,184 @@
+"""Networks of the user's own: a class of torch modules, with which workers act too.
+
+This module imports no torch. A worker imports torch when it acts with such a network.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from agents.policies.distributions import FloatArray
+from agents.policies.network import Layers, Network, Shape
+from agents.policies.networks import NETWORKS, register
+
+if TYPE_CHECKING:
+    import torch
+
+    from agents.policies.own_module import OwnModule
+
+SEEN_AGAIN = 64
+
+
+@dataclass(frozen=True)
+class OwnNetwork(Network):
+    """A network that is a torch module of the user's: see docs/how-to/own-network.md.
+
+    Its arrays are those of the module's `state_dict()`, in order, all of them as weights. The first
+    one holds the sizes. The module acts on one thread, one row at a time: so a row has the same
+    bits in any company.
+
+    make: the class of the module. args: of the class, besides the sizes.
+    """
+
+    args: Mapping[str, Any] = field(default_factory=dict)
+    make: ClassVar[Callable[..., torch.nn.Module]]
+    needs_torch = True
+
+    @classmethod
+    def of_sizes(
+        cls,
+        n_inputs: int,
+        hidden_sizes: tuple[int, ...],
+        n_outputs: int,
+        activation: str,
+        args: Mapping[str, Any] = {},
+    ) -> Self:
+        """See Network."""
+        described = cls(n_inputs, hidden_sizes, n_outputs, activation, dict(args))
+        try:
+            inspect.signature(cls.make).bind(**described.given)
+        except TypeError as error:
+            raise ValueError(f"{cls.kind} cannot be made: {error}") from None
+        return described
+
+    @classmethod
+    def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
+        """See Network."""
+        n_inputs, n_outputs, *hidden = (int(size) for size in layers.weights[0])
+        return cls.of_sizes(n_inputs, tuple(hidden), n_outputs, activation, args)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments that the class is called with: of the sizes and the activation those that
+        it takes."""
+        taken = inspect.signature(self.make).parameters
+        optional = {"hidden_sizes": self.hidden_sizes, "activation": self.activation}
+        own = {name: value for name, value in optional.items() if name in taken}
+        return {"n_inputs": self.n_inputs, "n_outputs": self.n_outputs, **own, **self.args}
+
+    @property
+    def memory_size(self) -> int:
+        """See Network."""
+        return int(getattr(self.make, "state_size", 0))
+
+    @property
+    def burn_in(self) -> int:
+        """See Network."""
+        return int(getattr(self.make, "seen_again", SEEN_AGAIN)) if self.memory_size else 0
+
+    @property
+    def sees_mask(self) -> bool:
+        """See Network."""
+        forward = getattr(self.make, "forward", None)
+        return forward is not None and "mask" in inspect.signature(forward).parameters
+
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        """See Network. A user's arrays are no pairs: see `fits`."""
+        raise NotImplementedError
+
+    def names(self) -> list[tuple[str, str]]:
+        """See Network. A user's arrays are no pairs: see `knows`."""
+        raise NotImplementedError
+
+    def knows(self, names: Collection[str]) -> bool:
+        """See Network."""
+        return next(iter(names), None) == "sizes"
+
+    def fits(self, layers: Layers) -> bool:
+        """See Network. Makes a module without memory for its numbers."""
+        import torch
+
+        with torch.device("meta"):
+            own = self.module(1.0, None).state_dict()
+        return [tuple(one.shape) for one in own.values()] == [one.shape for one in layers.weights]
+
+    def layers(self, state: Mapping[str, torch.Tensor]) -> Layers:
+        """See Network."""
+        return Layers(tuple(one.detach().cpu().numpy().copy() for one in state.values()), ())
+
+    def state(self, layers: Layers) -> dict[str, Any]:
+        """See Network."""
+        names = self.module(1.0, None).state_dict()
+        return dict(zip(names, (one.copy() for one in layers.weights), strict=True))
+
+    def module(self, output_gain: float, generator: torch.Generator | None) -> OwnModule:
+        """See Network. The class draws its own initial weights, from torch's random numbers."""
+        from agents.policies.own_module import OwnModule
+
+        return OwnModule(self, generator)
+
+    def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
+        """See Network."""
+        return self.step(layers, obs, np.zeros((len(obs), self.memory_size), np.float32))[0]
+
+    def step(
+        self, layers: Layers, obs: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See Network."""
+        from agents.policies.own_module import acted
+
+        return acted(self._acting(layers), obs, state)
+
+    def _acting(self, layers: Layers) -> OwnModule:
+        """Return the module with these arrays, which is made once for one policy's arrays."""
+        import torch
+
+        arrays, module = vars(self).get("_made", (None, None))
+        if arrays is not layers.weights:
+            module = self.module(1.0, None).eval().requires_grad_(False)
+            state = {name: torch.from_numpy(one) for name, one in self.state(layers).items()}
+            module.load_state_dict(state)
+            vars(self)["_made"] = (layers.weights, module)
+        assert module is not None
+        return module
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_made"}
+
+
+def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
+    """Make a user's class of torch modules known as a kind of network. Return its name.
+
+    name: "module:Name", by default where the class was defined.
+    """
+    name = name or f"{make.__module__}:{make.__qualname__}"
+    known = NETWORKS.get(name)
+    if known is None or getattr(known, "make", None) is not make:
+        own = {"kind": name, "make": staticmethod(make)}
+        register(type("OwnNetwork", (OwnNetwork,), own))
+    return name
+
+
+def load(name: str) -> str:
+    """Return the name of a kind of network; import the class that "module:Name" names.
+
+    Call this for names that the user has typed, never for those from a file. Raises ValueError.
+    """
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            make = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"{name} cannot be imported: {error}") from None
+        if not isinstance(make, type):
+            raise ValueError(f"{name} is no class of torch modules")
+        return kind_of(make, name)
+    if name not in NETWORKS:
+        raise ValueError(f"{name!r} is not one of {', '.join(NETWORKS)}, nor module:Name")
+    return name

@@ -1,0 +1,166 @@
+"""Networks whose last hidden layer remembers: GRU and LSTM. No torch."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from agents.policies.distributions import FloatArray
+from agents.policies.network import Layers, MemoryNetwork, Shape, hidden_layers
+
+if TYPE_CHECKING:
+    import torch
+
+    from agents.policies.torch_memory import Recurrent
+
+
+def sigmoid(x: FloatArray) -> FloatArray:
+    """1 / (1 + exp(-x)), elementwise, without overflow."""
+    half = np.float32(0.5)
+    return half * np.tanh(half * x) + half
+
+
+@dataclass(frozen=True)
+class RecurrentNetwork(MemoryNetwork):
+    """Hidden layers of which the last, of `H` numbers, has a memory; then a linear layer.
+
+    The layers are those before the last hidden layer, the gates' inputs [in, G * H], the gates'
+    memory [H, G * H], and the outputs.
+
+    gates: `G`. seen_again: how many observations before an unroll the network sees again, from a
+    state of zeros, with the weights that play the unroll. So a state never stems from older
+    weights, and follows from the episode alone.
+    """
+
+    seen_again: int = 64
+    gates: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        if not self.hidden_sizes:
+            raise ValueError(f"{self.kind} needs at least one hidden layer")
+        if type(self.seen_again) is not int or not 0 <= self.seen_again <= 10_000:
+            raise ValueError(f"seen_again={self.seen_again!r:.50} is no count up to 10000")
+
+    @classmethod
+    def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
+        """See Network."""
+        *encoder, _, _, outputs = (len(bias) for bias in layers.biases)
+        sizes = (*encoder, len(layers.weights[-2]))
+        return cls(len(layers.weights[0]), sizes, outputs, activation, **args)
+
+    @property
+    def burn_in(self) -> int:
+        """See Network."""
+        return self.seen_again
+
+    @property
+    def width(self) -> int:
+        """`H`."""
+        return self.hidden_sizes[-1]
+
+    def shapes(self) -> list[tuple[Shape, Shape]]:
+        """See Network."""
+        before = [self.n_inputs, *self.hidden_sizes[:-1]]
+        of_gates = self.gates * self.width
+        pairs = [
+            *itertools.pairwise(before),
+            (before[-1], of_gates),
+            (self.width, of_gates),
+            (self.width, self.n_outputs),
+        ]
+        return [((n_in, n_out), (n_out,)) for n_in, n_out in pairs]
+
+    def names(self) -> list[tuple[str, str]]:
+        """See Network."""
+        encoder = [f"encoder.{2 * n}" for n in range(len(self.hidden_sizes) - 1)]
+        places = [*encoder, "inputs", "memory", "outputs"]
+        return [(f"{place}.weight", f"{place}.bias") for place in places]
+
+    def step(
+        self, layers: Layers, obs: FloatArray, state: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See Network."""
+        weights, biases = layers
+        x = hidden_layers(weights[:-3], biases[:-3], self.activation, obs[:, None, :])
+        hidden = np.ascontiguousarray(state[:, : self.width])
+        inputs = (x @ weights[-3] + biases[-3])[:, 0]
+        memory = (hidden[:, None, :] @ weights[-2] + biases[-2])[:, 0]
+        state = self.next_state(inputs, memory, state)
+        hidden = np.ascontiguousarray(state[:, : self.width])
+        outputs: FloatArray = (hidden[:, None, :] @ weights[-1] + biases[-1])[:, 0]
+        return outputs, state
+
+    @abstractmethod
+    def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
+        """Return the states [N, S], whose first H numbers are the hidden layer.
+
+        inputs, memory: [N, G * H], what the inputs and the hidden layer add to the gates. state:
+        [N, S], the states before.
+        """
+
+    def module(self, output_gain: float, generator: torch.Generator | None) -> Recurrent:
+        """See Network.
+
+        Orthogonal weights, gate by gate. The biases are those of Tallec and Ollivier 2018, "Can
+        recurrent neural networks warp time?", section 2: at the start the numbers of the memory
+        last from a few to `LONGEST` steps.
+        """
+        from agents.policies import torch_memory
+
+        kind: type[Recurrent] = getattr(torch_memory, type(self).__name__)
+        made = kind(self.n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
+        if generator is not None:
+            made.begin(output_gain, generator)
+        return made
+
+
+class GRU(RecurrentNetwork):
+    """Gated recurrent units, Cho et al. 2014, in the form of torch.nn.GRU.
+
+    The gates are reset, update and new. The state is the hidden layer.
+    """
+
+    kind = "gru"
+    gates = 3
+
+    @property
+    def memory_size(self) -> int:
+        """See Network."""
+        return self.width
+
+    def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
+        """See RecurrentNetwork."""
+        both = 2 * self.width
+        gates = sigmoid(inputs[:, :both] + memory[:, :both])
+        reset, update = gates[:, : self.width], gates[:, self.width :]
+        new = np.tanh(inputs[:, both:] + reset * memory[:, both:])
+        return new + update * (state - new)
+
+
+class LSTM(RecurrentNetwork):
+    """Long short-term memory, Hochreiter and Schmidhuber 1997, in the form of torch.nn.LSTM.
+
+    The gates are input, forget, output and new. The state is the hidden layer and the cells.
+    """
+
+    kind = "lstm"
+    gates = 4
+
+    @property
+    def memory_size(self) -> int:
+        """See Network."""
+        return 2 * self.width
+
+    def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
+        """See RecurrentNetwork."""
+        width = self.width
+        total = inputs + memory
+        gates = sigmoid(total[:, : 3 * width])
+        new = np.tanh(total[:, 3 * width :])
+        kept, forgotten = gates[:, :width], gates[:, width : 2 * width]
+        cells = forgotten * state[:, width:] + kept * new
+        return np.concatenate([gates[:, 2 * width :] * np.tanh(cells), cells], axis=1)

@@ -1,0 +1,314 @@
+"""Networks with a memory as torch modules, for the learner: they run through whole sequences."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from agents.policies.torch_layers import ACTIVATIONS, Linear, product
+
+LONGEST = 100
+"""Steps that the slowest numbers of a memory last at the start."""
+
+
+class Packed(NamedTuple):
+    """Sequences in the order of time: the first rows of all, then the second rows, and so on.
+
+    Longer sequences come first, so that those that have a row at a time are the first ones.
+
+    rows: float32 [R, D]. counts: how many sequences have a row at each time; they never grow.
+    """
+
+    rows: Tensor
+    counts: tuple[int, ...]
+
+
+class MemoryModule(nn.Module):
+    """A network with a state of `state_size` numbers, all 0 at the beginning of a sequence."""
+
+    state_size: int
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs [B, n_outputs] and the next states [B, S] for x [B, D]."""
+        raise NotImplementedError
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Return the outputs [R, n_outputs] of sequences, each from a state of zeros."""
+        rows, counts = packed
+        state = rows.new_zeros(counts[0], self.state_size)
+        outputs = []
+        for x in rows.split(counts):
+            output, state = self.step(x, state[: len(x)])
+            outputs.append(output)
+        return torch.cat(outputs)
+
+
+class StackedFrames(MemoryModule):
+    """An MLP on the last observations: see `stacked_frames.FrameStack`."""
+
+    def __init__(self, mlp: nn.Module, state_size: int) -> None:
+        super().__init__()
+        self.mlp = mlp
+        self.state_size = state_size
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See MemoryModule."""
+        stacked = torch.cat([state, x], dim=1)
+        return self.mlp(stacked), stacked[:, x.shape[1] :]
+
+    def forward(self, packed: Packed) -> Tensor:
+        """See MemoryModule. One pass for all rows."""
+        rows, counts = packed
+        state = rows.new_zeros(counts[0], self.state_size)
+        stacks = []
+        for x in rows.split(counts):
+            stacks.append(torch.cat([state[: len(x)], x], dim=1))
+            state = stacks[-1][:, x.shape[1] :]
+        outputs: Tensor = self.mlp(torch.cat(stacks))
+        return outputs
+
+
+class Recurrent(MemoryModule):
+    """Hidden layers of which the last has a memory: see `recurrent.RecurrentNetwork`."""
+
+    gates: ClassVar[int]
+    cell: ClassVar[type[torch.autograd.Function]]
+
+    def __init__(
+        self, n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int, activation: str
+    ) -> None:
+        super().__init__()
+        *before, width = hidden_sizes
+        encoder: list[nn.Module] = []
+        for n_in, n_out in itertools.pairwise([n_inputs, *before]):
+            encoder += [Linear(n_in, n_out), ACTIVATIONS[activation]()]
+        self.width = width
+        self.encoder = nn.Sequential(*encoder)
+        self.inputs = Linear([n_inputs, *before][-1], self.gates * width)
+        self.memory = Linear(width, self.gates * width)
+        self.outputs = Linear(width, n_outputs)
+
+    def begin(self, output_gain: float, generator: torch.Generator) -> None:
+        """Draw the initial weights: see `recurrent.RecurrentNetwork.module`."""
+        for layer in self.modules():
+            if isinstance(layer, Linear):
+                nn.init.zeros_(layer.bias)
+        for layer in self.encoder:
+            if isinstance(layer, Linear):
+                nn.init.orthogonal_(layer.weight, 2**0.5, generator=generator)
+        for gate in range(self.gates):
+            rows = slice(gate * self.width, (gate + 1) * self.width)
+            for layer in (self.inputs, self.memory):
+                with torch.no_grad():
+                    nn.init.orthogonal_(layer.weight[rows], 1.0, generator=generator)
+        nn.init.orthogonal_(self.outputs.weight, output_gain, generator=generator)
+        lasts = torch.empty(self.width).uniform_(
+            math.log(1.5), math.log(LONGEST), generator=generator
+        )
+        with torch.no_grad():
+            self.remember(self.inputs.bias, (lasts.exp() - 1).log())
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        """Set the biases [G * H] so that each number keeps a share of sigmoid(logits) a step."""
+        raise NotImplementedError
+
+    def forward(self, packed: Packed) -> Tensor:
+        """See MemoryModule."""
+        inputs = self.inputs(self.encoder(packed.rows))
+        hidden = self.cell.apply(inputs, self.memory.weight, self.memory.bias, packed.counts)
+        outputs: Tensor = self.outputs(hidden)
+        return outputs
+
+
+class GRU(Recurrent):
+    """Gated recurrent units: see `recurrent.GRU`."""
+
+    gates = 3
+
+    @property
+    def state_size(self) -> int:  # type: ignore[override]
+        """See MemoryModule."""
+        return self.width
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        """See Recurrent."""
+        bias[self.width : 2 * self.width] = logits
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See MemoryModule."""
+        in_reset, in_update, in_new = self.inputs(self.encoder(x)).chunk(3, dim=1)
+        reset, update, new = self.memory(state).chunk(3, dim=1)
+        update = torch.sigmoid(in_update + update)
+        new = torch.tanh(in_new + torch.sigmoid(in_reset + reset) * new)
+        state = new + update * (state - new)
+        return self.outputs(state), state
+
+
+class LSTM(Recurrent):
+    """Long short-term memory: see `recurrent.LSTM`."""
+
+    gates = 4
+
+    @property
+    def state_size(self) -> int:  # type: ignore[override]
+        """See MemoryModule."""
+        return 2 * self.width
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        """See Recurrent."""
+        bias[: self.width] = -logits
+        bias[self.width : 2 * self.width] = logits
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """See MemoryModule."""
+        hidden, cells = state.split(self.width, dim=1)
+        total = self.inputs(self.encoder(x)) + self.memory(hidden)
+        kept, forgotten, shown, new = total.chunk(4, dim=1)
+        cells = torch.sigmoid(forgotten) * cells + torch.sigmoid(kept) * torch.tanh(new)
+        hidden = torch.sigmoid(shown) * torch.tanh(cells)
+        return self.outputs(hidden), torch.cat([hidden, cells], dim=1)
+
+
+# The recurrences below are differentiated by hand: automatic differentiation of a loop over time
+# takes several times as long, most of it outside the arithmetic.
+
+
+def _slices(counts: Sequence[int]) -> list[slice]:
+    ends = list(itertools.accumulate(counts))
+    return [slice(end - n, end) for end, n in zip(ends, counts, strict=True)]
+
+
+def _before(rows: Tensor, counts: Sequence[int]) -> Tensor:
+    """Return of each row of sequences [R, H] the row before it; zeros before the first rows."""
+    earlier = torch.zeros_like(rows)
+    for now, then in zip(_slices(counts)[1:], _slices(counts), strict=False):
+        n = now.stop - now.start
+        earlier[now] = rows[then.start : then.start + n]
+    return earlier
+
+
+class _GRUCell(torch.autograd.Function):
+    """The hidden layers [R, H] of packed sequences.
+
+    inputs: [R, 3 H], what the inputs add to the gates. weight, bias: [3 H, H], [3 H], of the
+    memory. counts: see Packed.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, counts: tuple[int, ...]
+    ) -> Tensor:
+        width = weight.shape[1]
+        both = 2 * width
+        hidden = inputs.new_zeros(counts[0], width)
+        kept: list[tuple[Tensor, ...]] = []
+        transposed = weight.T
+        for x in inputs.split(counts):
+            hidden = hidden[: len(x)]
+            memory = product(hidden, transposed).add_(bias)
+            gate = torch.sigmoid(x[:, :both] + memory[:, :both])
+            candidate = memory[:, both:]
+            new = torch.tanh(torch.addcmul(x[:, both:], gate[:, :width], candidate))
+            hidden = torch.addcmul(new, gate[:, width:], hidden - new)
+            kept.append((hidden, gate, new, candidate))
+        saved = [torch.cat(one) for one in zip(*kept, strict=True)]
+        ctx.counts = counts
+        ctx.save_for_backward(weight, *saved)
+        return saved[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        weight, hidden, gates, new, candidate = ctx.saved_tensors
+        counts, width = ctx.counts, weight.shape[1]
+        both = 2 * width
+        earlier = _before(hidden, counts)
+        reset, update = gates[:, :width], gates[:, width:]
+        # How the sums that enter each gate change with the hidden layer, for all times at once.
+        slope = gates * (1 - gates)
+        by_new = (1 - update) * (1 - new.square())
+        by_reset = by_new * candidate * slope[:, :width]
+        by_update = (earlier - new) * slope[:, width:]
+        factors = torch.cat([by_reset, by_update, by_new * reset], dim=1)
+        of_memory = torch.empty_like(factors)
+        of_hidden = torch.empty_like(hidden)
+        carried = hidden.new_zeros(0, width)
+        for at in reversed(_slices(counts)):
+            total = grads[0][at].clone()
+            total[: len(carried)] += carried
+            of_hidden[at] = total
+            of_gates = factors[at] * total.repeat(1, 3)
+            of_memory[at] = of_gates
+            carried = torch.addcmul(product(of_gates, weight), total, update[at])
+        of_inputs = torch.cat([of_memory[:, :both], of_hidden * by_new], dim=1)
+        return of_inputs, product(of_memory.T, earlier), of_memory.sum(0), None
+
+
+class _LSTMCell(torch.autograd.Function):
+    """The hidden layers [R, H] of packed sequences: see _GRUCell, with 4 gates."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, counts: tuple[int, ...]
+    ) -> Tensor:
+        width = weight.shape[1]
+        hidden = inputs.new_zeros(counts[0], width)
+        cells = hidden
+        kept: list[tuple[Tensor, ...]] = []
+        transposed = weight.T
+        for x in inputs.split(counts):
+            total = product(hidden[: len(x)], transposed).add_(bias).add_(x)
+            gate = torch.sigmoid(total[:, : 3 * width])
+            new = torch.tanh(total[:, 3 * width :])
+            cells = gate[:, width : 2 * width] * cells[: len(x)]
+            cells = torch.addcmul(cells, gate[:, :width], new)
+            hidden = gate[:, 2 * width :] * torch.tanh(cells)
+            kept.append((hidden, cells, gate, new))
+        saved = [torch.cat(one) for one in zip(*kept, strict=True)]
+        ctx.counts = counts
+        ctx.save_for_backward(weight, *saved)
+        return saved[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        weight, hidden, cells, gates, new = ctx.saved_tensors
+        counts, width = ctx.counts, weight.shape[1]
+        kept, forgotten, shown = gates.split(width, dim=1)
+        slope = gates * (1 - gates)
+        bent = torch.tanh(cells)
+        by_shown = bent * slope[:, 2 * width :]
+        to_cells = shown * (1 - bent.square())
+        by_cells = torch.cat(
+            [
+                new * slope[:, :width],
+                _before(cells, counts) * slope[:, width : 2 * width],
+            ],
+            dim=1,
+        )
+        by_new = kept * (1 - new.square())
+        of_total = hidden.new_empty(len(hidden), 4 * width)
+        carried, carried_cells = hidden.new_zeros(0, width), hidden.new_zeros(0, width)
+        for at in reversed(_slices(counts)):
+            of_hidden = grads[0][at].clone()
+            of_hidden[: len(carried)] += carried
+            of_cells = of_hidden * to_cells[at]
+            of_cells[: len(carried_cells)] += carried_cells
+            of_total[at] = torch.cat(
+                [
+                    by_cells[at] * of_cells.repeat(1, 2),
+                    of_hidden * by_shown[at],
+                    of_cells * by_new[at],
+                ],
+                dim=1,
+            )
+            carried = product(of_total[at], weight)
+            carried_cells = of_cells * forgotten[at]
+        return of_total, product(of_total.T, _before(hidden, counts)), of_total.sum(0), None
+
+
+GRU.cell = _GRUCell
+LSTM.cell = _LSTMCell

@@ -1,0 +1,119 @@
+"""PPO with networks that remember: sequences, and a task that needs a memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.policies.distributions import Categorical
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.ppo.agent import PPOAgent
+from agents.ppo.batch import in_time_order, stack_sequences
+from agents.ppo.config import PPOConfig
+from agents.trajectory import Trajectory
+from tests.agents.examples import example_trajectory
+from tests.any_envs import RecallEnv
+from workflow_rl.collection.player import Player, play_episodes
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+MEMORIES = ["gru", "lstm", "frame-stack"]
+
+
+def agent_of(network: str, n_inputs: int, n_actions: int, **settings: Any) -> PPOAgent:
+    config = PPOConfig(network=network, **{"hidden_sizes": (8, 8), **settings})  # type: ignore[arg-type]
+    return PPOAgent(config, n_inputs, Categorical(n_actions), seed=1)
+
+
+def test_sequences_lie_one_after_another_and_run_in_the_order_of_time() -> None:
+    first, second = example_trajectory([1.0, 2.0]), example_trajectory([1.0, 2.0, 3.0])
+    second = second._replace(seen_before=second.obs[:1])
+    rows, lengths, acted, last = stack_sequences([first, second])
+    assert rows.tolist() == [
+        *first.obs.tolist(),
+        first.last_obs.tolist(),
+        *second.obs[:1].tolist(),
+        *second.obs.tolist(),
+        second.last_obs.tolist(),
+    ]
+    assert (lengths.tolist(), acted.tolist(), last.tolist()) == ([3, 5], [0, 1, 4, 5, 6], [2, 7])
+    order, counts = in_time_order(lengths, np.array([0, 1]))
+    assert (order.tolist(), counts) == ([3, 0, 4, 1, 5, 2, 6, 7], (2, 2, 2, 1, 1))
+    order, counts = in_time_order(lengths, np.array([0, 1]), without_last=1)
+    assert (order.tolist(), counts) == ([3, 0, 4, 1, 5, 6], (2, 2, 1, 1))
+
+
+def played(agent: PPOAgent, numbers: range, length: int) -> list[Trajectory]:
+    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    envs = SerialEnvs(lambda: RecallEnv(length), 16)
+    specs = [episode_spec(0, number) for number in numbers]
+    finished = [one for some in play_episodes(envs, policy, specs) for one in some]
+    return sorted(finished, key=lambda one: one.episode)
+
+
+def unrolled(agent: PPOAgent, n_steps: int, times: int) -> list[Trajectory]:
+    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    numbers = iter(range(1000))
+    player = Player(SerialEnvs(lambda: RecallEnv(6), 3), lambda _: episode_spec(0, next(numbers)))
+    return [one for _ in range(times) for one in player.unroll(policy, n_steps)]
+
+
+@pytest.mark.parametrize("network", MEMORIES)
+@pytest.mark.parametrize("collected", ["episodes", "unrolls"])
+def test_the_learner_finds_the_probabilities_that_the_actor_had(
+    network: str, collected: str
+) -> None:
+    agent = agent_of(network, 3, 2)
+    some = played(agent, range(20), 6) if collected == "episodes" else unrolled(agent, 4, 5)
+    if collected == "unrolls":
+        before = [0 if one.seen_before is None else len(one.seen_before) for one in some]
+        burn_in = agent.network.actor_network.burn_in
+        assert before == [min(one.steps_before, burn_in) for one in some]
+        assert max(before) > 2
+    seen, acted, _ = agent._seen(some)
+    with torch.no_grad():
+        outputs = seen.computed(agent.network.outputs)[acted]
+    action = torch.tensor(np.concatenate([one.action for one in some]))
+    log_prob = torch.log_softmax(outputs, dim=1).gather(1, action[:, None])[:, 0]
+    np.testing.assert_allclose(log_prob, np.concatenate([one.log_prob for one in some]), atol=1e-5)
+
+
+@pytest.mark.parametrize("network", MEMORIES)
+def test_a_pass_learns_each_step_once_with_whole_sequences(
+    network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_of(network, 3, 2, minibatch_size=30, epochs=1)
+    some = played(agent, range(12), 6)
+    sizes: list[int] = []
+    learn = PPOAgent._learn_minibatch
+
+    def recorded(self: PPOAgent, minibatch: Any, *others: Any) -> Any:
+        sizes.append(len(minibatch.steps.action))
+        log_prob = torch.log_softmax(self.network.outputs(minibatch.obs), dim=1)
+        own = log_prob[minibatch.row].gather(1, minibatch.steps.action[:, None])[:, 0]
+        if len(sizes) == 1:  # Of the weights that acted.
+            torch.testing.assert_close(own, minibatch.steps.log_prob, atol=1e-5, rtol=0)
+        return learn(self, minibatch, *others)
+
+    monkeypatch.setattr(PPOAgent, "_learn_minibatch", recorded)
+    agent.update(some, 0.0)
+    assert sum(sizes) == 12 * 7
+    assert len(sizes) == 3
+    assert all(size % 7 == 0 for size in sizes)
+
+
+def test_only_a_memory_recalls_a_cue() -> None:
+    """After 10 steps. Without a memory, half of the answers are right."""
+    settings = {"minibatch_size": 250, "epochs": 8, "learning_rate": 5e-3, "reward_scale": 1.0}
+    right = {}
+    for network in ("mlp", "gru"):
+        agent = agent_of(network, 3, 2, gae_lambda=0.95, entropy_coef=0.0, **settings)
+        for update in range(25):
+            agent.update(played(agent, range(48 * update, 48 * (update + 1)), 10), update / 25)
+        returns = [one.episode_return for one in played(agent, range(5000, 5200), 10)]
+        right[network] = float(np.mean(returns))
+    assert right["gru"] > 0.95
+    assert right["mlp"] < 0.65

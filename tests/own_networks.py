@@ -1,0 +1,46 @@
+"""Networks that a user could have written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Remembering(nn.Module):
+    """Has a state, sees the mask, and takes an argument."""
+
+    state_size = 6
+    seen_again = 4
+
+    def __init__(self, n_inputs: int, n_outputs: int, activation: str, slope: float = 1.0) -> None:
+        super().__init__()
+        assert activation in ("tanh", "relu")
+        self.slope = slope
+        self.cell = nn.GRUCell(n_inputs, 6)
+        self.outputs = nn.Linear(6, n_outputs)
+
+    def forward(self, obs: Tensor, state: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        state = self.cell(obs, state)
+        outputs = self.outputs(self.slope * state)
+        if mask is not None:
+            assert mask.dtype == torch.bool
+            outputs = outputs + 0.1 * mask.float().mean(dim=1, keepdim=True)
+        return outputs, state
+
+
+class Picture(nn.Module):
+    """A small convolutional network on pictures of one channel."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.side = int(n_inputs**0.5)
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * (self.side - 2) ** 2, 16)
+        )
+        self.outputs = nn.Linear(16, n_outputs)
+
+    def forward(self, obs: Tensor) -> Any:
+        pictures = obs.view(len(obs), 1, self.side, self.side)
+        return self.outputs(torch.relu(self.layers(pictures)))

@@ -1,0 +1,189 @@
+"""A torch module of the user's own: the same promises as for the networks of the package."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from agents.policies.networks import NETWORKS
+from agents.policies.own_network import load
+from agents.ppo.config import PPOConfig
+from tests.any_envs import MaskedPuzzleEnv
+from tests.faulty_env import FaultyEnv
+from tests.own_networks import Picture, Remembering
+from tests.pages import ROOT, blocks
+from tests.tiny_runs import run, same_weights
+from workflow_rl import api
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.saved_agent import load_saved
+
+NAME = "tests.own_networks:Remembering"
+SETTINGS: dict[str, Any] = {"minibatch_size": 50, "epochs": 1, "network_args": {"slope": 0.5}}
+KINDS: dict[str, dict[str, Any]] = {
+    "episodes": {"steps_per_update": 60},
+    "lagged unrolls": {"num_steps_per_env": 6, "steps_per_update": 60, "async_rl": True},
+}
+
+
+def config_of(kind: str = "episodes", mode: str = "async", **changes: Any) -> Any:
+    given: dict[str, Any] = {
+        **{"n_envs": 5, "n_workers": 2, "total_steps": 180, "seed": 3, "device": "cpu"},
+        **{"env": "tests.any_envs:MaskedPuzzleEnv", "settings": SETTINGS, "network": Remembering},
+        **KINDS[kind],
+        **changes,
+    }
+    return TrainConfig(mode, **given)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """An undisturbed run of a kind."""
+
+    @functools.cache
+    def path_of(kind: str) -> Path:
+        path = tmp_path_factory.mktemp("runs") / "reference"
+        run(path, config_of(kind))
+        return path
+
+    return path_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "n_workers"),
+    [("episodes", "async", 5), ("episodes", "sync", 1), ("lagged unrolls", "sync", 2)],
+)
+def test_same_weights_whatever_the_workers_and_the_mode(
+    kind: str, mode: str, n_workers: int, reference: Any, tmp_path: Path
+) -> None:
+    run(tmp_path / "run", config_of(kind, mode, n_workers=n_workers, learner_threads=2))
+    assert same_weights(tmp_path / "run", reference(kind))
+
+
+def test_same_weights_when_a_worker_dies_and_after_a_stop(reference: Any, tmp_path: Path) -> None:
+    tickets = [tmp_path / "ticket"]
+
+    def make_env() -> FaultyEnv:
+        return FaultyEnv(MaskedPuzzleEnv, "killed", "step", 25, tickets)
+
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == 1:
+            pool.stop_signal = signal.SIGINT
+
+    config = config_of("lagged unrolls", make_env=make_env)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", config, stop)
+    run(tmp_path / "run", config)
+    assert same_weights(tmp_path / "run", reference("lagged unrolls"))
+
+
+def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
+    reference: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = reference("lagged unrolls")
+    expected = load_saved(path).policy
+    monkeypatch.delitem(NETWORKS, NAME)
+    for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
+        with pytest.raises(CheckpointError, match=f"only the file names the network {NAME}"):
+            refused()
+    config = TrainConfig.from_dict(load_checkpoint(path / "checkpoint.pt").config)
+    with pytest.raises(ConfigError, match=f"only the file names the network {NAME}"):
+        api.train(config, path, resume=True)
+    assert NAME not in NETWORKS
+    trusted = load_saved(path, trust=True).policy
+    obs = np.ones((2, expected.obs_dim), np.float32)
+    np.testing.assert_array_equal(trusted.outputs(obs), expected.outputs(obs))
+
+
+def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
+    policy, environment = load_saved(reference("episodes"))
+    with pytest.raises(ExportError, match=f"{NAME} needs torch"):
+        export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
+    export_policy(policy.parameters, environment, "torchscript", tmp_path / "policy.pt")
+    assert (tmp_path / "policy.pt").stat().st_size > 0
+
+
+class Quadrant(gymnasium.Env[Any, Any]):
+    """Name the quarter of the picture that is light. An episode is 4 pictures."""
+
+    def __init__(self) -> None:
+        self.observation_space = gymnasium.spaces.Box(0, 255, (6, 6), np.uint8)
+        self.action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._show(), {}
+
+    def step(self, action: int) -> Any:
+        reward = float(action == self._light)
+        self._steps += 1
+        return self._show(), reward, False, self._steps == 4, {}
+
+    def _show(self) -> Any:
+        self._light = int(self.np_random.integers(4))
+        picture = self.np_random.integers(0, 60, (6, 6), np.uint8)
+        row, column = 3 * (self._light // 2), 3 * (self._light % 2)
+        picture[row : row + 3, column : column + 3] += 150
+        return picture
+
+
+def test_a_convolutional_network_learns_from_pictures(tmp_path: Path) -> None:
+    settings = {"minibatch_size": 100, "epochs": 6, "learning_rate": 5e-3}
+    config = TrainConfig(
+        "async", network=Picture, settings=settings, n_envs=4, n_workers=1, total_steps=3000,
+        steps_per_update=400,
+    )  # fmt: skip
+    path = api.train(config, tmp_path / "run", env=Quadrant)
+    assert api.evaluate(path, 40, env=Quadrant, n_workers=1).mean > 3  # Of 4; by chance 1.
+
+
+def test_the_module_of_the_page_is_learned(tmp_path: Path) -> None:
+    """In workers of their own, which import the file from the folder of the command."""
+    (block,) = (
+        one for one in blocks(ROOT / "docs" / "how-to" / "own-network.md") if one.title is not None
+    )
+    assert len(block.text.splitlines()) <= 30
+    (tmp_path / str(block.title)).write_text(block.text)
+    train = [
+        *("-m", "workflow_rl", "train-sync", "--env", "CartPole-v1", "--total-steps", "300"),
+        *("--network", "my_network:Attention", "--network-arg", "width=8", "--n-envs", "2"),
+        *("--steps-per-update", "100", "--run-dir", "run", "--quiet"),
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, *train], cwd=tmp_path, env=env, check=True, timeout=200)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.config["settings"]["network_args"] == {"width": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tests.own_networks:Missing", "cannot be imported"),
+        ("no_such_module_here:Net", "cannot be imported"),
+        ("tests.own_networks:torch", "is no class"),
+        ("transformer", "is not one of mlp, gru, lstm, frame-stack"),
+    ],
+)
+def test_a_name_that_leads_nowhere(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        load(name)
+
+
+def test_arguments_that_the_class_does_not_take() -> None:
+    with pytest.raises(ConfigError, match=r"Remembering cannot be made: .*'width'"):
+        PPOConfig(network=Remembering, network_args={"width": 3})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="is not one of"):
+        PPOConfig(network="some_module:Net")

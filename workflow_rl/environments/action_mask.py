@@ -1,0 +1,97 @@
+"""Masks of actions as environments offer them: in `info`, or as an entry of a Dict observation.
+
+Both are Gymnasium's and PettingZoo's conventions. `agents.policies.masks` says how policies see
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from workflow_rl.environments.env_batch import Env, ObservationError
+
+MASK = "action_mask"
+
+ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
+
+
+def shows_mask(space: spaces.Space[Any]) -> bool:
+    """Return whether observations have a mask as an entry."""
+    return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
+
+
+def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space of observations without their mask."""
+    if not shows_mask(space):
+        return space
+    assert isinstance(space, spaces.Dict)
+    return spaces.Dict({name: one for name, one in space.spaces.items() if name != MASK})
+
+
+def mask_in(obs: Any, info: Any) -> Any:
+    """Return the mask that an environment offers with its answer, as it is; None without one."""
+    mask = obs.get(MASK) if isinstance(obs, Mapping) else None
+    return info.get(MASK) if mask is None and isinstance(info, Mapping) else mask
+
+
+def choices_of(space: spaces.Space[Any]) -> tuple[int, ...]:
+    """Return the numbers of options of each choice of an action; () for actions without masks."""
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    return tuple(space.nvec.ravel().tolist()) if isinstance(space, spaces.MultiDiscrete) else ()
+
+
+def offers_mask(env: Env) -> bool:
+    """Return whether an environment offers masks, which its first answer shows."""
+    if not choices_of(env.action_space):
+        return False
+    return shows_mask(env.observation_space) or mask_in(*env.reset(seed=0)) is not None
+
+
+def mask_reader(space: spaces.Space[Any]) -> ReadMask:
+    """Return a function from a mask of actions of this space to one array, bool [A].
+
+    The mask is an array [A] of zeros and ones, or a tuple of one array for each choice. The
+    function raises ObservationError, whose message begins with what is wrong with the mask.
+    """
+    sizes = choices_of(space)
+    ends = np.cumsum(sizes)[:-1]
+
+    def read(mask: Any) -> NDArray[np.bool_]:
+        nested = isinstance(mask, tuple | list) and len(sizes) > 1
+        try:
+            parts = [np.ravel(one) for one in mask] if nested else [np.ravel(mask)]
+            flat = np.concatenate(parts)
+        except ValueError:
+            flat = np.empty(0)
+        if flat.shape != (sum(sizes),):
+            raise ObservationError(f"has {flat.size} numbers, not {sum(sizes)}")
+        allowed: NDArray[np.bool_] = flat == 1
+        if not (allowed | (flat == 0)).all():
+            raise ObservationError(f"holds {flat[~allowed & (flat != 0)][0]}, not 0 or 1")
+        for number, part in enumerate(np.split(allowed, ends)):
+            if not part.any():
+                of = f" of choice {number}" if len(sizes) > 1 else ""
+                raise ObservationError(f"forbids every action{of}")
+        return allowed
+
+    return read
+
+
+def sampled(space: spaces.Space[Any], mask: Any) -> Any:
+    """Return a random action of a space that the mask, if there is one, allows."""
+    sizes = choices_of(space)
+    if mask is None or not sizes:
+        return space.sample()
+    allowed = mask_reader(space)(mask).astype(np.int8)
+    if isinstance(space, spaces.Discrete):
+        return space.sample(mask=allowed)
+    parts = tuple(np.split(allowed, np.cumsum(sizes)[:-1]))
+    if len(space.shape or ()) > 1:  # Gymnasium wants the masks nested as the space is.
+        return space.sample()
+    return space.sample(mask=parts)

@@ -84,7 +84,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         if options["final_evaluation"] and summary["finished"]:
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     if options["trace"] is not None:
-        click.echo(f"draw the trace:  {own_command('plot --timeline', options['trace'])}")
+        click.echo(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
 
 
 def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan:
@@ -144,8 +144,8 @@ def _again(plan: Plan, path: Path) -> str:
     """Return the command with which the runs go on."""
     config = plan.configs[0]
     command = "train-population" if plan.exchange is not None else f"train-{config.mode}"
-    joined = f" --cluster {config.cluster}" if is_address(config.cluster) else ""
-    return own_command(f"{command} --resume", path) + joined
+    joined = ["--cluster", config.cluster] if is_address(config.cluster) else []
+    return own_command(command, "--resume", path, *joined)
 
 
 def _careful_options(config: TrainConfig) -> str:

@@ -90,38 +90,59 @@ class BurstTeam(RandomTeam):
 class RestoringTeam:
     """Each agent restores a host with an event, and otherwise sleeps.
 
-    An event shows for one step. An agent remembers for some steps which hosts had events of
-    processes, which are seldom false, and restores the host that had one most recently.
+    An event shows for one step. An agent remembers for some steps which hosts had events, and
+    restores the host that had one most recently. Events of processes are seldom false.
 
     Args:
         on_connections: events of connections count too, which scans and greens cause as well.
         memory: steps for which an event is remembered; 1 is the last step alone.
+        in_turn_after: without an event, an agent restores the user host that it has not restored
+            for the longest time, if that is at least so many steps. A phishing mail opens a session
+            on a user host without an event. None restores no host without an event.
     """
 
-    def __init__(self, on_connections: bool, memory: int) -> None:
+    def __init__(self, on_connections: bool, memory: int, in_turn_after: int | None = None) -> None:
         self._on_connections = on_connections
         self._memory = memory
+        self._in_turn_after = in_turn_after
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
         self._restores = [_indices(agent, "Restore") for agent in range(len(AGENTS))]
-        self._ages = [np.full(len(hosts), self._memory) for hosts in AGENT_HOSTS]
+        self._steps_since_event = [np.full(len(hosts), self._memory) for hosts in AGENT_HOSTS]
+        self._steps_since_restore = [np.zeros(len(hosts), np.int64) for hosts in AGENT_HOSTS]
+        self._is_user_host = [
+            np.array(["user" in host for host in hosts]) & masks[agent][self._restores[agent]]
+            for agent, hosts in enumerate(AGENT_HOSTS)
+        ]
         self._busy_steps = [0] * len(AGENTS)
 
     def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
         actions = list(SLEEP_ACTIONS)
         for agent, observation in enumerate(observations):
-            ages = self._ages[agent]
-            ages += 1
-            ages[_hosts_with_events(agent, observation, self._on_connections)] = 0
+            seen = _hosts_with_events(agent, observation, self._on_connections)
+            self._steps_since_event[agent] += 1
+            self._steps_since_event[agent][seen] = 0
+            self._steps_since_restore[agent] += 1
             if self._busy_steps[agent] > 0:
                 self._busy_steps[agent] -= 1
                 continue
-            host = int(np.argmin(ages))
-            if ages[host] < self._memory:
+            host = self._host_to_restore(agent)
+            if host is not None:
                 actions[agent] = self._restores[agent][host]
-                ages[host] = self._memory
+                self._steps_since_event[agent][host] = self._memory
+                self._steps_since_restore[agent][host] = 0
                 self._busy_steps[agent] = RESTORE_STEPS - 1
         return actions, None
+
+    def _host_to_restore(self, agent: int) -> int | None:
+        host = int(np.argmin(self._steps_since_event[agent]))
+        if self._steps_since_event[agent][host] < self._memory:
+            return host
+        if self._in_turn_after is None:
+            return None
+        steps = np.where(self._is_user_host[agent], self._steps_since_restore[agent], 0)
+        host = int(np.argmax(steps))
+        return host if steps[host] >= self._in_turn_after else None
 
 
 RESTORE_STEPS = 5
@@ -148,6 +169,7 @@ BASELINES: dict[str, Callable[[], ScriptedTeam]] = {
     "sleep": SleepingTeam,
     "random": RandomTeam,
     "restore-when-seen": lambda: RestoringTeam(on_connections=False, memory=8),
+    "restore-in-turn": lambda: RestoringTeam(on_connections=False, memory=8, in_turn_after=120),
 }
 """Teams whose scores are measured."""
 TEAMS: dict[str, Callable[[], ScriptedTeam]] = {

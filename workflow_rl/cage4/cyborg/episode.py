@@ -17,7 +17,6 @@ from workflow_rl.cage4.cyborg.reds import (
     learn,
 )
 from workflow_rl.cage4.interface import AGENTS
-from workflow_rl.cage4.scenario4 import MISSION_PHASES
 
 FIRST = 1
 """Priority of Allow and Block, which are played before all other actions."""
@@ -219,6 +218,3 @@ def _begin(progress: dict[str, Any], name: str, action: Any) -> None:
     """Begin an action, unless one is in progress."""
     if progress[name] is None:
         progress[name] = {"action": action, "remaining_ticks": action.duration}
-
-
-assert len(MISSION_PHASES) == 3

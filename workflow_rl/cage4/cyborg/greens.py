@@ -53,9 +53,6 @@ class Greens:
             self._agents.append(green)
         self._targets = [_targets(state, i) for i in range(len(MISSION_PHASES))]
 
-    def __len__(self) -> int:
-        return len(self._agents)
-
     @property
     def names(self) -> list[str]:
         """The agents' names, in their order."""

@@ -20,13 +20,8 @@ import numpy as np
 from workflow_rl.cage4.cyborg.checkout import checkout
 
 PACKAGE = "CybORG"
-# In a module `CybORG.Agents.Wrappers.X` the class of the same name is reached through its package.
-MODULES = (
-    "env",
-    "Agents",
-    "Agents.Wrappers",
-    "Simulator.Scenarios",
-)
+MODULES = ("env", "Agents", "Agents.Wrappers", "Simulator.Scenarios")
+"""They import all that plays an episode."""
 
 
 class Cyborg:
@@ -50,10 +45,6 @@ class Cyborg:
 
     def __getitem__(self, name: str) -> Any:
         return self._modules[f"{PACKAGE}.{name}"]
-
-    def modules(self) -> list[ModuleType]:
-        """Return all modules of the package."""
-        return list(self._modules.values())
 
     def scenario_generator(self, red_agent: str, max_steps: int) -> Any:
         """Return CybORG's generator of scenarios, with its greens and with blues that sleep."""

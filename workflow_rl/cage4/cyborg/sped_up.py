@@ -43,9 +43,9 @@ class SpedUpSimulator:
         self._vectors = Vectors(self._cyborg, self._episode.state)
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        episode = self._episode
+        episode, taken = self._episode, self._vectors.actions(actions)
         try:
-            machine, cost = episode.step(self._vectors.actions(actions))
+            machine, cost = episode.step(taken)
         except Exception as error:
             raise simulation_error(episode.step_count + 1, error) from error
         return StepResult(

@@ -41,11 +41,10 @@ class StockSimulator:
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         if messages is None:
             messages = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
+        taken = dict(zip(AGENTS, map(int, actions), strict=True))
+        sent = dict(zip(AGENTS, np.asarray(messages), strict=True))
         try:
-            observations, _, dones, _, _ = self._env.step(
-                dict(zip(AGENTS, map(int, actions), strict=True)),
-                messages=dict(zip(AGENTS, np.asarray(messages), strict=True)),
-            )
+            observations, _, dones, _, _ = self._env.step(taken, messages=sent)
         except Exception as error:
             raise simulation_error(self._controller.step_count + 1, error) from error
         parts = self._controller.reward["Blue"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.agent.scripted import ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import (
     AGENTS,
@@ -75,9 +75,14 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    first: Simulator, second: Simulator, pair: Pair, state_every: int = 10
+    first: Simulator,
+    second: Simulator,
+    pair: Pair,
+    state_every: int = 10,
+    team: ScriptedTeam | None = None,
 ) -> tuple[int, Difference | None, str, tuple[float, float]]:
-    """Play one episode on both simulators, with a scripted team that sees the first.
+    """Play one episode on both simulators, with a team that sees the first: `team`, or the scripted
+    one that the pair names.
 
     Observations, masks, rewards, messages, done, busy agents and the generator are compared at
     every step, the whole state at every `state_every`-th one and at the end.
@@ -86,7 +91,7 @@ def compare(
         Steps played, the first difference, the error that both raised, and CPU seconds of both.
     """
     clocks = (_Clock(), _Clock())
-    team = make_scripted_team(pair.blue)
+    team = team or make_scripted_team(pair.blue)
     with clocks[0]:
         observations = first.reset(pair.seed)
     with clocks[1]:

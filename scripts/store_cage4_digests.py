@@ -1,0 +1,51 @@
+"""Store digests of episodes of CAGE Challenge 4 on the official CybORG 4, sped up.
+
+The file lets the compiled simulator be tested where there is no CybORG:
+
+    python scripts/store_cage4_digests.py --cyborg4 cage-challenge-4
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.cyborg.checkout import CheckoutError, use_checkout
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.digests import episode_digests, stored_name
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.parity import Pair
+
+FILE = Path(__file__).resolve().parents[1] / "tests/workflow_rl/cage4/digests.npz"
+
+
+@click.command()
+@click.option("--cyborg4", type=click.Path(path_type=Path), help="The checkout of CybORG 4.")
+@click.option("--seed", type=click.IntRange(0), default=1000, help="Of the first episode.")
+def main(cyborg4: Path | None, seed: int) -> None:
+    """Store one episode of each pair of a scripted team and red agents."""
+    if cyborg4 is not None:
+        use_checkout(cyborg4)
+    arrays = {}
+    try:
+        simulators = {red: make_simulator("cyborg", red) for red in RED_AGENTS}
+    except CheckoutError as error:
+        raise click.UsageError(str(error)) from None
+    for i, (blue, red) in enumerate(itertools.product(TEAMS, RED_AGENTS)):
+        pair = Pair(blue, red, seed + i, MAX_STEPS)
+        digests = episode_digests(simulators[red], pair)
+        arrays[f"{stored_name(pair)}/steps"] = digests.steps
+        arrays[f"{stored_name(pair)}/states"] = digests.states
+        print(pair, flush=True)
+    np.savez_compressed(FILE, **arrays)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

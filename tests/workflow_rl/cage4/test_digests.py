@@ -1,0 +1,57 @@
+"""Stored digests of CybORG as published, played by a simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
+from workflow_rl.cage4.agent.scripted import TEAMS
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.digests import EpisodeDigests, episode_digests, pair_of, stored_name
+from workflow_rl.cage4.interface import RED_AGENTS
+from workflow_rl.cage4.parity import Pair
+
+FILE = Path(__file__).parent / "digests.npz"
+
+
+def stored_digests() -> dict[Pair, EpisodeDigests]:
+    """The digests of the file, by episode."""
+    with np.load(FILE) as file:
+        names = {key.rpartition("/")[0] for key in file.files}
+        return {
+            pair_of(name): EpisodeDigests(file[f"{name}/steps"], file[f"{name}/states"])
+            for name in sorted(names)
+        }
+
+
+def test_every_pair_of_blue_and_red_is_stored() -> None:
+    pairs = {(pair.blue, pair.red_agent) for pair in stored_digests()}
+    assert pairs == {(blue, red) for blue in TEAMS for red in RED_AGENTS}
+
+
+def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
+    for red_agent in RED_AGENTS[:3]:
+        pair = next(pair for pair in stored_digests() if pair.red_agent == red_agent)
+        short = pair._replace(steps=60)
+        digests = episode_digests(make_simulator("cyborg", red_agent), short)
+        steps, states = stored_digests()[pair]
+        assert digests.first_difference(EpisodeDigests(steps[:61], states[:2])) is None
+
+
+def test_the_first_difference_is_found() -> None:
+    pair = Pair("random", "SleepAgent", 1, 120)
+    whole = episode_digests(CountingSimulator(), pair)
+    assert len(whole.steps) == 121
+    assert len(whole.states) == 3
+    assert whole.first_difference(episode_digests(CountingSimulator(), pair)) is None
+    late = episode_digests(CountingSimulator(differs_at=70), pair)
+    assert whole.first_difference(late) == 100
+    failed = episode_digests(CountingSimulator(fails_at=30), pair)
+    assert whole.first_difference(failed) == 30
+
+
+def test_names_are_read_back() -> None:
+    pair = Pair("restore-when-seen", "DiscoveryFSRed", 7, 500)
+    assert pair_of(stored_name(pair)) == pair

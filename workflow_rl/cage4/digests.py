@@ -1,0 +1,96 @@
+"""Digests of episodes of CAGE Challenge 4, with which a simulator is checked without CybORG."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.interface import SimulationError, Simulator, StepResult, state_digest
+from workflow_rl.cage4.parity import Pair
+
+STEP_BYTES = 4
+STATE_EVERY = 50
+
+
+class EpisodeDigests(NamedTuple):
+    """Digests of one episode of `T` steps.
+
+    steps: uint8 `[T + 1, STEP_BYTES]`, of observations, phase, busy agents, the reward's parts,
+        done and the generator after each step; the first is of the reset, with the masks.
+    states: uint8 `[n, 16]`, of the true state after each STATE_EVERY-th step, the reset's first.
+    """
+
+    steps: NDArray[np.uint8]
+    states: NDArray[np.uint8]
+
+    def first_difference(self, other: EpisodeDigests) -> int | None:
+        """Return the first step that differs, or None. A state's difference is found late."""
+        steps = [
+            step
+            for mine, theirs, every in (
+                (self.steps, other.steps, 1),
+                (self.states, other.states, STATE_EVERY),
+            )
+            for step in _differences(mine, theirs, every)
+        ]
+        return min(steps, default=None)
+
+
+def _differences(mine: NDArray[np.uint8], theirs: NDArray[np.uint8], every: int) -> Sequence[int]:
+    n = min(len(mine), len(theirs))
+    rows = np.flatnonzero((mine[:n] != theirs[:n]).any(axis=1)).tolist()
+    if len(mine) != len(theirs):
+        rows.append(n)
+    return [row * every for row in rows]
+
+
+def episode_digests(simulator: Simulator, pair: Pair) -> EpisodeDigests:
+    """Play an episode with a scripted team. A step that fails ends it."""
+    team = make_scripted_team(pair.blue)
+    observations = simulator.reset(pair.seed)
+    team.reset(simulator.masks, pair.seed)
+    steps = [_step_digest(simulator, observations, simulator.masks)]
+    states = [state_digest(simulator.true_state())]
+    for step in range(1, pair.steps + 1):
+        try:
+            result: StepResult = simulator.step(*team.act(observations))
+        except SimulationError:
+            break
+        observations = result.observations
+        numbers = np.array([result.machine_reward, result.action_cost, result.done])
+        steps.append(_step_digest(simulator, observations, [numbers]))
+        if step % STATE_EVERY == 0:
+            states.append(state_digest(simulator.true_state()))
+    return EpisodeDigests(_rows(steps), _rows(states))
+
+
+def _step_digest(
+    simulator: Simulator,
+    observations: Sequence[NDArray[np.int64]],
+    others: Sequence[NDArray[np.generic]],
+) -> bytes:
+    digest = hashlib.blake2b(digest_size=STEP_BYTES)
+    for array in (*observations, simulator.busy_steps, *others):
+        digest.update(np.ascontiguousarray(array, np.int64).tobytes())
+    digest.update(repr((simulator.phase, *simulator.generator_state())).encode())
+    return digest.digest()
+
+
+def _rows(digests: list[bytes]) -> NDArray[np.uint8]:
+    return np.array([list(digest) for digest in digests], np.uint8)
+
+
+def stored_name(pair: Pair) -> str:
+    """Return the name of an episode in a file of digests."""
+    return f"{pair.blue}/{pair.red_agent}/{pair.seed}/{pair.steps}"
+
+
+def pair_of(name: str) -> Pair:
+    """Return the episode that `stored_name` names."""
+    blue, red_agent, seed, steps = name.split("/")
+    return Pair(blue, red_agent, int(seed), int(steps))

@@ -1,0 +1,1 @@
+"""CAGE Challenge 4: its environment, simulators, scores and baselines."""

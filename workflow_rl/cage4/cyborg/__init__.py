@@ -1,0 +1,1 @@
+"""The official CybORG 4, found, imported and sped up."""

@@ -1,0 +1,149 @@
+"""CybORG's true state as plain lists, in which two simulators are compared.
+
+`true_state` gives, each a list:
+
+    hosts        per host, in order: name; addresses; processes; services; sessions; files; network
+                 connection events, and Monitor's copy; process events, and Monitor's copy; used
+                 ports; impact count
+      process    name, PID, parent's PID, user, type, version, decoy type, properties, connections
+      service    name, PID, active, reliability in percent
+      session    agent, ids. Agents without sessions there are left out
+      file       name, density
+      connection local address and port, remote address and port, PID; as a process's connection,
+                 and as a process event: pairs of name and value
+    sessions     per agent, in order: name, `sessions_count`, and per session: id twice, host, user,
+                 type, parent's id, PID, active, children's ids, class, ports by address, suspicious
+                 PIDs by host. The last two are None in classes without them
+    agents       per agent: name; active; [action class, remaining steps] or None; and of a red
+                 agent the ids of its action space's server sessions, and its subnets; else None
+                 twice; states of hosts by address; steps that it counted. The last two are None in
+                 agents without them
+    blocks       pairs of a subnet and the subnets that it blocks
+    phase        0, 1 or 2
+    step         number of the last step
+
+A mapping is a list of pairs. Order is the container's. Enumerations are their names, but those that
+are strings, which are their values.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """Return the value in str, int, float, bool, None and list."""
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return None if value is None else bool(value)
+    if isinstance(value, Enum):
+        return value.value if isinstance(value, str) else value.name
+    for kind in (int, float):
+        if isinstance(value, (kind, np.integer if kind is int else np.floating)):
+            return kind(value)
+    if isinstance(value, (IPv4Address, IPv4Network, str)):
+        return str(value)
+    if isinstance(value, dict):
+        return [[plain(key), plain(each)] for key, each in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return type(value).__name__
+
+
+def true_state(controller: Any) -> list[Any]:
+    """Return the state of a CybORG `SimulationController`."""
+    state = controller.state
+    return [
+        [_host(name, host) for name, host in state.hosts.items()],
+        [
+            plain([agent, state.sessions_count[agent], [_session(*item) for item in owned.items()]])
+            for agent, owned in state.sessions.items()
+        ],
+        [
+            _agent(name, interface, controller.actions_in_progress.get(name))
+            for name, interface in controller.agent_interfaces.items()
+        ],
+        plain(state.blocks),
+        state.mission_phase,
+        controller.step_count,
+    ]
+
+
+def _host(name: str, host: Any) -> Any:
+    events = host.events
+    return plain(
+        [
+            name,
+            [str(interface.ip_address) for interface in host.interfaces],
+            [_process(process) for process in host.processes],
+            [
+                [service, facts.process, facts.active, facts.get_service_reliability()]
+                for service, facts in host.services.items()
+            ],
+            [[agent, list(ids)] for agent, ids in host.sessions.items() if ids],
+            [[file.name, file.density] for file in host.files],
+            [_connection(event) for event in events.network_connections],
+            [_connection(event) for event in events.old_network_connections],
+            [_connection(event) for event in events.process_creation],
+            [_connection(event) for event in events.old_process_creation],
+            list(host.ephemeral_ports),
+            host.impact_count,
+        ]
+    )
+
+
+def _process(process: Any) -> list[Any]:
+    return [
+        process.name,
+        process.pid,
+        process.ppid,
+        process.user,
+        process.process_type,
+        process.version,
+        process.decoy_type.value,
+        list(process.properties),
+        [_connection(connection) for connection in process.connections],
+    ]
+
+
+def _connection(event: Any) -> Any:
+    if isinstance(event, dict):
+        return plain(event)
+    addresses = [event.local_address, event.local_port, event.remote_address, event.remote_port]
+    return plain([*addresses, event.pid])
+
+
+def _session(ident: int, session: Any) -> list[Any]:
+    return [
+        ident,
+        session.ident,
+        session.hostname,
+        session.username,
+        session.session_type,
+        session.parent,
+        session.pid,
+        session.active,
+        list(session.children),
+        type(session).__name__,
+        getattr(session, "ports", None),
+        getattr(session, "sus_pids", None),
+    ]
+
+
+def _agent(name: str, interface: Any, busy: Any) -> Any:
+    space = interface.action_space
+    is_red = name.startswith("red")
+    return plain(
+        [
+            name,
+            interface.active,
+            [type(busy["action"]).__name__, busy["remaining_ticks"]] if busy else None,
+            space.server_session if is_red else None,
+            space.subnet if is_red else None,
+            getattr(interface.agent, "host_states", None),
+            getattr(interface.agent, "step", None),
+        ]
+    )

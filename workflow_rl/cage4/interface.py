@@ -1,0 +1,124 @@
+"""What the simulators of CAGE Challenge 4 have in common.
+
+CybORG's 4.0 code at commit `COMMIT` is the reference. Every simulator repeats its draws: the same
+seed gives the same episode, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
+SIMULATORS = ("compiled", "cyborg", "cyborg-stock")
+AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
+RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
+"""Names of CybORG's classes. Every red agent of an episode is of one class."""
+OBS_SIZES = (92, 92, 92, 92, 210)
+N_ACTIONS = (82, 82, 82, 82, 242)
+SLEEP_ACTIONS = (49, 49, 49, 49, 145)
+"""Each agent's index of the action Sleep, which is always possible."""
+MESSAGE_BITS = 8
+MAX_STEPS = 500
+"""Length of an episode in the challenge. Its last step is step 499: see StepResult.done."""
+
+
+class SimulationError(RuntimeError):
+    """CybORG cannot play this step, or a bound of the compiled simulator is too small for it.
+
+    The message names the cause. CybORG fails at the same step.
+    """
+
+
+class StepResult(NamedTuple):
+    """What a step gives.
+
+    observations: five int64 vectors, `[92]` for agents 0 to 3 and `[210]` for agent 4, which belong
+        to the caller. The last 32 entries of each are the messages of the other four agents, in
+        their order.
+    reward: the team's reward, the sum of the two parts below. All agents get this reward.
+    machine_reward: the part of `BlueRewardMachine`, zero or less.
+    action_cost: the part of the actions that were handed in, -1 for each Restore, also while the
+        agent is busy.
+    done: whether the episode is over, which is true from step max_steps - 1 on. The end is a
+        truncation.
+    """
+
+    observations: tuple[NDArray[np.int64], ...]
+    reward: int
+    machine_reward: int
+    action_cost: int
+    done: bool
+
+
+class Simulator(Protocol):
+    """One simulated network that plays episodes.
+
+    It is made with `red_agent`, one of RED_AGENTS, and `max_steps`, the length of its episodes in
+    steps; see `simulators.make_simulator`. A step after max_steps raises SimulationError.
+    """
+
+    red_agent: str
+    max_steps: int
+
+    def start_stream(self, seed: int) -> None:
+        """Seed the generator, and draw one scenario that is not played.
+
+        This is what constructing CybORG with a seed does. Each `reset()` then begins the next
+        episode of this stream, as the official evaluation plays them.
+        """
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        """Begin an episode and return its five observations, as in StepResult.
+
+        seed: seeds the generator anew, from 0 up, so that the seed alone decides the episode. None
+            goes on with the present stream; before the first one, with an unforeseeable one.
+        """
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        """Play one step.
+
+        actions: five indices, each below the agent's N_ACTIONS. A busy agent's action is not
+            played, but costs. A masked action is a Sleep.
+        messages: `[5, 8]`, zeros and ones or booleans: what each agent sends to the other four,
+            which read it in this step's observations. None sends zeros.
+        """
+
+    @property
+    def masks(self) -> tuple[NDArray[np.bool_], ...]:
+        """Five masks, `[82]` or `[242]`: the actions on hosts that exist in this episode.
+
+        They are constant during an episode, and are not to be written to.
+        """
+
+    @property
+    def phase(self) -> int:
+        """Phase of the last step, 0, 1 or 2."""
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        """`[5]`: the coming steps in which each agent's action is still in progress.
+
+        An agent takes an action exactly if this is 0.
+        """
+
+    def true_state(self) -> list[Any]:
+        """Return the whole state as lists of str, int, float, bool and None: see `cyborg/true_state.py`.
+
+        Two simulators agree if these are equal, the order of all containers included.
+        """
+
+    def generator_state(self) -> tuple[int, int, int, int]:
+        """Return NumPy's PCG64: state // 2**64, state % 2**64, has_uint32 and uinteger.
+
+        uinteger is the buffered half word, which NumPy keeps after its use.
+        """
+
+
+def state_digest(true_state: list[Any]) -> bytes:
+    """Return 16 bytes that two simulators share if their true states are equal."""
+    return hashlib.blake2b(repr(true_state).encode(), digest_size=16).digest()

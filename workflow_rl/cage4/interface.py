@@ -107,7 +107,7 @@ class Simulator(Protocol):
         """
 
     def true_state(self) -> list[Any]:
-        """Return the whole state as lists of str, int, float, bool and None: see `cyborg/true_state.py`.
+        """Return the state as lists of str, int, float, bool, None; see `cyborg.true_state`.
 
         Two simulators agree if these are equal, the order of all containers included.
         """

@@ -147,3 +147,9 @@ def _agent(name: str, interface: Any, busy: Any) -> Any:
             getattr(interface.agent, "step", None),
         ]
     )
+
+
+def generator_state(state: Any) -> tuple[int, int, int, int]:
+    """Return the state of a NumPy `PCG64` as `Simulator.generator_state` does."""
+    word = state["state"]["state"]
+    return word >> 64, word % 2**64, state["has_uint32"], state["uinteger"]

@@ -1,0 +1,66 @@
+"""The user's checkout of CAGE Challenge 4: where it is, and whether it is the right commit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from workflow_rl.cage4.interface import COMMIT
+
+VARIABLE = "WORKFLOW_RL_CYBORG4"
+"""The environment variable that names the folder. Worker processes inherit it."""
+SOURCES = ("env.py", "Agents/SimpleAgents", "Agents/Wrappers", "Shared", "Simulator")
+DIGEST = "9977eb199ec24c9fde9ed17ddd932f55"
+"""Of the files in SOURCES at COMMIT, see `source_digest`."""
+HOW_TO_GET_IT = (
+    "git clone https://github.com/cage-challenge/cage-challenge-4 && "
+    f"git -C cage-challenge-4 checkout {COMMIT}"
+)
+
+
+class CheckoutError(RuntimeError):
+    """CybORG 4 is not there, or is another commit. The message says in one line what to do."""
+
+
+def use_checkout(folder: Path) -> None:
+    """Name the checkout for this process and for those that it starts."""
+    os.environ[VARIABLE] = str(folder.absolute())
+
+
+def checkout() -> Path:
+    """Return the folder that holds the package `CybORG`, after a check of its files.
+
+    Raises:
+        CheckoutError: no folder is named, or it does not hold CybORG 4 at COMMIT.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if not named:
+        raise CheckoutError(
+            f"CybORG 4 is needed: get it with `{HOW_TO_GET_IT}`, and name the folder with "
+            f"--cyborg4 or {VARIABLE}"
+        )
+    folder = Path(named)
+    if not (folder / "CybORG" / "env.py").is_file():
+        raise CheckoutError(
+            f"{VARIABLE}={named}: this folder holds no CybORG/env.py; get it with `{HOW_TO_GET_IT}`"
+        )
+    if source_digest(folder) != DIGEST:
+        raise CheckoutError(
+            f"{VARIABLE}={named}: its CybORG is not that of commit {COMMIT}; get it with "
+            f"`{HOW_TO_GET_IT}`"
+        )
+    return folder
+
+
+def source_digest(folder: Path) -> str:
+    """Return a digest of the names and the lines of the source files that play the challenge."""
+    package = folder / "CybORG"
+    files = [package / SOURCES[0]]
+    for source in SOURCES[1:]:
+        files += sorted((package / source).rglob("*.py"))
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files:
+        digest.update(file.relative_to(package).as_posix().encode())
+        digest.update(b"\n".join(file.read_bytes().splitlines()))
+    return digest.hexdigest()

@@ -1,0 +1,137 @@
+"""Imports of CybORG 4 from the user's checkout, each with its own modules.
+
+CybORG as published and the copy that is sped up live in one process. Neither is found under the
+name `CybORG` afterwards, so that another CybORG may be imported beside them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from workflow_rl.cage4.cyborg.checkout import checkout
+
+PACKAGE = "CybORG"
+# In a module `CybORG.Agents.Wrappers.X` the class of the same name is reached through its package.
+MODULES = (
+    "env",
+    "Agents",
+    "Agents.Wrappers",
+    "Simulator.Scenarios",
+)
+
+
+class Cyborg:
+    """One import of the package.
+
+    `cyborg["Simulator.State"]` is the module `CybORG.Simulator.State`.
+    """
+
+    def __init__(self) -> None:
+        folder = str(checkout())
+        others = _take_modules()
+        sys.path.insert(0, folder)
+        try:
+            with stand_ins():
+                for name in MODULES:
+                    importlib.import_module(f"{PACKAGE}.{name}")
+        finally:
+            sys.path.remove(folder)
+            self._modules = _take_modules()
+            sys.modules.update(others)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._modules[f"{PACKAGE}.{name}"]
+
+    def modules(self) -> list[ModuleType]:
+        """Return all modules of the package."""
+        return list(self._modules.values())
+
+    def scenario_generator(self, red_agent: str, max_steps: int) -> Any:
+        """Return CybORG's generator of scenarios, with its greens and with blues that sleep."""
+        agents = self["Agents"]
+        return self["Simulator.Scenarios"].EnterpriseScenarioGenerator(
+            blue_agent_class=agents.SleepAgent,
+            green_agent_class=agents.EnterpriseGreenAgent,
+            red_agent_class=getattr(agents, red_agent),
+            steps=max_steps,
+        )
+
+
+@cache
+def published_cyborg() -> Cyborg:
+    """Return CybORG as published."""
+    return Cyborg()
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Let CybORG's imports of packages that it does not use in an episode find stand-ins.
+
+    They are Gym, Matplotlib, PrettyTable, pygame, Ray and PyYAML. Only `np_random` is called. What
+    is installed of them is found again afterwards.
+    """
+    modules = _stand_in_modules()
+    tops = {name.partition(".")[0] for name in modules}
+    real = {name: sys.modules[name] for name in sys.modules if name.partition(".")[0] in tops}
+    for name in real:
+        del sys.modules[name]
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
+        sys.modules.update(real)
+
+
+def np_random(seed: int | None = None) -> tuple[np.random.Generator, Any]:
+    """Return what `gym.utils.seeding.np_random` does: a generator, and the seed's entropy."""
+    sequence = np.random.SeedSequence(seed)
+    return np.random.Generator(np.random.PCG64(sequence)), sequence.entropy
+
+
+def _stand_in_modules() -> dict[str, ModuleType]:
+    spaces = gymnasium.spaces
+    contents: dict[str, dict[str, Any]] = {
+        "gym": {"Env": gymnasium.Env, "Space": gymnasium.Space, "spaces": spaces},
+        "gym.utils": {},
+        "gym.utils.seeding": {
+            "np_random": np_random,
+            "RandomNumberGenerator": np.random.Generator,
+        },
+        "gym.vector": {},
+        "gym.vector.utils": {"spaces": spaces},
+        "matplotlib": {},
+        "matplotlib.pyplot": {},
+        "matplotlib.widgets": dict.fromkeys(("Button", "Slider", "TextBox", "CheckButtons")),
+        "prettytable": {"PrettyTable": None},
+        "pygame": {},
+        "ray": {},
+        "ray.rllib": {},
+        "ray.rllib.env": {},
+        "ray.rllib.env.multi_agent_env": {"MultiAgentEnv": type("MultiAgentEnv", (), {})},
+        "yaml": {},
+    }
+    modules = {}
+    for name, values in contents.items():
+        module = modules[name] = ModuleType(name)
+        vars(module).update(values, __path__=[])
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], last, module)
+    modules["gym.spaces"] = spaces
+    return modules
+
+
+def _take_modules() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
+    return {name: sys.modules.pop(name) for name in names}

@@ -1,0 +1,88 @@
+"""CybORG 4 as published, behind the challenge's own wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.cyborg.private_cyborg import published_cyborg
+from workflow_rl.cage4.cyborg.true_state import generator_state, true_state
+from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SimulationError, StepResult
+
+
+class StockSimulator:
+    """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
+
+    def __init__(self, red_agent: str, max_steps: int) -> None:
+        self.red_agent = red_agent
+        self.max_steps = max_steps
+        self._cyborg = published_cyborg()
+        self._env: Any = None
+
+    def start_stream(self, seed: int) -> None:
+        self._make_env(seed)
+
+    def _make_env(self, seed: int | None) -> None:
+        generator = self._cyborg.scenario_generator(self.red_agent, self.max_steps)
+        cyborg = self._cyborg["env"].CybORG(generator, "sim", seed=seed)
+        self._env = self._cyborg["Agents.Wrappers"].BlueEnterpriseWrapper(cyborg)
+        self._controller = cyborg.environment_controller
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        if self._env is None:
+            self._make_env(None)
+        observations, infos = self._env.reset(seed=seed)
+        self._masks = tuple(np.array(infos[agent]["action_mask"], np.bool_) for agent in AGENTS)
+        return tuple(observations[agent] for agent in AGENTS)
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        if messages is None:
+            messages = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
+        try:
+            observations, _, dones, _, _ = self._env.step(
+                dict(zip(AGENTS, map(int, actions), strict=True)),
+                messages=dict(zip(AGENTS, np.asarray(messages), strict=True)),
+            )
+        except Exception as error:
+            raise simulation_error(self._controller.step_count + 1, error) from error
+        parts = self._controller.reward["Blue"]
+        machine, cost = int(parts["BlueRewardMachine"]), int(parts["action_cost"])
+        return StepResult(
+            tuple(observations[agent] for agent in AGENTS),
+            machine + cost,
+            machine,
+            cost,
+            dones[AGENTS[0]],
+        )
+
+    @property
+    def masks(self) -> tuple[NDArray[np.bool_], ...]:
+        return self._masks
+
+    @property
+    def phase(self) -> int:
+        return int(self._controller.state.mission_phase)
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        return busy_steps(self._controller)
+
+    def true_state(self) -> list[Any]:
+        return true_state(self._controller)
+
+    def generator_state(self) -> tuple[int, int, int, int]:
+        return generator_state(self._controller.np_random.bit_generator.state)
+
+
+def busy_steps(controller: Any) -> NDArray[np.int64]:
+    """Return `[5]`: the coming steps in which a blue agent's action goes on."""
+    actions = [controller.actions_in_progress.get(agent) for agent in AGENTS]
+    return np.array([action["remaining_ticks"] if action else 0 for action in actions])
+
+
+def simulation_error(step: int, error: Exception) -> SimulationError:
+    """Return the error that tells what CybORG raised in a step."""
+    return SimulationError(f"CybORG fails in step {step}: {type(error).__name__}: {error}")

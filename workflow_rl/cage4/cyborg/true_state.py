@@ -134,15 +134,14 @@ def _session(ident: int, session: Any) -> list[Any]:
 
 
 def _agent(name: str, interface: Any, busy: Any) -> Any:
-    space = interface.action_space
-    is_red = name.startswith("red")
+    space = interface.action_space if name.startswith("red") else None
     return plain(
         [
             name,
             interface.active,
             [type(busy["action"]).__name__, busy["remaining_ticks"]] if busy else None,
-            space.server_session if is_red else None,
-            space.subnet if is_red else None,
+            space.server_session if space else None,
+            space.subnet if space else None,
             getattr(interface.agent, "host_states", None),
             getattr(interface.agent, "step", None),
         ]

@@ -1,0 +1,221 @@
+"""An episode on the sped-up copy of CybORG 4: the loop of `SimulationController`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from workflow_rl.cage4.cyborg.draws import Draws
+from workflow_rl.cage4.cyborg.greens import Greens
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.cyborg.reds import (
+    combined,
+    forget_all,
+    hide_foreign_zones,
+    knows_parameters,
+    learn,
+)
+from workflow_rl.cage4.interface import AGENTS
+from workflow_rl.cage4.scenario4 import MISSION_PHASES
+
+FIRST = 1
+"""Priority of Allow and Block, which are played before all other actions."""
+GREEN_INTERFACE = SimpleNamespace(active=True, agent=None, action_space=None)
+
+
+class Episode:
+    """The network, its agents and their actions in progress.
+
+    The attributes have the names that they have in `SimulationController`, whose method that moves
+    sessions between red agents plays on this object. `agent_interfaces` holds the blue and red
+    agents alone.
+
+    Args:
+        cyborg: the copy of `speedups`.
+        scenario_generator: draws the network.
+        draws: the generator of the episode.
+    """
+
+    def __init__(self, cyborg: Cyborg, scenario_generator: Any, draws: Draws) -> None:
+        self.scenario_generator = scenario_generator
+        self.np_random = draws
+        self._controller = cyborg["Simulator.SimulationController"].SimulationController
+        self._observation = cyborg["Shared.Observation"].Observation
+        self._observations = cyborg["Shared.ObservationSet"].ObservationSet
+        self._in_progress = cyborg["Shared.Enums"].TernaryEnum.IN_PROGRESS
+        self._sleep = cyborg["Simulator.Actions"].Sleep
+        self._impact = cyborg["Simulator.Actions"].Impact
+        self._session_types = cyborg["Shared.ActionSpace"].SESSION_TYPES
+        self._machine = cyborg["Shared.BlueRewardMachine"].BlueRewardMachine
+        scenario = scenario_generator.create_scenario(draws)
+        self.state = cyborg["Simulator.State"].State(scenario, draws)
+        self.greens = Greens(cyborg, self.state, scenario)
+        self.step_count = 0
+        self._make_agents(cyborg["Shared.AgentInterface"].AgentInterface, scenario)
+        self._session_checks = {
+            name: action(**parameters)
+            for name, (action, parameters) in scenario.get_end_turn_actions().items()
+            if name in self._reds or name in AGENTS
+        }
+
+    def _make_agents(self, interface_class: Any, scenario: Any) -> None:
+        teams = scenario.team_agents
+        self.agent_interfaces = {}
+        for name in (*AGENTS, *teams["Red"]):
+            info = scenario.agents[name]
+            info.agent_type.np_random = self.np_random
+            info.agent_type.end_episode()
+            self.agent_interfaces[name] = interface_class(
+                info.agent_type,
+                name,
+                info.actions,
+                allowed_subnets=info.allowed_subnets,
+                scenario=scenario,
+                active=info.active,
+            )
+        self._reds = {name: self.agent_interfaces[name] for name in teams["Red"]}
+        self._blue_progress: dict[str, Any] = dict.fromkeys(AGENTS)
+        self._red_progress: dict[str, Any] = dict.fromkeys(self._reds)
+        cidrs = self.state.subnet_name_to_cidr
+        self._cidrs, self.observation = {}, {}
+        for name, interface in self._reds.items():
+            self._cidrs[name] = {cidrs[zone] for zone in interface.allowed_subnets}
+            known = scenario.agents[name].osint["Hosts"]
+            for host in known.values():
+                host["Sessions"] = name
+            obs = self.state.get_true_state(known)
+            hide_foreign_zones(obs.data, self._cidrs[name])
+            forget_all(interface.action_space, self.state)
+            learn(interface.action_space, obs.data, self._session_types)
+            self.observation[name] = self._observations([obs])
+
+    @property
+    def actions_in_progress(self) -> dict[str, Any]:
+        """By agent, `{"action", "remaining_ticks"}` or None. A green's action takes one step."""
+        return {**self._blue_progress, **self._red_progress}
+
+    def as_controller(self) -> SimpleNamespace:
+        """Return what `true_state` reads of a controller, greens included."""
+        greens = dict.fromkeys(self.greens.names, GREEN_INTERFACE)
+        blues = {name: self.agent_interfaces[name] for name in AGENTS}
+        return SimpleNamespace(
+            state=self.state,
+            step_count=self.step_count,
+            agent_interfaces={**blues, **greens, **self._reds},
+            actions_in_progress=self.actions_in_progress,
+        )
+
+    def step(self, actions: Sequence[Any]) -> tuple[int, int]:
+        """Play a step of five CybORG actions. Return the reward's parts: the machine's, costs."""
+        state = self.state
+        state.check_next_phase_on_update_step(self.step_count)
+        for name, action in zip(AGENTS, actions, strict=True):
+            _begin(self._blue_progress, name, action)
+        chosen = self.greens.choose()
+        for name, interface in self._reds.items():
+            _begin(self._red_progress, name, self._red_action(name, interface))
+            self.observation[name] = self._observations([])
+        blue, red = self._due_actions()
+        blue_played, red_played = self._with_sessions(blue), self._with_sessions(red)
+        # CybORG shuffles the actions to see which exceed a bandwidth, and none uses any.
+        self.np_random.skip_shuffle(len(blue_played) + len(chosen) + len(red_played))
+        # A stable sort by priority.
+        for _, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
+            action.execute(state)
+        reward = self.greens.play(chosen)
+        for name, action in red_played:
+            obs = action.execute(state)
+            hide_foreign_zones(obs.data, self._cidrs[name])
+            obs.data["action"] = action
+            self.observation[name].append(obs)
+        self._move_sessions()
+        self._end_turn()
+        self.step_count += 1
+        return reward + self._impact_reward(red), sum(action.cost for action in actions)
+
+    def _red_action(self, name: str, interface: Any) -> Any:
+        if not interface.active:
+            return self._sleep()
+        action = interface.get_action(combined(self.observation[name].observations))
+        if knows_parameters(interface.action_space, action):
+            return action
+        return self._controller.replace_action_if_invalid(self, action, interface)
+
+    def _due_actions(self) -> tuple[list[Any], list[Any]]:
+        """Return agents and the actions that take effect now: Sleep while one is in progress."""
+        due = []
+        for progress in (self._blue_progress, self._red_progress):
+            actions = []
+            for name, item in progress.items():
+                item["remaining_ticks"] -= 1
+                if item["remaining_ticks"] < 1:
+                    progress[name] = None
+                    actions.append((name, item["action"]))
+                    continue
+                actions.append((name, self._sleep()))
+                if name in self._reds:
+                    self.observation[name].append(self._observation(self._in_progress))
+            due.append(actions)
+        return due[0], due[1]
+
+    def _with_sessions(self, actions: list[Any]) -> list[Any]:
+        """`filter_actions`: drop those whose session is gone."""
+        sessions = self.state.sessions
+        return [
+            (name, action)
+            for name, action in actions
+            if not hasattr(action, "session") or action.session in sessions.get(action.agent, ())
+        ]
+
+    def _move_sessions(self) -> None:
+        """`different_subnet_agent_reassignment`, whose first part seldom finds anything."""
+        zones = self.state.hostname_subnet_map
+        if any(
+            zones[session.hostname].value not in interface.allowed_subnets
+            for name, interface in self._reds.items()
+            for session in self.state.sessions[name].values()
+        ):
+            self._controller.different_subnet_agent_reassignment(self)
+        for name, interface in self._reds.items():
+            interface.active = any(s.active for s in self.state.sessions[name].values())
+
+    def is_active(self, name: str) -> bool:
+        """See `SimulationController`, as for the next method."""
+        return bool(self._controller.is_active(self, name))
+
+    def has_active_non_parent_sessions(self, name: str) -> bool:
+        return bool(self._controller.has_active_non_parent_sessions(self, name))
+
+    def _end_turn(self) -> None:
+        for name, action in self._session_checks.items():
+            if not self.agent_interfaces[name].active:
+                continue
+            obs = action.execute(self.state)
+            if name in self._reds:
+                self.observation[name].append(obs)
+        for name, interface in self._reds.items():
+            for obs in self.observation[name].observations:
+                learn(interface.action_space, obs.data, self._session_types)
+
+    def _impact_reward(self, red: list[Any]) -> int:
+        """Return the reward of `BlueRewardMachine` for Impacts.
+
+        A failed one counts as well: CybORG tests an enumeration's member, which is never false.
+        """
+        state = self.state
+        rewards = self._machine.get_phase_rewards(None, state.mission_phase)
+        return sum(
+            rewards[state.hostname_subnet_map[action.hostname].value]["RIA"]
+            for name, action in red
+            if isinstance(action, self._impact) and self._reds[name].active
+        )
+
+
+def _begin(progress: dict[str, Any], name: str, action: Any) -> None:
+    """Begin an action, unless one is in progress."""
+    if progress[name] is None:
+        progress[name] = {"action": action, "remaining_ticks": action.duration}
+
+
+assert len(MISSION_PHASES) == 3

@@ -1,0 +1,142 @@
+"""The green agents of an episode of CybORG 4, played without their actions' objects."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.scenario4 import MISSION_PHASES
+
+ACCESS, WORK, _SLEEP = range(3)
+"""`EnterpriseGreenAgent`'s actions, in the order of its action space."""
+N_ACTIONS = 3
+ACTIONS = "Simulator.Actions"
+
+
+class Green(NamedTuple):
+    """A green agent on its host. false_alerts, phishing: probabilities of what goes wrong."""
+
+    name: str
+    host: Any
+    address: Any
+    zone: str
+    false_alerts: float
+    phishing: float
+
+
+class Greens:
+    """All green agents. The draws are those of `EnterpriseGreenAgent` and of its actions.
+
+    CybORG makes an action for each green, describes what the action saw, and reads the reward from
+    that. Nobody reads the rest: a green agent looks at no observation. A green's session lasts: the
+    PIDs that blue agents kill are above those that its host had at the start.
+    """
+
+    def __init__(self, cyborg: Cyborg, state: Any, scenario: Any) -> None:
+        self._state = state
+        self._phishing = cyborg[f"{ACTIONS}.ConcreteActions.PhishingEmail"].PhishingEmail
+        self._connection = cyborg["Simulator.HostEvents"].NetworkConnection
+        machine = cyborg["Shared.BlueRewardMachine"].BlueRewardMachine
+        self._rewards = [machine.get_phase_rewards(None, i) for i in range(len(MISSION_PHASES))]
+        self._agents = []
+        for name in scenario.team_agents["Green"]:
+            agent = scenario.agents[name].agent_type
+            hostname = state.sessions[name][0].hostname
+            green = Green(
+                name,
+                state.hosts[hostname],
+                agent.own_ip,
+                state.hostname_subnet_map[hostname].value,
+                agent.fp_detection_rate,
+                agent.phishing_error_rate,
+            )
+            self._agents.append(green)
+        self._targets = [_targets(state, i) for i in range(len(MISSION_PHASES))]
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    @property
+    def names(self) -> list[str]:
+        """The agents' names, in their order."""
+        return [green.name for green in self._agents]
+
+    def choose(self) -> list[int]:
+        """Draw each green's action."""
+        integers = self._state.np_random.integers
+        return [integers(0, N_ACTIONS) for _ in self._agents]
+
+    def play(self, chosen: list[int]) -> int:
+        """Play the actions and return their part of the reward, zero or less."""
+        state = self._state
+        rewards = self._rewards[state.mission_phase]
+        targets = self._targets[state.mission_phase]
+        reward = 0
+        for green, action in zip(self._agents, chosen, strict=True):
+            if action == WORK:
+                if self._fails_to_work(green):
+                    reward += rewards[green.zone]["LWF"]
+            elif action == ACCESS and self._fails_to_access(green, targets[green.zone]):
+                reward += rewards[green.zone]["ASF"]
+        return reward
+
+    def _fails_to_work(self, green: Green) -> bool:
+        """`GreenLocalWork.execute`."""
+        state, host, random = self._state, green.host, self._state.np_random.random
+        services = [service for service in host.services.values() if service.active]
+        if not services:
+            return True
+        service = state.np_random.choice(services)
+        if state.np_random.integers(100) >= service.get_service_reliability():
+            return True
+        if random() < green.false_alerts:
+            port = host.get_ephemeral_port()
+            event = {"local_address": green.address, "local_port": port}
+            host.events.process_creation.append(event)
+        if random() < green.phishing:
+            self._phishing(agent=green.name, session=0, ip_address=green.address).execute(state)
+        return False
+
+    def _fails_to_access(self, green: Green, targets: list[tuple[Any, Any, str]]) -> bool:
+        """`GreenAccessService.execute`. targets: servers that the green may choose.
+
+        CybORG never asks whether the server has a service: it tests the method, not its result.
+        """
+        state = self._state
+        host, address, zone = state.np_random.choice(targets)
+        port = host.get_ephemeral_port()
+        if state.blocks and (
+            zone in state.blocks.get(green.zone, ()) or green.zone in state.blocks.get(zone, ())
+        ):
+            host.events.network_connections.append(
+                self._connection(
+                    local_address=address, remote_address=green.address, remote_port=8800
+                )
+            )
+            return True
+        if state.np_random.random() < green.false_alerts:
+            host.events.network_connections.append(
+                self._connection(
+                    local_address=green.address, remote_address=address, remote_port=port
+                )
+            )
+        return False
+
+
+def _targets(state: Any, phase: int) -> dict[str, list[tuple[Any, Any, str]]]:
+    """Return by a green's zone the servers that it may access: host, address and zone."""
+    pairs = state.scenario.allowed_subnets_per_mphase[phase]
+    servers = [
+        (state.hosts[host], address, state.hostname_subnet_map[host].value)
+        for address, host in state.ip_addresses.items()
+        if "server" in host
+    ]
+    targets = {}
+    for name in state.subnet_name_to_cidr:
+        zone = name.value
+        allowed = {zone}
+        for first, second in pairs:
+            if zone in (first.value, second.value):
+                allowed |= {first.value, second.value}
+        targets[zone] = [server for server in servers if server[2] in allowed]
+    return targets

@@ -1,0 +1,92 @@
+"""What a red agent of an episode of CybORG 4 sees, and which actions it then knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+KNOWLEDGE = ("subnet", "ip_address", "hostname", "agent")
+"""The parameters of red actions that an action space knows by their own name."""
+
+
+def forget_all(space: Any, state: Any) -> None:
+    """`ActionSpace.update` with the true state: name all hosts and zones, and know none.
+
+    Of what is in an action space, only these are parameters of red actions. Their order counts:
+    agents draw from them.
+    """
+    for address, hostname in state.ip_addresses.items():
+        zone = state.hostname_subnet_map[hostname]
+        space.hostname[hostname] = False
+        space.subnet[state.subnet_name_to_cidr[zone]] = False
+        space.ip_address[address] = False
+
+
+def learn(space: Any, data: dict[str, Any], session_types: tuple[Any, ...]) -> None:
+    """`ActionSpace.update` with an observation: know what the observation names."""
+    for info in data.values():
+        if not isinstance(info, dict):
+            continue
+        if "Hostname" in info.get("System info", ()):
+            space.hostname[info["System info"]["Hostname"]] = True
+        for interface in info.get("Interface", ()):
+            if "Subnet" in interface:
+                space.subnet[interface["Subnet"]] = True
+            if "ip_address" in interface:
+                space.ip_address[interface["ip_address"]] = True
+        for session in info.get("Sessions", ()):
+            if session["agent"] in space.agent and session.get("Type") in session_types:
+                space.server_session[session["session_id"]] = True
+
+
+def knows_parameters(space: Any, action: Any) -> bool:
+    """Tell whether `replace_action_if_invalid` keeps an action of one of the agent's classes."""
+    parameters = vars(action)
+    if "session" in parameters and not space.server_session.get(parameters["session"]):
+        return False
+    return all(
+        getattr(space, name).get(parameters[name]) for name in KNOWLEDGE if name in parameters
+    )
+
+
+def hide_foreign_zones(data: dict[str, Any], cidrs: set[Any]) -> None:
+    """`_filter_obs`: hide interfaces in other zones than the agent's, and hosts without more.
+
+    CybORG also hides processes with addresses outside of the network, of which there are none.
+    """
+    hidden = []
+    for key, info in data.items():
+        if not isinstance(info, dict):
+            continue
+        interfaces = info.get("Interface")
+        if interfaces is not None:
+            interfaces[:] = [
+                interface
+                for interface in interfaces
+                if "Subnet" not in interface or interface["Subnet"] in cidrs
+            ]
+            if not interfaces:
+                del info["Interface"]
+        if not info:
+            hidden.append(key)
+    for key in hidden:
+        del data[key]
+
+
+def combined(observations: list[Any]) -> dict[str, Any]:
+    """`ObservationSet.get_combined_observation`: add later observations to the first one's data.
+
+    A host keeps what the first observation says of it. Red agents read whether a host has sessions,
+    its first address, its name, and processes that only the action's own observation lists: more of
+    the same would not be read.
+    """
+    data: dict[str, Any] = observations[0].data
+    for observation in observations[1:]:
+        for key, info in observation.data.items():
+            if not isinstance(info, dict):
+                continue
+            mine = data.setdefault(key, {})
+            for part, facts in info.items():
+                mine.setdefault(part, facts)
+            if "System info" in info:
+                mine["System info"] = {**info["System info"], **mine["System info"]}
+    return data

@@ -1,0 +1,76 @@
+"""CybORG 4 sped up, as a simulator. See `speedups` for what is left out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.cyborg.draws import Draws
+from workflow_rl.cage4.cyborg.episode import Episode
+from workflow_rl.cage4.cyborg.speedups import sped_up_cyborg
+from workflow_rl.cage4.cyborg.stock import busy_steps, simulation_error
+from workflow_rl.cage4.cyborg.true_state import true_state
+from workflow_rl.cage4.cyborg.vectors import Vectors
+from workflow_rl.cage4.interface import StepResult
+
+
+class SpedUpSimulator:
+    """See `Simulator`."""
+
+    def __init__(self, red_agent: str, max_steps: int) -> None:
+        self.red_agent = red_agent
+        self.max_steps = max_steps
+        self._cyborg = sped_up_cyborg()
+        self._scenario_generator = self._cyborg.scenario_generator(red_agent, max_steps)
+        self._draws: Draws | None = None
+
+    def start_stream(self, seed: int) -> None:
+        self._draws = Draws(seed)
+        self._begin()
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        if seed is not None or self._draws is None:
+            self._draws = Draws(seed)
+        self._begin()
+        return self._vectors.observations(None)
+
+    def _begin(self) -> None:
+        assert self._draws is not None
+        self._episode = Episode(self._cyborg, self._scenario_generator, self._draws)
+        self._vectors = Vectors(self._cyborg, self._episode.state)
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        episode = self._episode
+        try:
+            machine, cost = episode.step(self._vectors.actions(actions))
+        except Exception as error:
+            raise simulation_error(episode.step_count + 1, error) from error
+        return StepResult(
+            self._vectors.observations(messages),
+            machine + cost,
+            machine,
+            cost,
+            episode.step_count >= self.max_steps - 1,
+        )
+
+    @property
+    def masks(self) -> tuple[NDArray[np.bool_], ...]:
+        return self._vectors.masks
+
+    @property
+    def phase(self) -> int:
+        return int(self._episode.state.mission_phase)
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        return busy_steps(self._episode)
+
+    def true_state(self) -> list[Any]:
+        return true_state(self._episode.as_controller())
+
+    def generator_state(self) -> tuple[int, int, int, int]:
+        assert self._draws is not None
+        return self._draws.state()

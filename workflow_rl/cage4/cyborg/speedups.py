@@ -1,0 +1,147 @@
+"""The copy of CybORG 4 that is sped up without changing one bit of an episode.
+
+CybORG spends most of a step on work whose result nobody reads: descriptions of the whole network
+for rewards that depend on a few actions, observations of greens and blues that are dropped, routes
+in a tree that never changes. Each function below leaves out such work, or gets the same result in
+another way, and says why the result is exact. `episode` replaces the loop around them. CybORG's own
+code still plays the red agents and all actions, and makes every random draw in the same order.
+Tests compare whole episodes with CybORG as published.
+
+The functions replace methods in a private copy of the package, see `private_cyborg`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from networkx import shortest_path
+
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+
+ACTIONS = "Simulator.Actions"
+
+
+@cache
+def sped_up_cyborg() -> Cyborg:
+    """Return the copy in which the functions of this module are."""
+    cyborg = Cyborg()
+    for enum in vars(cyborg["Shared.Enums"]).values():
+        if hasattr(enum, "parse_string"):
+            # The result of parsing depends on the string alone.
+            enum.parse_string = staticmethod(cache(enum.parse_string))
+    agents = "Agents.SimpleAgents"
+    vars(cyborg["Shared.ActionSpace"])["signature"] = cache(inspect.signature)
+    vars(cyborg[f"{agents}.FiniteStateRedAgent"])["signature"] = cache(inspect.signature)
+    vars(cyborg[f"{agents}.RandomSelectRedAgent"])["inspect"] = SimpleNamespace(
+        getfullargspec=cache(inspect.getfullargspec)
+    )
+    # Agents make generators of their own, and then get the episode's.
+    vars(cyborg[f"{agents}.BaseAgent"])["seeding"] = SimpleNamespace(np_random=lambda: (None, None))
+    cyborg[f"{ACTIONS}.Action"].RemoteAction.get_route = staticmethod(get_route)
+    cyborg[f"{ACTIONS}.AbstractActions.Monitor"].Monitor.execute = monitor
+    cyborg[f"{ACTIONS}.AbstractActions.Analyse"].Analyse.execute = analyse
+    session_check = cyborg[f"{ACTIONS}.ConcreteActions.RedSessionCheck"].RedSessionCheck
+    session_check._all_red_sessions_observation = red_sessions_observation
+    cyborg["Simulator.Host"].Host.get_ephemeral_port = get_ephemeral_port
+    return cyborg
+
+
+class UsedPorts(list[int]):
+    """A host's used ports in their order, with a fast look-up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ports: set[int] = set()
+
+    def append(self, port: int) -> None:
+        super().append(port)
+        self._ports.add(port)
+
+    def __contains__(self, port: object) -> bool:
+        return port in self._ports
+
+
+def get_ephemeral_port(host: Any) -> int:
+    """`Host.get_ephemeral_port`: look a port up without reading the list of used ports.
+
+    CybORG gives a host an empty list at the start and in a Restore.
+    """
+    if not host.ephemeral_ports:
+        host.ephemeral_ports = UsedPorts()
+    ports = host.ephemeral_ports
+    port: int = host.np_random.integers(49152, 60000)
+    if port in ports:
+        port = host.np_random.integers(49152, 60000)
+    ports.append(port)
+    return port
+
+
+def get_route(state: Any, target: str, source: str, routing: bool = False) -> list[str]:
+    """`RemoteAction.get_route`: find each route of an episode once.
+
+    The links are a tree, which never changes, so that there is one route. Around a firewall there
+    is no other, and CybORG then takes the route through it.
+    """
+    routes = vars(state).setdefault("routes", {})
+    if (source, target) not in routes:
+        routes[source, target] = shortest_path(state.link_diagram, source=source, target=target)
+    route: list[str] = routes[source, target]
+    return route
+
+
+def monitor(action: Any, state: Any) -> None:
+    """`Monitor.execute`: move the events without copying and describing them.
+
+    Nobody changes an event, and a blue agent's observation is read from the events themselves.
+    """
+    session = state.sessions[action.agent][action.session]
+    for each in (*session.children.values(), session):
+        hostname = each.hostname
+        events = state.hosts[hostname].events
+        for event in events.network_connections:
+            if event.pid:
+                session.add_sus_pids(hostname=hostname, pid=event.pid)
+        for event in events.process_creation:
+            if "pid" in event:
+                session.add_sus_pids(hostname=hostname, pid=event["pid"])
+        events.old_network_connections = events.network_connections
+        events.old_process_creation = events.process_creation
+        events.network_connections = []
+        events.process_creation = []
+
+
+def analyse(action: Any, state: Any) -> None:
+    """`Analyse.execute`: only draw the session. It describes files, and nobody reads it."""
+    sessions = [s for s in state.sessions[action.agent].values() if s.hostname == action.hostname]
+    if sessions:
+        state.np_random.choice(sessions)
+
+
+def red_sessions_observation(action: Any, state: Any, obs: Any) -> Any:
+    """`RedSessionCheck._all_red_sessions_observation`: the same entries, made directly."""
+    for session in state.sessions[action.agent].values():
+        hostname = session.hostname
+        if hostname not in obs.data:
+            zone = state.hostname_subnet_map[hostname]
+            obs.data[hostname] = {
+                "Sessions": [],
+                "Interface": [
+                    {
+                        "ip_address": state.hostname_ip_map[hostname],
+                        "Subnet": state.subnet_name_to_cidr[zone],
+                    }
+                ],
+                "System info": {"Hostname": hostname},
+            }
+        obs.data[hostname]["Sessions"].append(
+            {
+                "session_id": session.ident,
+                "username": session.username,
+                "Type": session.session_type,
+                "agent": action.agent,
+            }
+        )
+    return obs

@@ -1,0 +1,125 @@
+"""The blue agents' vectors, masks and actions: CybORG's wrappers for one episode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import networkx
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
+from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    AGENT_ZONES,
+    HOSTS_OF_A_ZONE,
+    MISSION_PHASES,
+    SORTED_ZONES,
+    zone_hosts,
+)
+
+N_ZONES = len(SORTED_ZONES)
+ZONE_SIZE = 3 * N_ZONES + 2 * HOSTS_OF_A_ZONE
+BLOCKED, EVENTS = N_ZONES, 3 * N_ZONES
+"""Where a zone's part of a vector has what changes in a phase."""
+
+
+class Vectors:
+    """`BlueEnterpriseWrapper` on one network.
+
+    CybORG makes each vector anew from names, graphs and sorted tables. Most of a vector is the same
+    in all steps of a phase.
+    """
+
+    def __init__(self, cyborg: Cyborg, state: Any) -> None:
+        self._state = state
+        self._constant = _constant_parts(cyborg)
+        # By agent: where the bits of a host's processes are, and the host.
+        self._hosts: list[list[tuple[int, Any]]] = []
+        for zones in AGENT_ZONES:
+            names = [
+                (1 + z * ZONE_SIZE + EVENTS + h, name)
+                for z, zone in enumerate(zones)
+                for h, name in enumerate(zone_hosts(zone))
+            ]
+            self._hosts.append([(i, state.hosts[name]) for i, name in names if name in state.hosts])
+        self.masks = tuple(
+            np.array([not action.host or action.host in state.hosts for action in actions])
+            for actions in ACTIONS
+        )
+        for mask in self.masks:
+            mask.flags.writeable = False
+        self._classes = {
+            action.__name__: action for action in state.scenario.agents[AGENTS[0]].actions
+        }
+        self._actions: dict[tuple[int, int], Any] = {}
+
+    def observations(self, messages: NDArray[Any] | None) -> tuple[NDArray[np.int64], ...]:
+        """Return the five vectors. messages: as in `Simulator.step`."""
+        state = self._state
+        vectors = []
+        for agent, hosts in enumerate(self._hosts):
+            vector = self._constant[agent][state.mission_phase].copy()
+            seen = []
+            for i, host in hosts:
+                events = host.events
+                if events.old_process_creation or events.process_creation:
+                    seen.append(i)
+                if events.old_network_connections or events.network_connections:
+                    seen.append(i + HOSTS_OF_A_ZONE)
+            vector[seen] = 1
+            if state.blocks:
+                self._show_blocks(agent, vector)
+            if messages is not None:
+                others = [messages[sender] for sender in range(len(AGENTS)) if sender != agent]
+                vector[-len(others) * MESSAGE_BITS :] = np.concatenate(others).astype(np.bool_)
+            vectors.append(vector)
+        return tuple(vectors)
+
+    def _show_blocks(self, agent: int, vector: NDArray[np.int64]) -> None:
+        for z, zone in enumerate(AGENT_ZONES[agent]):
+            for blocked in self._state.blocks.get(zone, ()):
+                vector[1 + z * ZONE_SIZE + BLOCKED + SORTED_ZONES.index(blocked)] = 1
+
+    def actions(self, indices: Sequence[int]) -> list[Any]:
+        """Return CybORG's actions. Each is made once an episode, as CybORG does."""
+        return [self._action(agent, index) for agent, index in enumerate(indices)]
+
+    def _action(self, agent: int, index: int) -> Any:
+        if (agent, index) not in self._actions:
+            action = ACTIONS[agent][index]
+            possible = self.masks[agent][index]
+            parameters: dict[str, Any] = {"session": 0, "agent": AGENTS[agent]}
+            if action.kind == "Sleep" or not possible:
+                made = self._classes["Sleep"]()
+            elif action.to_zone:
+                zones = {"from_subnet": action.from_zone, "to_subnet": action.to_zone}
+                made = self._classes[action.kind](**zones, **parameters)
+            elif action.host:
+                made = self._classes[action.kind](hostname=action.host, **parameters)
+            else:
+                made = self._classes[action.kind](**parameters)
+            self._actions[agent, index] = made
+        return self._actions[agent, index]
+
+
+@cache
+def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
+    """Return by agent and phase a vector of the phase, the own zones, and the policy."""
+    wrapper = cyborg["Agents.Wrappers"].BlueFlatWrapper
+    parts: list[list[NDArray[np.int64]]] = [[] for _ in AGENTS]
+    for phase, name in enumerate(MISSION_PHASES):
+        network = wrapper._build_comms_policy_network(None, name)
+        allowed = networkx.to_numpy_array(network, nodelist=SORTED_ZONES)
+        for agent, zones in enumerate(AGENT_ZONES):
+            vector = np.zeros(OBS_SIZES[agent], np.int64)
+            vector[0] = phase
+            for z, zone in enumerate(zones):
+                start, index = 1 + z * ZONE_SIZE, SORTED_ZONES.index(zone)
+                vector[start + index] = 1
+                vector[start + 2 * N_ZONES : start + EVENTS] = allowed[index] == 0
+            parts[agent].append(vector)
+    return parts

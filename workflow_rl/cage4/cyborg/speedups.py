@@ -13,11 +13,10 @@ The functions replace methods in a private copy of the package, see `private_cyb
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
-
-from networkx import shortest_path
 
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 
@@ -40,7 +39,8 @@ def sped_up_cyborg() -> Cyborg:
     )
     # Agents make generators of their own, and then get the episode's.
     vars(cyborg[f"{agents}.BaseAgent"])["seeding"] = SimpleNamespace(np_random=lambda: (None, None))
-    cyborg[f"{ACTIONS}.Action"].RemoteAction.get_route = staticmethod(get_route)
+    remote_action = cyborg[f"{ACTIONS}.Action"].RemoteAction
+    remote_action.get_route = staticmethod(route_once(remote_action.get_route))
     cyborg[f"{ACTIONS}.AbstractActions.Monitor"].Monitor.execute = monitor
     cyborg[f"{ACTIONS}.AbstractActions.Analyse"].Analyse.execute = analyse
     session_check = cyborg[f"{ACTIONS}.ConcreteActions.RedSessionCheck"].RedSessionCheck
@@ -74,22 +74,26 @@ def get_ephemeral_port(host: Any) -> int:
     ports = host.ephemeral_ports
     port: int = host.np_random.integers(49152, 60000)
     if port in ports:
+        host.redrawn_ports = getattr(host, "redrawn_ports", 0) + 1  # For `rare_paths`.
         port = host.np_random.integers(49152, 60000)
     ports.append(port)
     return port
 
 
-def get_route(state: Any, target: str, source: str, routing: bool = False) -> list[str]:
+def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """`RemoteAction.get_route`: find each route of an episode once.
 
     The links are a tree, which never changes, so that there is one route. Around a firewall there
     is no other, and CybORG then takes the route through it.
     """
-    routes = vars(state).setdefault("routes", {})
-    if (source, target) not in routes:
-        routes[source, target] = shortest_path(state.link_diagram, source=source, target=target)
-    route: list[str] = routes[source, target]
-    return route
+
+    def known_route(state: Any, target: str, source: str, routing: bool = False) -> list[str]:
+        routes: dict[tuple[str, str], list[str]] = vars(state).setdefault("routes", {})
+        if (source, target) not in routes:
+            routes[source, target] = get_route(state, target, source)
+        return routes[source, target]
+
+    return known_route
 
 
 def monitor(action: Any, state: Any) -> None:

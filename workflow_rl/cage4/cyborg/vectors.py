@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import networkx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -112,14 +111,14 @@ def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
     wrapper = cyborg["Agents.Wrappers"].BlueFlatWrapper
     parts: list[list[NDArray[np.int64]]] = [[] for _ in AGENTS]
     for phase, name in enumerate(MISSION_PHASES):
-        network = wrapper._build_comms_policy_network(None, name)
-        allowed = networkx.to_numpy_array(network, nodelist=SORTED_ZONES)
+        allowed = wrapper._build_comms_policy_network(None, name).has_edge
         for agent, zones in enumerate(AGENT_ZONES):
             vector = np.zeros(OBS_SIZES[agent], np.int64)
             vector[0] = phase
             for z, zone in enumerate(zones):
-                start, index = 1 + z * ZONE_SIZE, SORTED_ZONES.index(zone)
-                vector[start + index] = 1
-                vector[start + 2 * N_ZONES : start + EVENTS] = allowed[index] == 0
+                start = 1 + z * ZONE_SIZE
+                vector[start + SORTED_ZONES.index(zone)] = 1
+                policy = [not allowed(zone, other) for other in SORTED_ZONES]
+                vector[start + 2 * N_ZONES : start + EVENTS] = policy
             parts[agent].append(vector)
     return parts

@@ -1,0 +1,1 @@
+"""Blue teams of CAGE Challenge 4."""

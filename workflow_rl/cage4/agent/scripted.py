@@ -1,0 +1,167 @@
+"""Blue teams without learning: baselines, and teams that reach seldom seen states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    AGENT_HOSTS,
+    AGENT_ZONES,
+    HOSTS_OF_A_ZONE,
+    SORTED_ZONES,
+)
+
+SHORTEST_BURST, LONGEST_BURST = 3, 30
+
+
+class ScriptedTeam(Protocol):
+    """Five blue agents. An object plays one episode at a time."""
+
+    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        """Begin an episode. masks: as `Simulator.masks`. seed: of the team's own draws."""
+
+    def act(
+        self, observations: Sequence[NDArray[np.int64]]
+    ) -> tuple[list[int], NDArray[np.bool_] | None]:
+        """Return five actions, and messages `[5, 8]` or None, as `Simulator.step` takes them."""
+
+
+class SleepingTeam:
+    """It does nothing."""
+
+    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        pass
+
+    def act(self, observations: Any) -> tuple[list[int], None]:
+        return list(SLEEP_ACTIONS), None
+
+
+class RandomTeam:
+    """It draws possible actions of some kinds, and messages.
+
+    kinds: CybORG's classes of actions, all if empty.
+    """
+
+    def __init__(self, *kinds: str) -> None:
+        self._kinds = kinds
+
+    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        self._generator = np.random.default_rng([seed, 4])
+        self._options = []
+        for actions, mask in zip(ACTIONS, masks, strict=True):
+            options = [
+                i
+                for i, action in enumerate(actions)
+                if mask[i] and (not self._kinds or action.kind in self._kinds)
+            ]
+            self._options.append(options)
+
+    def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
+        draw = self._generator.integers
+        actions = [options[draw(len(options))] for options in self._options]
+        return actions, draw(0, 2, (len(AGENTS), MESSAGE_BITS)).astype(np.bool_)
+
+
+class BurstTeam(RandomTeam):
+    """Each agent repeats one possible action for some steps, then another one."""
+
+    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        super().reset(masks, seed)
+        self._last = list(SLEEP_ACTIONS)
+        self._steps_left = [0] * len(AGENTS)
+
+    def act(self, observations: Any) -> tuple[list[int], NDArray[np.bool_]]:
+        drawn, messages = super().act(observations)
+        for agent in range(len(AGENTS)):
+            if self._steps_left[agent] == 0:
+                self._last[agent] = drawn[agent]
+                burst = self._generator.integers(SHORTEST_BURST, LONGEST_BURST, endpoint=True)
+                self._steps_left[agent] = int(burst)
+            self._steps_left[agent] -= 1
+        return list(self._last), messages
+
+
+class RestoringTeam:
+    """Each agent restores a host with an event, and otherwise sleeps.
+
+    An event shows for one step. An agent remembers for some steps which hosts had events of
+    processes, which are seldom false, and restores the host that had one most recently.
+
+    Args:
+        on_connections: events of connections count too, which scans and greens cause as well.
+        memory: steps for which an event is remembered; 1 is the last step alone.
+    """
+
+    def __init__(self, on_connections: bool, memory: int) -> None:
+        self._on_connections = on_connections
+        self._memory = memory
+
+    def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
+        self._restores = [_indices(agent, "Restore") for agent in range(len(AGENTS))]
+        self._ages = [np.full(len(hosts), self._memory) for hosts in AGENT_HOSTS]
+        self._busy_steps = [0] * len(AGENTS)
+
+    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
+        actions = list(SLEEP_ACTIONS)
+        for agent, observation in enumerate(observations):
+            ages = self._ages[agent]
+            ages += 1
+            ages[_hosts_with_events(agent, observation, self._on_connections)] = 0
+            if self._busy_steps[agent] > 0:
+                self._busy_steps[agent] -= 1
+                continue
+            host = int(np.argmin(ages))
+            if ages[host] < self._memory:
+                actions[agent] = self._restores[agent][host]
+                ages[host] = self._memory
+                self._busy_steps[agent] = RESTORE_STEPS - 1
+        return actions, None
+
+
+RESTORE_STEPS = 5
+"""A Restore takes effect in the fifth step."""
+
+
+def _indices(agent: int, kind: str) -> list[int]:
+    return [i for i, action in enumerate(ACTIONS[agent]) if action.kind == kind]
+
+
+def _hosts_with_events(
+    agent: int, observation: NDArray[np.int64], on_connections: bool
+) -> NDArray[np.bool_]:
+    """Return `[16]` or `[48]`: which of AGENT_HOSTS have an event in the observation."""
+    n_zones = len(AGENT_ZONES[agent])
+    n_names = 3 * len(SORTED_ZONES)
+    zones = observation[1:-32].reshape(n_zones, n_names + 2 * HOSTS_OF_A_ZONE)
+    events = zones[:, n_names:].reshape(n_zones, 2, HOSTS_OF_A_ZONE)
+    seen = events.any(axis=1) if on_connections else events[:, 0] > 0
+    return seen.ravel()
+
+
+BASELINES: dict[str, Callable[[], ScriptedTeam]] = {
+    "sleep": SleepingTeam,
+    "random": RandomTeam,
+    "restore-when-seen": lambda: RestoringTeam(on_connections=False, memory=8),
+}
+"""Teams whose scores are measured."""
+TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
+    **BASELINES,
+    "bursts": BurstTeam,
+    "blocks": lambda: RandomTeam("BlockTrafficZone"),
+    "decoys": lambda: RandomTeam("DeployDecoy"),
+    "restores": lambda: RandomTeam("Restore"),
+    "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
+}
+
+
+def make_scripted_team(name: str) -> ScriptedTeam:
+    """Return one of TEAMS. Raises ValueError."""
+    if name not in TEAMS:
+        raise ValueError(f"blue={name!r}: choose one of {', '.join(TEAMS)}")
+    return TEAMS[name]()

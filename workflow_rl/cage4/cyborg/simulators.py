@@ -1,0 +1,44 @@
+"""The simulators of CAGE Challenge 4 by name. Each is imported when it is made."""
+
+from __future__ import annotations
+
+import importlib
+
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS, Simulator
+
+_CLASSES = {
+    "compiled": ("workflow_rl.cage4.compiled.simulator", "CompiledSimulator"),
+    "cyborg": ("workflow_rl.cage4.cyborg.sped_up", "SpedUpSimulator"),
+    "cyborg-stock": ("workflow_rl.cage4.cyborg.stock", "StockSimulator"),
+}
+LEAST_STEPS = 3
+"""A shorter episode has no step in each phase, and CybORG then fails."""
+
+
+def make_simulator(
+    name: str, red_agent: str = RED_AGENTS[0], max_steps: int = MAX_STEPS
+) -> Simulator:
+    """Return one of SIMULATORS.
+
+    Args:
+        name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
+            changing a bit; "cyborg-stock" is the official one as published. The latter two need
+            the user's checkout, see `checkout`.
+        red_agent: one of RED_AGENTS.
+        max_steps: length of an episode in steps.
+
+    Raises:
+        ValueError: an argument is out of range.
+        CheckoutError: CybORG 4 is not there, or is another commit.
+    """
+    if name not in SIMULATORS:
+        raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
+    if red_agent not in RED_AGENTS:
+        raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
+    if max_steps < LEAST_STEPS:
+        raise ValueError(f"max_steps={max_steps}: choose {LEAST_STEPS} or more")
+    module, simulator_class = _CLASSES[name]
+    simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
+        red_agent, max_steps
+    )
+    return simulator

@@ -1,0 +1,1 @@
+"""The environment of CAGE Challenge 4, as users play it."""

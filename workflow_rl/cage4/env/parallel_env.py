@@ -1,0 +1,212 @@
+"""CAGE Challenge 4 with PettingZoo's ParallelEnv interface: one door to all its simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.spaces import Discrete, MultiDiscrete
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.interface import (
+    AGENTS,
+    MAX_STEPS,
+    MESSAGE_BITS,
+    N_ACTIONS,
+    OBS_SIZES,
+    RED_AGENTS,
+    SLEEP_ACTIONS,
+)
+from workflow_rl.cage4.scenario4 import MISSION_PHASES
+
+if TYPE_CHECKING:
+    ParallelEnv = object
+else:
+    try:
+        # Clients of PettingZoo ask for its class.
+        from pettingzoo import ParallelEnv
+    except ImportError:
+        ParallelEnv = object
+
+
+class Cage4ParallelEnv(ParallelEnv):
+    """CAGE Challenge 4 from the blue side: five agents that act at once and share a reward.
+
+    An observation is int64 `[92]`, of `blue_agent_4` `[210]`: the phase 0 to 2, then zeros and
+    ones. Per own zone there are 9 bits for its name, 9 for the zones that it blocks, 9 for those
+    that it should block, 16 for hosts with events of processes and 16 with events of connections;
+    32 bits of messages follow. `scenario4` names zones, hosts and actions. An action is an index
+    into `scenario4.ACTIONS`, of 82 or 242. The reward is the team's, the same for all agents, zero
+    or less.
+
+    Actions take one to five steps. A busy agent's action is not played, but costs.
+
+    Episodes are truncated after step `max_steps - 1`, as the challenge does it, and never
+    terminate. Then `agents` is empty, and the env must be reset. The seed given to `reset`
+    determines the whole episode; without one the next episode of the same stream is drawn.
+
+    Per agent, `infos` holds
+    - `action_mask`: int8 `[82]` or `[242]`, 1 for actions on hosts that exist in this episode.
+      Other actions do nothing,
+    - `phase`: index into `scenario4.MISSION_PHASES` of the last step,
+    - `busy_steps`: coming steps in which the agent's action goes on. The agent acts at 0.
+
+    Args:
+        simulator: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up
+            without changing a bit; "cyborg-stock" is the official one as published. The latter two
+            need the user's checkout, see `cyborg.checkout`. All play the same episodes.
+        max_steps: length of an episode.
+        red_agent: one of `interface.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
+            another for the episodes that follow.
+        render_mode: None: there are no pictures.
+
+    Raises:
+        ValueError: an argument is out of range.
+        CheckoutError: CybORG 4 is needed, and is not there or is another commit.
+    """
+
+    metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
+    render_mode = None
+
+    def __init__(
+        self,
+        simulator: str = "compiled",
+        max_steps: int = MAX_STEPS,
+        red_agent: str = RED_AGENTS[0],
+        render_mode: None = None,
+    ) -> None:
+        if render_mode is not None:
+            raise ValueError(f"render_mode={render_mode!r}: there are no pictures, choose None")
+        self.simulator = simulator
+        self.max_steps = max_steps
+        self._simulator = make_simulator(simulator, red_agent, max_steps)
+        self.possible_agents = list(AGENTS)
+        self.agents: list[str] = []
+        self.observation_spaces = {
+            agent: MultiDiscrete([len(MISSION_PHASES)] + [2] * (size - 1))
+            for agent, size in zip(AGENTS, OBS_SIZES, strict=True)
+        }
+        self.action_spaces = {
+            agent: Discrete(n) for agent, n in zip(AGENTS, N_ACTIONS, strict=True)
+        }
+
+    @property
+    def red_agent(self) -> str:
+        """The name of the red agents' class."""
+        return self._simulator.red_agent
+
+    @property
+    def unwrapped(self) -> Cage4ParallelEnv:
+        return self
+
+    @property
+    def num_agents(self) -> int:
+        return len(self.agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        return len(self.possible_agents)
+
+    def observation_space(self, agent: str) -> MultiDiscrete:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Discrete:
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, NDArray[np.int64]], dict[str, dict[str, Any]]]:
+        """Begin an episode. Return the observations and the infos."""
+        options = dict(options or {})
+        red_agent = options.pop("red_agent", self.red_agent)
+        if options:
+            raise ValueError(f"options: {next(iter(options))!r} is unknown, only 'red_agent' is")
+        if seed is not None and seed < 0:
+            raise ValueError(f"seed={seed}: choose 0 or more")
+        if red_agent != self.red_agent:
+            self._simulator = make_simulator(self.simulator, red_agent, self.max_steps)
+        observations = self._simulator.reset(seed)
+        self.agents = list(AGENTS)
+        self._masks = [mask.astype(np.int8) for mask in self._simulator.masks]
+        return dict(zip(AGENTS, observations, strict=True)), self._infos()
+
+    def step(
+        self, actions: Mapping[str, int], messages: Mapping[str, Any] | None = None
+    ) -> tuple[
+        dict[str, NDArray[np.int64]],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:
+        """Play one step.
+
+        Args:
+            actions: by agent. An agent that is left out sleeps.
+            messages: by agent, 8 zeros and ones each, which the other agents read in this step's
+                observations. An agent that is left out sends zeros.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos by agent.
+        """
+        if not self.agents:
+            raise RuntimeError("the episode is over: call reset")
+        result = self._simulator.step(_indices(actions), _bits(messages or {}))
+        if result.done:
+            self.agents = []
+        return (
+            dict(zip(AGENTS, result.observations, strict=True)),
+            dict.fromkeys(AGENTS, float(result.reward)),
+            dict.fromkeys(AGENTS, False),
+            dict.fromkeys(AGENTS, result.done),
+            self._infos(),
+        )
+
+    def render(self) -> None:
+        """Do nothing: there are no pictures."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def _infos(self) -> dict[str, dict[str, Any]]:
+        phase, busy_steps = self._simulator.phase, self._simulator.busy_steps
+        return {
+            agent: {
+                "action_mask": self._masks[i],
+                "phase": phase,
+                "busy_steps": int(busy_steps[i]),
+            }
+            for i, agent in enumerate(AGENTS)
+        }
+
+
+def _indices(actions: Mapping[str, int]) -> list[int]:
+    _check_agents("actions", actions)
+    indices = []
+    for agent, n, sleep in zip(AGENTS, N_ACTIONS, SLEEP_ACTIONS, strict=True):
+        action = int(actions.get(agent, sleep))
+        if not 0 <= action < n:
+            raise ValueError(f"actions[{agent!r}]={action}: choose 0 to {n - 1}")
+        indices.append(action)
+    return indices
+
+
+def _bits(messages: Mapping[str, Any]) -> NDArray[np.bool_]:
+    _check_agents("messages", messages)
+    bits = np.zeros((len(AGENTS), MESSAGE_BITS), np.bool_)
+    for i, agent in enumerate(AGENTS):
+        if agent not in messages:
+            continue
+        message = np.asarray(messages[agent])
+        if message.shape != (MESSAGE_BITS,) or not np.isin(message, (0, 1)).all():
+            raise ValueError(f"messages[{agent!r}]={message}: give {MESSAGE_BITS} zeros and ones")
+        bits[i] = message
+    return bits
+
+
+def _check_agents(name: str, values: Mapping[str, Any]) -> None:
+    for agent in values:
+        if agent not in AGENTS:
+            raise ValueError(f"{name}: agent {agent!r} is unknown, choose of {', '.join(AGENTS)}")

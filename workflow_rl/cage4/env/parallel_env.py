@@ -59,7 +59,7 @@ class Cage4ParallelEnv(ParallelEnv):
             need the user's checkout, see `cyborg.checkout`. All play the same episodes.
         max_steps: length of an episode.
         red_agent: one of `interface.RED_AGENTS`. `reset(options={"red_agent": name})` chooses
-            another for the episodes that follow.
+            another for the episodes that follow; other options are left unread.
         render_mode: None: there are no pictures.
 
     Raises:
@@ -119,10 +119,7 @@ class Cage4ParallelEnv(ParallelEnv):
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[np.int64]], dict[str, dict[str, Any]]]:
         """Begin an episode. Return the observations and the infos."""
-        options = dict(options or {})
-        red_agent = options.pop("red_agent", self.red_agent)
-        if options:
-            raise ValueError(f"options: {next(iter(options))!r} is unknown, only 'red_agent' is")
+        red_agent = (options or {}).get("red_agent", self.red_agent)
         if seed is not None and seed < 0:
             raise ValueError(f"seed={seed}: choose 0 or more")
         if red_agent != self.red_agent:

@@ -1,0 +1,1 @@
+"""Scores on CAGE Challenge 4, by the challenge's own evaluation."""

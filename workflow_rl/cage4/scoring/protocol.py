@@ -1,0 +1,229 @@
+"""The challenge's evaluation: 100 episodes of one stream, and the mean of their total rewards.
+
+The original is `CybORG/Evaluation/evaluation.py`: CybORG is constructed once with the seed, and
+each episode begins with a reset without one. The step that ends an episode is not counted, so that
+of 500 steps 498 rewards are. Files are as the original writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.interface import AGENTS, COMMIT, MAX_STEPS, Simulator, StepResult
+from workflow_rl.cage4.scenario4 import ACTIONS
+
+EPISODES = 100
+VERSION = "CybORG v4.0, Scenario4"
+
+
+class Author(NamedTuple):
+    """Who is evaluated, as a submission says it."""
+
+    name: str
+    team: str
+    technique: str
+
+
+class EvaluatedEpisode(NamedTuple):
+    """One episode without its last step, `T` = 498 steps of 500.
+
+    rewards: `[T]`. actions: by step, the five actions that took effect, in CybORG's words; Sleep
+    while an agent is busy. observations: by step, the five vectors after it.
+    """
+
+    rewards: list[int]
+    actions: list[dict[str, str]]
+    observations: list[tuple[NDArray[np.int64], ...]]
+
+    @property
+    def total(self) -> int:
+        """The sum of the rewards."""
+        return sum(self.rewards)
+
+
+class Scores(NamedTuple):
+    """The result of an evaluation. totals: the sum of the counted rewards of each episode."""
+
+    simulator: str
+    red_agent: str
+    seed: int
+    steps: int
+    totals: list[int]
+
+    @property
+    def mean(self) -> float:
+        """The score: the mean of the totals."""
+        return statistics.mean(self.totals)
+
+    @property
+    def stdev(self) -> float:
+        """Standard deviation over episodes; not a number for one episode."""
+        return statistics.stdev(self.totals) if len(self.totals) > 1 else float("nan")
+
+    def __str__(self) -> str:
+        return f"Average reward is: {self.mean} with a standard deviation of {self.stdev}"
+
+
+def evaluated_episodes(
+    team: ScriptedTeam, simulator: Simulator, episodes: int, seed: int
+) -> Iterator[EvaluatedEpisode]:
+    """Play the episodes of an evaluation in turn."""
+    simulator.start_stream(seed)
+    for number in range(episodes):
+        observations = simulator.reset()
+        team.reset(simulator.masks, seed + number)
+        played = EvaluatedEpisode([], [], [])
+        effects = _Effects(simulator)
+        while True:
+            actions, messages = team.act(observations)
+            effects.begin(actions)
+            result: StepResult = simulator.step(actions, messages)
+            observations = result.observations
+            if result.done:
+                break
+            played.rewards.append(result.reward)
+            played.actions.append(effects.of_step())
+            played.observations.append(observations)
+        yield played
+
+
+class _Effects:
+    """Which actions take effect in a step."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._taken = ["Sleep"] * len(AGENTS)
+
+    def begin(self, actions: list[int]) -> None:
+        """Note the actions of the agents that are free."""
+        simulator = self._simulator
+        for agent, busy_steps in enumerate(simulator.busy_steps):
+            if not busy_steps:
+                action = ACTIONS[agent][actions[agent]]
+                possible = simulator.masks[agent][actions[agent]]
+                # CybORG names no zones.
+                words = f"{action.kind} {action.host}".rstrip()
+                self._taken[agent] = words if possible else "Sleep"
+
+    def of_step(self) -> dict[str, str]:
+        """Return by agent what took effect in the last step."""
+        busy = self._simulator.busy_steps
+        return {agent: "Sleep" if busy[i] else self._taken[i] for i, agent in enumerate(AGENTS)}
+
+
+def evaluate(
+    team: ScriptedTeam,
+    author: Author,
+    simulator: str = "compiled",
+    episodes: int = EPISODES,
+    seed: int = 0,
+    folder: Path | None = None,
+    red_agent: str = "FiniteStateRedAgent",
+    steps: int = MAX_STEPS,
+) -> Scores:
+    """Evaluate a team as the challenge does.
+
+    Args:
+        team: plays all five agents. Its messages are sent, as a submission's wrapper may do.
+        author: named in the files.
+        simulator: one of `SIMULATORS`.
+        episodes, seed: of the stream.
+        folder: where the files are written; it is made if it is missing. None writes none.
+        red_agent, steps: the challenge's, unless something else is to be measured.
+    """
+    start = datetime.now()
+    totals = []
+    with ExitStack() as stack:
+        logs = stack.enter_context(_Logs(folder)) if folder else None
+        played = evaluated_episodes(
+            team, make_simulator(simulator, red_agent, steps), episodes, seed
+        )
+        for episode in played:
+            totals.append(episode.total)
+            if logs:
+                logs.add(episode)
+        scores = Scores(simulator, red_agent, seed, steps, totals)
+        if logs:
+            logs.finish(scores, author, start, datetime.now())
+    return scores
+
+
+class _Logs:
+    """The evaluation's files. The bodies of the long ones are written during the evaluation."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bodies: dict[str, IO[str]] = {}
+
+    def __enter__(self) -> _Logs:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name in ("full", "actions"):
+            self._bodies[name] = (self._folder / f"{name}.part").open("w+")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name, body in self._bodies.items():
+            body.close()
+            (self._folder / f"{name}.part").unlink()
+
+    def add(self, episode: EvaluatedEpisode) -> None:
+        """Write one episode."""
+        actions = [
+            {agent: [_Words(words)] for agent, words in step.items()} for step in episode.actions
+        ]
+        observations = [dict(zip(AGENTS, vectors, strict=True)) for vectors in episode.observations]
+        self._bodies["full"].write(
+            f"actions: {actions},\n observations: {observations},\n total reward: {episode.total}\n"
+        )
+        self._bodies["actions"].write(f"actions: {(actions,)}")
+
+    def finish(self, scores: Scores, author: Author, start: datetime, end: datetime) -> None:
+        """Write the files."""
+        name, team, technique = author
+        header = f"{VERSION}\nAuthor: {name}, Team: {team}, Technique: {technique}\n{scores}\n"
+        agents = dict.fromkeys(AGENTS, name)
+        self._write("summary.txt", f"{header}Using agents {agents}")
+        for long, body in self._bodies.items():
+            with (self._folder / f"{long}.txt").open("w") as file:
+                file.write(header)
+                body.seek(0)
+                shutil.copyfileobj(body, file)
+        summary: dict[str, Any] = {
+            "submission": {"author": name, "team": team, "technique": technique},
+            "parameters": {
+                "seed": scores.seed,
+                "episode_length": scores.steps,
+                "max_episodes": len(scores.totals),
+            },
+            "time": {"start": str(start), "end": str(end), "elapsed": str(end - start)},
+            "reward": {"mean": scores.mean, "stdev": scores.stdev},
+            "agents": agents,
+            # The original has no entries below.
+            "simulator": {"name": scores.simulator, "commit": COMMIT},
+            "red_agent": scores.red_agent,
+            "totals": scores.totals,
+        }
+        self._write("summary.json", json.dumps(summary))
+        self._write("scores.txt", f"reward_mean: {scores.mean}\nreward_stdev: {scores.stdev}\n")
+
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text)
+
+
+class _Words(str):
+    """A string that is shown without quotes, as CybORG shows an action."""
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -29,7 +29,8 @@ class Episode:
 
     The attributes have the names that they have in `SimulationController`, whose method that moves
     sessions between red agents plays on this object. `agent_interfaces` holds the blue and red
-    agents alone.
+    agents alone. `last_blue_actions` are the five that took effect in the last step, in CybORG's
+    words.
 
     Args:
         cyborg: the copy of `speedups`.
@@ -52,6 +53,7 @@ class Episode:
         self.state = cyborg["Simulator.State"].State(scenario, draws)
         self.greens = Greens(cyborg, self.state, scenario)
         self.step_count = 0
+        self.last_blue_actions: list[str] = []
         self._make_agents(cyborg["Shared.AgentInterface"].AgentInterface, scenario)
         self._session_checks = {
             name: action(**parameters)
@@ -117,6 +119,7 @@ class Episode:
             _begin(self._red_progress, name, self._red_action(name, interface))
             self.observation[name] = self._observations([])
         blue, red = self._due_actions()
+        self.last_blue_actions = [str(action) for _, action in blue]
         blue_played, red_played = self._with_sessions(blue), self._with_sessions(red)
         # CybORG shuffles the actions to see which exceed a bandwidth, and none uses any.
         self.np_random.skip_shuffle(len(blue_played) + len(chosen) + len(red_played))

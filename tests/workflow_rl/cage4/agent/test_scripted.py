@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
+from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, AGENT_HOSTS
+
+
+def observations() -> list[np.ndarray]:
+    return [np.zeros(size, np.int64) for size in OBS_SIZES]
+
+
+def masks() -> list[np.ndarray]:
+    """The servers 4 and 5 and the users 8 and 9 do not exist."""
+    missing = ("server_host_4", "server_host_5", "user_host_8", "user_host_9")
+    return [np.array([not a.host.endswith(missing) for a in actions]) for actions in ACTIONS]
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
+    def play(seed: int) -> str:
+        team = make_scripted_team(name)
+        team.reset(masks(), seed)
+        steps = [team.act(observations()) for _ in range(40)]
+        for actions, _ in steps:
+            assert all(mask[action] for mask, action in zip(masks(), actions, strict=True))
+        return repr(steps)
+
+    assert play(1) == play(1)
+    if name in ("random", "bursts", "blocks", "decoys", "restores"):
+        assert play(1) != play(2)
+
+
+def test_a_burst_repeats_an_action() -> None:
+    team = make_scripted_team("bursts")
+    team.reset(masks(), 1)
+    taken = [team.act(observations())[0][4] for _ in range(300)]
+    changes = [i for i in range(1, 300) if taken[i] != taken[i - 1]]
+    assert 8 < len(changes) < 60
+    assert min(np.diff(changes)) >= 3
+
+
+@pytest.mark.parametrize(("agent", "zone"), [(0, 0), (4, 2)])
+def test_a_host_with_a_process_event_is_restored_once_free(agent: int, zone: int) -> None:
+    team = make_scripted_team("restore-when-seen")
+    team.reset(masks(), 1)
+    seen = observations()
+    host = 16 * zone + 7
+    seen[agent][1 + 59 * zone + 27 + 7] = 1
+    first = team.act(seen)[0]
+    action = ACTIONS[agent][first[agent]]
+    assert (action.kind, action.host) == ("Restore", AGENT_HOSTS[agent][host])
+    # It costs to hand in another while the first one is in progress.
+    while_busy = [team.act(seen)[0][agent] for _ in range(4)]
+    assert while_busy == [SLEEP_ACTIONS[agent]] * 4
+    assert team.act(observations())[0][agent] == first[agent]
+
+
+def test_connections_alone_concern_one_team_only() -> None:
+    seen = observations()
+    seen[1][1 + 27 + 16 + 3] = 1
+    for name, kind in (("restore-when-seen", "Sleep"), ("restore-all-seen", "Restore")):
+        team = make_scripted_team(name)
+        team.reset(masks(), 1)
+        assert ACTIONS[1][team.act(seen)[0][1]].kind == kind
+
+
+def test_an_unknown_team_is_refused() -> None:
+    with pytest.raises(ValueError, match="blue='champion': choose one of sleep, random"):
+        make_scripted_team("champion")
+
+
+def test_sizes() -> None:
+    assert tuple(map(len, masks())) == N_ACTIONS

@@ -1,0 +1,97 @@
+"""A simulator for tests that need no CybORG: it counts, and shows what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.interface import (
+    AGENTS,
+    N_ACTIONS,
+    OBS_SIZES,
+    SLEEP_ACTIONS,
+    SimulationError,
+    StepResult,
+)
+
+
+class CountingSimulator:
+    """The reward of step t of an episode is -t. All actions take one step.
+
+    differs_at: the step in which its own seed of the true state changes. fails_at: the step that
+    raises.
+    """
+
+    def __init__(
+        self,
+        red_agent: str = "SleepAgent",
+        max_steps: int = 500,
+        differs_at: int | None = None,
+        fails_at: int | None = None,
+    ) -> None:
+        self.red_agent = red_agent
+        self.max_steps = max_steps
+        self.differs_at = differs_at
+        self.fails_at = fails_at
+        self.streams: list[int] = []
+        self.seeds: list[int | None] = []
+        self.seen: list[tuple[list[int], Any]] = []
+        self.step_count = 0
+
+    def start_stream(self, seed: int) -> None:
+        self.streams.append(seed)
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        self.seeds.append(seed)
+        self.step_count = 0
+        return self._observations(None)
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        self.step_count += 1
+        if self.step_count == self.fails_at:
+            raise SimulationError(f"no step {self.fails_at}")
+        self.seen.append((list(actions), messages))
+        return StepResult(
+            self._observations(messages),
+            -self.step_count,
+            -self.step_count,
+            0,
+            self.step_count >= self.max_steps - 1,
+        )
+
+    def _observations(self, messages: Any) -> tuple[NDArray[np.int64], ...]:
+        vectors = []
+        for agent, size in enumerate(OBS_SIZES):
+            vector = np.zeros(size, np.int64)
+            if messages is not None:
+                vector[-32:] = np.delete(messages, agent, axis=0).ravel()
+            vectors.append(vector)
+        return tuple(vectors)
+
+    @property
+    def masks(self) -> tuple[NDArray[np.bool_], ...]:
+        """Each agent may sleep, and take the first action."""
+        masks = []
+        for n, sleep in zip(N_ACTIONS, SLEEP_ACTIONS, strict=True):
+            mask = np.zeros(n, np.bool_)
+            mask[[0, sleep]] = True
+            masks.append(mask)
+        return tuple(masks)
+
+    @property
+    def phase(self) -> int:
+        return 0
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        return np.zeros(len(AGENTS), np.int64)
+
+    def true_state(self) -> list[Any]:
+        differs = self.differs_at is not None and self.step_count >= self.differs_at
+        return [[["host_0", self.step_count, ["sshd", 22 + differs]]], []]
+
+    def generator_state(self) -> tuple[int, int, int, int]:
+        return self.step_count, 0, 0, 0

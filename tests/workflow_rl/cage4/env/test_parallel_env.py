@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
+from workflow_rl.cage4 import parallel_env
+from workflow_rl.cage4.env import parallel_env as module
+from workflow_rl.cage4.interface import AGENTS, N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
+
+SLEEP = dict(zip(AGENTS, SLEEP_ACTIONS, strict=True))
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[CountingSimulator]:
+    """The simulators that envs make."""
+    simulators: list[CountingSimulator] = []
+
+    def make_simulator(name: str, red_agent: str, max_steps: int) -> CountingSimulator:
+        simulators.append(CountingSimulator(red_agent, max_steps))
+        return simulators[-1]
+
+    monkeypatch.setattr(module, "make_simulator", make_simulator)
+    return simulators
+
+
+def test_spaces_are_the_challenges(made: Any) -> None:
+    env = parallel_env()
+    observations, infos = env.reset(seed=1)
+    assert env.agents == env.possible_agents == list(AGENTS)
+    for agent, size, n in zip(AGENTS, OBS_SIZES, N_ACTIONS, strict=True):
+        assert env.action_space(agent).n == n
+        assert env.observation_space(agent).shape == (size,)
+        assert env.observation_space(agent).contains(observations[agent])
+        assert infos[agent]["action_mask"].shape == (n,)
+        assert infos[agent]["phase"] == infos[agent]["busy_steps"] == 0
+        assert env.action_space(agent).sample(infos[agent]["action_mask"]) in (0, SLEEP[agent])
+
+
+def test_the_end_is_a_truncation_after_which_nobody_acts(made: Any) -> None:
+    env = parallel_env(max_steps=4)
+    env.reset(seed=1)
+    for step in (1, 2, 3):
+        _, rewards, terminations, truncations, _ = env.step(SLEEP)
+        assert rewards == dict.fromkeys(AGENTS, -float(step))
+        assert terminations == dict.fromkeys(AGENTS, False)
+        assert truncations == dict.fromkeys(AGENTS, step == 3)
+    assert env.agents == []
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(SLEEP)
+    env.reset()
+    assert env.agents == list(AGENTS)
+    assert made[0].seeds == [1, None]
+
+
+def test_agents_without_an_action_sleep_and_send_nothing(made: Any) -> None:
+    env = parallel_env()
+    env.reset(seed=1)
+    env.step({"blue_agent_1": 5}, messages={"blue_agent_3": [1, 0, 0, 0, 0, 0, 0, 1]})
+    actions, messages = made[0].seen[0]
+    assert actions == [49, 5, 49, 49, 145]
+    assert messages.sum() == 2
+    assert messages[3].tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_messages_are_read_in_the_same_step_by_the_others(made: Any) -> None:
+    env = parallel_env()
+    env.reset(seed=1)
+    observations, *_ = env.step(SLEEP, messages={"blue_agent_1": np.ones(8, bool)})
+    sent = {agent: np.flatnonzero(observations[agent][-32:]).tolist() for agent in AGENTS}
+    assert sent["blue_agent_0"] == list(range(8))
+    assert sent["blue_agent_1"] == []
+    assert sent["blue_agent_4"] == list(range(8, 16))
+
+
+@pytest.mark.parametrize(
+    ("actions", "messages", "words"),
+    [
+        ({"blue_agent_0": 82}, None, r"actions\['blue_agent_0'\]=82: choose 0 to 81"),
+        ({"blue_agent_9": 0}, None, "agent 'blue_agent_9' is unknown"),
+        ({}, {"blue_agent_0": [1]}, "give 8 zeros and ones"),
+        ({}, {"blue_agent_0": [2] * 8}, "give 8 zeros and ones"),
+        ({}, {"red_agent_0": [0] * 8}, "agent 'red_agent_0' is unknown"),
+    ],
+)
+def test_wrong_arguments_are_named(made: Any, actions: Any, messages: Any, words: str) -> None:
+    env = parallel_env()
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=words):
+        env.step(actions, messages)
+
+
+def test_an_option_chooses_the_red_agent(made: Any) -> None:
+    env = parallel_env()
+    env.reset(seed=1, options={"red_agent": "DiscoveryFSRed"})
+    assert env.red_agent == "DiscoveryFSRed"
+    env.reset(seed=2)
+    assert [simulator.seeds for simulator in made] == [[], [1, 2]]
+
+
+def test_a_negative_seed_is_refused(made: Any) -> None:
+    with pytest.raises(ValueError, match="seed=-1: choose 0 or more"):
+        parallel_env().reset(seed=-1)
+
+
+def test_pettingzoos_own_tests_pass(checkout: Path) -> None:
+    tests = pytest.importorskip("pettingzoo.test")
+    tests.parallel_api_test(parallel_env("cyborg", max_steps=12), num_cycles=30)
+    tests.parallel_seed_test(lambda: parallel_env("cyborg", max_steps=12), num_cycles=8)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
+from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
+from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.scoring import protocol
+from workflow_rl.cage4.scoring.protocol import Author, evaluate, evaluated_episodes
+
+AUTHOR = Author("sleeper", "us", "sleep")
+
+
+@pytest.fixture
+def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
+    counting = CountingSimulator()
+
+    def make_simulator(name: str, red_agent: str, max_steps: int) -> CountingSimulator:
+        counting.max_steps = max_steps
+        return counting
+
+    monkeypatch.setattr(protocol, "make_simulator", make_simulator)
+    return counting
+
+
+def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSimulator) -> None:
+    scores = evaluate(SleepingTeam(), AUTHOR, episodes=2, seed=5)
+    assert scores.totals == [-498 * 499 // 2] * 2
+    assert simulator.streams == [5]
+    assert simulator.seeds == [None, None]
+
+
+def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    evaluate(SleepingTeam(), AUTHOR, "compiled", 2, 5, folder, steps=4)
+    names = ["actions.txt", "full.txt", "scores.txt", "summary.json", "summary.txt"]
+    assert sorted(file.name for file in folder.iterdir()) == names
+    header = (
+        "CybORG v4.0, Scenario4\nAuthor: sleeper, Team: us, Technique: sleep\n"
+        "Average reward is: -3 with a standard deviation of 0.0\n"
+    )
+    assert (folder / "scores.txt").read_text() == "reward_mean: -3\nreward_stdev: 0.0\n"
+    assert (folder / "summary.txt").read_text().startswith(f"{header}Using agents {{'blue_agent_0'")
+    actions = (folder / "actions.txt").read_text()
+    assert actions.startswith(f"{header}actions: ([{{'blue_agent_0': [Sleep], 'blue_agent_1'")
+    assert actions.count("actions: ([") == 2
+    full = (folder / "full.txt").read_text()
+    assert full.startswith(f"{header}actions: [{{'blue_agent_0': [Sleep], ")
+    assert full.count(",\n observations: [{'blue_agent_0': array([0, ") == 2
+    assert full.count(",\n total reward: -3\n") == 2
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["reward"] == {"mean": -3, "stdev": 0.0}
+    assert summary["parameters"] == {"seed": 5, "episode_length": 4, "max_episodes": 2}
+    assert summary["simulator"]["name"] == "compiled"
+
+
+def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:
+    assert math.isnan(evaluate(SleepingTeam(), AUTHOR, episodes=1, steps=4).stdev)
+
+
+def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
+    simulator = SpedUpSimulator("FiniteStateRedAgent", 40)
+    played = []
+
+    class Watched(RandomTeam):
+        def act(self, observations):  # type: ignore[no-untyped-def]
+            played.append(simulator._episode.last_blue_actions)
+            return super().act(observations)
+
+    (episode,) = evaluated_episodes(Watched(), simulator, 1, 3)
+    assert len(episode.rewards) == 38
+    # A team acts after the step whose actions are logged.
+    assert [list(step.values()) for step in episode.actions] == played[1:]
+    assert any("Restore" in words for step in episode.actions for words in step.values())

@@ -112,17 +112,20 @@ def _port(original: Method, counts: Counter[str]) -> Method:
 
 def _phishing(original: Method, counts: Counter[str]) -> Method:
     def execute(action: Any, state: Any) -> Any:
-        zones = state.hostname_subnet_map
-        hostname = state.ip_addresses[action.ip_address]
-        zones_with_reds = {
-            zones[session.hostname]
-            for agent, sessions in state.sessions.items()
-            if agent.startswith("red")
-            for session in sessions.values()
-        }
+        before = list(_red_hosts(state))
         obs = original(action, state)
-        # Without a session on the host there would be one in its zone.
-        counts["phishing from outside the zone"] += zones[hostname] not in zones_with_reds
+        hostname = state.ip_addresses[action.ip_address]
+        if hostname not in before and hostname in _red_hosts(state):
+            zones = state.hostname_subnet_map
+            zones_before = {zones[host] for host in before}
+            counts["phishing from outside the zone"] += zones[hostname] not in zones_before
         return obs
 
     return execute
+
+
+def _red_hosts(state: Any) -> Iterator[str]:
+    """Yield the hosts of all red sessions."""
+    for agent, sessions in state.sessions.items():
+        if agent.startswith("red"):
+            yield from (session.hostname for session in sessions.values())

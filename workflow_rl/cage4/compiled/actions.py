@@ -20,6 +20,7 @@ from workflow_rl.cage4.compiled.network import (
 )
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
+HOST_ACTIONS = ("Analyse", "Remove", "Restore", "DeployDecoy")
 BLUE_ACTIONS = (
     "Sleep",
     "Monitor",
@@ -30,6 +31,7 @@ BLUE_ACTIONS = (
     "BlockTrafficZone",
     "DeployDecoy",
 )
+IS_ON_HOST = np.array([name in HOST_ACTIONS for name in BLUE_ACTIONS])
 BLUE_DURATION = np.array([1, 1, 2, 3, 5, 1, 1, 2], np.int64)
 MAX_ACTIONS = 242
 

@@ -145,7 +145,7 @@ def _policy() -> Any:
     ):
         for other in others:
             connected[phase, zone, other] = connected[phase, other, zone] = False
-    return (~connected[:, :, ALPHABETICAL]).astype(np.int8)
+    return np.ascontiguousarray(~connected[:, :, ALPHABETICAL], np.int8)
 
 
 POLICY = _policy()

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.compiled.actions import (
+    IS_ON_HOST,
+    KIND_OF,
     MAX_ACTIONS,
     PLACES_SHOWN,
     TARGET_OF,
@@ -14,7 +16,7 @@ from workflow_rl.cage4.compiled.actions import (
 )
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
 from workflow_rl.cage4.compiled.jit import compiled
-from workflow_rl.cage4.compiled.network import ALPHABETICAL, N_BLUE, N_HOSTS, N_ZONES, PLACES, POLICY
+from workflow_rl.cage4.compiled.network import ALPHABETICAL, N_BLUE, N_ZONES, PLACES, POLICY
 
 N_SHOWN = len(PLACES_SHOWN)
 MESSAGE_BITS = 8
@@ -73,6 +75,5 @@ def write_masks(s: Any, masks: Any) -> None:
 
 @compiled
 def is_possible(s: Any, agent: int, action: int) -> bool:
-    """Return whether an action is on a zone, on a host that exists, or on none."""
-    target = TARGET_OF[agent, action]
-    return target < N_ZONES or target >= N_HOSTS or s.exists[target] != 0
+    """Return whether an action is on a host that exists, or on none."""
+    return not IS_ON_HOST[KIND_OF[agent, action]] or s.exists[TARGET_OF[agent, action]] != 0

@@ -32,12 +32,14 @@ SOURCES = _digest()
 
 def compiled(function: Function) -> Function:
     """Compile a function on first use, as a part of the entry point that calls the function."""
-    return cast(Function, numba.njit(nogil=True)(function))
+    # Called from compiled code alone, a function needs no door for Python: half of the work.
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", **options)(function))
 
 
 def entry_point(function: Function) -> Function:
     """Compile a function on first use, and keep the result on disk with all that it calls."""
-    dispatcher: Any = numba.njit(nogil=True, cache=True)(function)
+    dispatcher: Any = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     # numba compiles again after a change in the function's own file alone. Without this stamp, a
     # change in the file of a callee would leave the old simulator in use.
     dispatcher._cache._cache_file._source_stamp = SOURCES

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import ALLOW, BLOCK, DECOY, MONITOR, REMOVE, RESTORE
 from workflow_rl.cage4.compiled.cells import free_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
@@ -22,7 +20,7 @@ from workflow_rl.cage4.compiled.hosts import (
     set_service,
     stop_process,
 )
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     BLUE_OF_ZONE,
     DECOY_APACHE,
@@ -43,7 +41,7 @@ from workflow_rl.cage4.compiled.state import RESTORED_DECOY, RESTORED_RED
 @compiled
 def act_as_blue(s: Any, agent: int) -> None:
     """Execute an agent's action, but Block and Allow, which come before all others."""
-    kind, host = s.blue_done[agent], np.int64(s.blue_target[agent])
+    kind, host = s.blue_done[agent], int64(s.blue_target[agent])
     if kind == MONITOR:
         monitor(s, agent)
     elif kind == REMOVE:
@@ -58,12 +56,12 @@ def act_as_blue(s: Any, agent: int) -> None:
 def control_traffic(s: Any, agent: int) -> None:
     """`BlockTrafficZone` and `AllowTrafficZone`."""
     kind = s.blue_done[agent]
-    to, source = np.int64(s.blue_target[agent]), np.int64(s.blue_source[agent])
+    to, source = int64(s.blue_target[agent]), int64(s.blue_source[agent])
     is_blocked = s.blocked[to] >> source & 1
-    n = np.int64(s.n_blocked[to])
+    n = int64(s.n_blocked[to])
     if kind == BLOCK and not is_blocked:
         is_listed = False
-        for i in range(np.int64(s.n_blocking)):
+        for i in range(int64(s.n_blocking)):
             is_listed |= s.blocking[i] == to
         if not is_listed:
             s.blocking[s.n_blocking] = to
@@ -84,7 +82,7 @@ def control_traffic(s: Any, agent: int) -> None:
 @compiled
 def monitor(s: Any, agent: int) -> None:
     """`Monitor`: events become old ones. The host of the parent session comes last."""
-    first, parent = FIRST_ZONE_OF_BLUE[agent], np.int64(s.blue_parent[agent])
+    first, parent = FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
     for host in range(first * PLACES, (first + N_ZONES_OF_BLUE[agent]) * PLACES):
         if s.has_events[host] and host != parent:
             monitor_host(s, agent, host)
@@ -95,11 +93,11 @@ def monitor(s: Any, agent: int) -> None:
 @compiled
 def monitor_host(s: Any, agent: int, host: int) -> None:
     """`Monitor` on one host, and the PIDs that become suspicious."""
-    event = np.int64(s.events[host, PROCESSES])
+    event = int64(s.events[host, PROCESSES])
     while event != 0:
         if s.cells[event].pid != 0:
-            suspect(s, agent, host, np.int64(s.cells[event].pid))
-        event = np.int64(s.cells[event].next)
+            suspect(s, agent, host, int64(s.cells[event].pid))
+        event = int64(s.cells[event].next)
     make_old(s, host, CONNECTIONS)
     make_old(s, host, PROCESSES)
 
@@ -121,17 +119,17 @@ def suspect(s: Any, agent: int, host: int, pid: int) -> None:
 @compiled
 def remove(s: Any, host: int) -> None:
     """`Remove`: every process whose PID was ever suspicious, but root's."""
-    suspicion = np.int64(s.suspicious[host])
+    suspicion = int64(s.suspicious[host])
     while suspicion != 0:
-        stop_process(s, host, np.int64(s.cells[suspicion].pid), False)
-        suspicion = np.int64(s.cells[suspicion].next)
+        stop_process(s, host, int64(s.cells[suspicion].pid), False)
+        suspicion = int64(s.cells[suspicion].next)
 
 
 @compiled
 def restore(s: Any, host: int) -> None:
     """`RestoreFromBackup`. The host's blue session becomes the last of its agent's."""
     agent = BLUE_OF_ZONE[ZONE[host]]
-    order, n = s.blue_order[agent], np.int64(s.n_blue_sessions[agent])
+    order, n = s.blue_order[agent], int64(s.n_blue_sessions[agent])
     i = 0
     while order[i] != host:
         i += 1
@@ -141,11 +139,11 @@ def restore(s: Any, host: int) -> None:
     take_red_sessions(s, host)
     for which in range(OLD_PROCESSES + 1):
         free_events(s, host, which)
-    free_cells(s, np.int64(s.files[host]))
+    free_cells(s, int64(s.files[host]))
     s.files[host] = 0
-    cell = np.int64(s.processes[host])
+    cell = int64(s.processes[host])
     while cell != 0:
-        following = np.int64(s.cells[cell].next)
+        following = int64(s.cells[cell].next)
         if DECOY_APACHE <= s.cells[cell].kind <= DECOY_VSFTPD:
             s.rare[RESTORED_DECOY] += 1
         free_process(s, cell)
@@ -159,10 +157,10 @@ def restore(s: Any, host: int) -> None:
 @compiled
 def take_red_sessions(s: Any, host: int) -> None:
     """Remove the red sessions of a host. They still count in `sessions_count`."""
-    cell = np.int64(s.red_sessions[host])
+    cell = int64(s.red_sessions[host])
     while cell != 0:
-        agent, ident = np.int64(s.cells[cell].kind), np.int64(s.cells[cell].pid)
-        following = np.int64(s.cells[cell].next)
+        agent, ident = int64(s.cells[cell].kind), int64(s.cells[cell].pid)
+        following = int64(s.cells[cell].next)
         forget_session(s, agent, index_of(s, agent, ident))
         free_list(s, cell, cell)
         s.rare[RESTORED_RED] += 1
@@ -174,7 +172,7 @@ def take_red_sessions(s: Any, host: int) -> None:
 def free_cells(s: Any, first: int) -> None:
     """Give back the cells of a list."""
     while first != 0:
-        following = np.int64(s.cells[first].next)
+        following = int64(s.cells[first].next)
         free_list(s, first, first)
         first = following
 
@@ -183,13 +181,13 @@ def free_cells(s: Any, first: int) -> None:
 def deploy_decoy(s: Any, host: int) -> None:
     """`DeployDecoy`: one of the compatible decoys. Vsftpd always is."""
     web, tls, mail = False, False, False
-    cell = np.int64(s.processes[host])
+    cell = int64(s.processes[host])
     while cell != 0:
         port = LISTENS_ON[s.cells[cell].kind]
         web |= port == 80
         tls |= port == 443
         mail |= port == 25
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     chosen = below(s, (not web) + (not tls) + (not mail) + 1)
     kind = DECOY_VSFTPD
     for option, is_taken in ((DECOY_APACHE, web), (DECOY_TOMCAT, tls), (DECOY_HARAKA, mail)):
@@ -200,5 +198,3 @@ def deploy_decoy(s: Any, host: int) -> None:
     pid = draw_pid(s, host)
     add_process(s, host, kind, pid, UBUNTU)
     set_service(s, host, kind, pid)
-
-

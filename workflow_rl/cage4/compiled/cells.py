@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.state import TOO_MANY_CELLS
+
+
+@compiled
+def check_room(s: Any) -> None:
+    """End the episode unless there are enough cells for any step."""
+    if s.n_cells > 4 * len(s.cells) // 5:
+        s.error = TOO_MANY_CELLS
 
 
 @compiled
 def new_cell(s: Any) -> int:
     """Return a cell that ends a list. Its other fields are to be set."""
-    cell = np.int64(s.free_cell)
+    cell = int64(s.free_cell)
     if cell != 0:
         s.free_cell = s.cells[cell].next
-    elif s.n_cells < len(s.cells):
-        cell = np.int64(s.n_cells)
-        s.n_cells = cell + 1
     else:
-        # The last cell is overwritten: the episode has ended.
-        s.error = TOO_MANY_CELLS
-        cell = len(s.cells) - 1
+        cell = int64(s.n_cells)
+        s.n_cells = cell + 1
     s.cells[cell].next = 0
     s.cells[cell].first = 0
     return cell
@@ -40,7 +41,7 @@ def last_of(s: Any, first: int) -> int:
     """Return the last cell of a list, first not 0."""
     cell = first
     while s.cells[cell].next != 0:
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     return cell
 
 
@@ -64,9 +65,9 @@ def joined(s: Any, first: int, cell: int) -> int:
 def without(s: Any, first: int, cell: int) -> int:
     """Take a cell out of its list. Returns the list's first cell."""
     if first == cell:
-        return np.int64(s.cells[cell].next)
+        return int64(s.cells[cell].next)
     before = first
     while s.cells[before].next != cell:
-        before = np.int64(s.cells[before].next)
+        before = int64(s.cells[before].next)
     s.cells[before].next = s.cells[cell].next
     return first

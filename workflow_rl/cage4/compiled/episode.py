@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import (
     ALLOW,
     BLOCK,
@@ -23,9 +21,10 @@ from workflow_rl.cage4.compiled.actions import (
     UNKNOWN,
 )
 from workflow_rl.cage4.compiled.blue_actions import act_as_blue, control_traffic, monitor
+from workflow_rl.cage4.compiled.cells import check_room
 from workflow_rl.cage4.compiled.generator import seed, shuffle_draws
 from workflow_rl.cage4.compiled.green_actions import act_as_green, choose_as_green
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import IMPACT_COST, N_BLUE, N_RED, NOBODY, REWARDS, ZONE
 from workflow_rl.cage4.compiled.observe import is_possible
 from workflow_rl.cage4.compiled.red_actions import act_as_red
@@ -55,6 +54,9 @@ def step_env(s: Any, actions: Any) -> None:
     """Play one step with the five agents' actions `[5]`, unless the episode cannot go on."""
     if s.step_count >= s.max_steps:
         s.error = PAST_THE_END
+        return
+    check_room(s)
+    if s.error != NO_ERROR:
         return
     update_phase(s)
     s.machine_reward = 0
@@ -137,7 +139,7 @@ def sort_actions(s: Any) -> None:
         kind = s.red_done[agent]
         s.route_start[agent] = NOBODY
         if kind != RED_SLEEP and kind != INVALID:
-            i = index_of(s, agent, np.int64(s.red_session[agent]))
+            i = index_of(s, agent, int64(s.red_session[agent]))
             if i < 0:
                 s.rare[LOST_SESSION] += 1
                 continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.compiled.jit import compiled, multiply_add
+from workflow_rl.cage4.compiled.jit import compiled, int64, multiply_add
 
 FACTOR_HIGH, FACTOR_LOW = np.uint64(2549297995355413924), np.uint64(4865540595714422341)
 GENERATOR: list[Any] = [
@@ -34,7 +34,7 @@ WORD = 0xFFFFFFFF
 
 def seed_words(seed: int | None) -> NDArray[np.uint64]:
     """Return the four words that `SeedSequence(seed)` hands to PCG64."""
-    return np.random.SeedSequence(seed).generate_state(4, np.uint64)
+    return np.random.SeedSequence(seed).generate_state(4, np.uint64).astype(np.uint64)
 
 
 @compiled
@@ -70,17 +70,17 @@ def next_half(g: Any) -> int:
     """Return the next 32 random bits."""
     if g.has_half:
         g.has_half = 0
-        return np.int64(g.half)
+        return int64(g.half)
     word = next_word(g)
     g.has_half = 1
     g.half = np.uint32(word >> HALF)
-    return np.int64(word & np.uint64(WORD))
+    return int64(word & np.uint64(WORD))
 
 
 @compiled
 def random(g: Any) -> float:
     """`random()`: 53 random bits in [0, 1)."""
-    return np.int64(next_word(g) >> DOUBLE_SHIFT) * (1.0 / 9007199254740992.0)
+    return int64(next_word(g) >> DOUBLE_SHIFT) * (1.0 / 9007199254740992.0)
 
 
 @compiled

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import (
     PROCESSES,
@@ -16,14 +14,14 @@ from workflow_rl.cage4.compiled.hosts import (
     new_connection,
     see_connection,
 )
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
     FAILED_ACCESS,
     FAILED_WORK,
-    NO_PARENT,
     N_HOSTS,
     N_RED,
+    NO_PARENT,
     NOBODY,
     RED_SESSION,
     REWARDS,
@@ -48,15 +46,15 @@ REFUSED_PORT = 8800
 @compiled
 def choose_as_green(s: Any) -> None:
     """`EnterpriseGreenAgent.get_action` of all."""
-    for i in range(np.int64(s.n_greens)):
+    for i in range(int64(s.n_greens)):
         s.green_choice[i] = below(s, N_CHOICES)
 
 
 @compiled
 def act_as_green(s: Any) -> None:
     """Execute the actions of all greens, and charge blue for their failures."""
-    for i in range(np.int64(s.n_greens)):
-        host, choice = np.int64(s.green_host[i]), s.green_choice[i]
+    for i in range(int64(s.n_greens)):
+        host, choice = int64(s.green_host[i]), s.green_choice[i]
         if choice == WORK:
             if not work(s, host):
                 s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_WORK]
@@ -68,7 +66,7 @@ def act_as_green(s: Any) -> None:
 def work(s: Any, host: int) -> bool:
     """`GreenLocalWork`. Returns whether it succeeded."""
     n_active = 0
-    for i in range(np.int64(s.n_services[host])):
+    for i in range(int64(s.n_services[host])):
         n_active += s.service_active[host, i]
     if n_active == 0:
         s.rare[GREEN_FAILED] += 1
@@ -93,7 +91,7 @@ def work(s: Any, host: int) -> bool:
 def access(s: Any, host: int) -> bool:
     """`GreenAccessService`: only blocks between the two zones refuse it. Returns its success."""
     zone = ZONE[host]
-    server = np.int64(s.reached[zone, below(s, np.int64(s.n_reached[zone]))])
+    server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
     other = ZONE[server]
     port = draw_port(s, server)
     if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
@@ -139,10 +137,10 @@ def phish(s: Any, host: int) -> None:
 def agents_on(s: Any, host: int) -> int:
     """Return the bits of the red agents with sessions on a host."""
     bits = 0
-    cell = np.int64(s.red_sessions[host])
+    cell = int64(s.red_sessions[host])
     while cell != 0:
         bits |= 1 << s.cells[cell].kind
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     return bits
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.cells import (
     free_list,
     free_whole_list,
@@ -14,8 +12,8 @@ from workflow_rl.cage4.compiled.cells import (
     without,
 )
 from workflow_rl.cage4.compiled.generator import below
-from workflow_rl.cage4.compiled.jit import compiled
-from workflow_rl.cage4.compiled.network import N_RED, ROOT, SMTP, UBUNTU, USER
+from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.network import N_RED, ROOT, SHELL, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 from workflow_rl.cage4.compiled.state import (
     FIRST_PORT,
@@ -34,6 +32,7 @@ CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
 CURRENT_BITS = 1 << CONNECTIONS | 1 << PROCESSES
 CONNECTION_BITS = 1 << CONNECTIONS | 1 << OLD_CONNECTIONS
 PROCESS_BITS = 1 << PROCESSES | 1 << OLD_PROCESSES
+NOT_FOUND = -1
 
 
 @compiled
@@ -46,7 +45,7 @@ def draw_port(s: Any, host: int) -> int:
         if s.port_bits[host, port >> 5] >> (port & 31) & 1:
             s.rare[PORT_TWICE] += 1
     s.port_bits[host, port >> 5] |= 1 << (port & 31)
-    n = np.int64(s.n_log)
+    n = int64(s.n_log)
     if n == len(s.log_port):
         s.error = TOO_MANY_PORTS
         return FIRST_PORT
@@ -60,10 +59,10 @@ def draw_port(s: Any, host: int) -> int:
 def draw_pid(s: Any, host: int) -> int:
     """`create_pid`."""
     highest = 0
-    cell = np.int64(s.processes[host])
+    cell = int64(s.processes[host])
     while cell != 0:
-        highest = max(highest, np.int64(s.cells[cell].pid))
-        cell = np.int64(s.cells[cell].next)
+        highest = max(highest, int64(s.cells[cell].pid))
+        cell = int64(s.cells[cell].next)
     pid = highest + 1 + below(s, 9)
     if pid > 65535:
         s.error = PID_TOO_HIGH
@@ -98,27 +97,27 @@ def remove_process(s: Any, host: int, cell: int) -> None:
     """Take a cell out of a host's processes."""
     previous = 0
     if s.last_process[host] == cell:
-        at = np.int64(s.processes[host])
+        at = int64(s.processes[host])
         while at != cell:
             previous = at
-            at = np.int64(s.cells[at].next)
+            at = int64(s.cells[at].next)
         s.last_process[host] = previous
-    s.processes[host] = without(s, np.int64(s.processes[host]), cell)
+    s.processes[host] = without(s, int64(s.processes[host]), cell)
 
 
 @compiled
 def process_of(s: Any, host: int, pid: int) -> int:
     """`get_process`: the cell of the process with this PID, or 0."""
-    cell = np.int64(s.processes[host])
+    cell = int64(s.processes[host])
     while cell != 0 and s.cells[cell].pid != pid:
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     return cell
 
 
 @compiled
 def free_process(s: Any, cell: int) -> None:
     """Give back the cells of a process that is in no list."""
-    free_whole_list(s, np.int64(s.cells[cell].first))
+    free_whole_list(s, int64(s.cells[cell].first))
     free_list(s, cell, cell)
 
 
@@ -128,7 +127,7 @@ def add_connection(
 ) -> None:
     """Add a connection to a process, after the one on which it listens."""
     cell = new_connection(s, local, local_port, remote, remote_port)
-    s.cells[process].first = joined(s, np.int64(s.cells[process].first), cell)
+    s.cells[process].first = joined(s, int64(s.cells[process].first), cell)
 
 
 @compiled
@@ -167,7 +166,7 @@ def see_connection(
 def free_events(s: Any, host: int, which: int) -> None:
     """Empty one list of events."""
     if s.events[host, which] != 0:
-        free_list(s, np.int64(s.events[host, which]), np.int64(s.last_event[host, which]))
+        free_list(s, int64(s.events[host, which]), int64(s.last_event[host, which]))
         s.events[host, which] = 0
         s.has_events[host] &= 255 ^ (1 << which)
 
@@ -189,7 +188,7 @@ def add_file(s: Any, host: int, kind: int) -> None:
     """Add a file."""
     cell = new_cell(s)
     s.cells[cell].kind = kind
-    s.files[host] = joined(s, np.int64(s.files[host]), cell)
+    s.files[host] = joined(s, int64(s.files[host]), cell)
 
 
 @compiled
@@ -210,8 +209,8 @@ def set_service(s: Any, host: int, kind: int, pid: int) -> None:
 def rebuild(s: Any, host: int) -> None:
     """Set the processes and services as they were at the start of the episode."""
     s.n_services[host] = 0
-    for i in range(np.int64(s.n_original[host])):
-        kind, pid = np.int64(s.original_kind[host, i]), np.int64(s.original_pid[host, i])
+    for i in range(int64(s.n_original[host])):
+        kind, pid = int64(s.original_kind[host, i]), int64(s.original_pid[host, i])
         add_process(s, host, kind, pid, USER if kind <= SMTP else UBUNTU)
         if kind <= SMTP:
             set_service(s, host, kind, pid)
@@ -223,15 +222,17 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
     cell = process_of(s, host, pid)
     if cell == 0 or (s.cells[cell].user == ROOT and not stops_all):
         return False
+    # Events show only the PIDs of shells: another process has the PID of an earlier one.
+    s.rare[KILLED_REUSED] += s.cells[cell].kind != SHELL and not stops_all
     owner, at = NOT_FOUND, NOT_FOUND
     for agent in range(N_RED):
-        for i in range(np.int64(s.n_sessions[agent])):
+        for i in range(int64(s.n_sessions[agent])):
             session = s.sessions[agent, i]
             if owner == NOT_FOUND and session.pid == pid and session.host == host:
                 owner, at = agent, i
     remove_process(s, host, cell)
     restarts = False
-    for i in range(np.int64(s.n_services[host])):
+    for i in range(int64(s.n_services[host])):
         if not restarts and s.service_pid[host, i] == pid:
             restarts = True
             new_pid = draw_pid(s, host)
@@ -242,14 +243,9 @@ def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
     if not restarts:
         free_process(s, cell)
     if owner != NOT_FOUND:
-        ident = np.int64(s.sessions[owner, at].ident)
+        ident = int64(s.sessions[owner, at].ident)
         leave_host(s, owner, ident, host)
         forget_session(s, owner, at)
         s.sessions_count[owner] -= 1
-        s.rare[KILLED_SESSION] += 1
-    else:
-        s.rare[KILLED_REUSED] += 1
+        s.rare[KILLED_SESSION] += not stops_all
     return True
-
-
-NOT_FOUND = -1

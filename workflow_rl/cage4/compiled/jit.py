@@ -17,6 +17,9 @@ from numba.extending import intrinsic
 
 logger = logging.getLogger(__name__)
 
+# In compiled code, `int` of an unsigned number is an unsigned 64-bit number, whose sum with another
+# number is a float.
+int64: Any = np.int64
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -33,8 +36,16 @@ SOURCES = _digest()
 def compiled(function: Function) -> Function:
     """Compile a function on first use, as a part of the entry point that calls the function."""
     # Called from compiled code alone, a function needs no door for Python: half of the work.
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", **options)(function))
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    template_of = dispatcher.get_call_template
+
+    def without_literals(arguments: Any, names: Any) -> Any:
+        """Numba would compile a function once more for each number that it is called with."""
+        return template_of(tuple(types.unliteral(each) for each in arguments), names)
+
+    dispatcher.get_call_template = without_literals
+    return cast(Function, dispatcher)
 
 
 def entry_point(function: Function) -> Function:

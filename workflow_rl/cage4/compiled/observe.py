@@ -15,7 +15,7 @@ from workflow_rl.cage4.compiled.actions import (
     zones_of,
 )
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import ALPHABETICAL, N_BLUE, N_ZONES, PLACES, POLICY
 
 N_SHOWN = len(PLACES_SHOWN)
@@ -27,7 +27,7 @@ FIRST_OBS = np.array([SHORT * agent for agent in range(N_BLUE)])
 N_OBS = SHORT * (N_BLUE - 1) + LONG
 FIRST_ACTION = np.array([82 * agent for agent in range(N_BLUE)])
 N_ACTIONS = np.array([82, 82, 82, 82, MAX_ACTIONS])
-N_MASKS = np.int64(N_ACTIONS.sum())
+N_MASKS = int64(N_ACTIONS.sum())
 _ZONES = [zones_of(agent) for agent in range(N_BLUE)]
 N_SEEN_ZONES = np.array([len(zones) for zones in _ZONES])
 SEEN_ZONES = np.array([zones + [0] * (3 - len(zones)) for zones in _ZONES])

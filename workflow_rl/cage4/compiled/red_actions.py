@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import (
     AGGRESSIVE_SCAN,
     DECEPTION,
@@ -32,7 +30,7 @@ from workflow_rl.cage4.compiled.hosts import (
     see_connection,
     stop_process,
 )
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
     DECOY_APACHE,
@@ -70,7 +68,7 @@ DEGRADATION = 20
 @compiled
 def act_as_red(s: Any, agent: int) -> None:
     """Execute an agent's action, and note what it observes."""
-    kind, target = np.int64(s.red_done[agent]), np.int64(s.red_target[agent])
+    kind, target = int64(s.red_done[agent]), int64(s.red_target[agent])
     s.seen_kind[agent] = kind
     s.seen_target[agent] = target
     if kind == INVALID:
@@ -93,7 +91,7 @@ def act_as_red(s: Any, agent: int) -> None:
     elif kind == IMPACT:
         succeeded = impact(s, agent, target)
     elif kind == WITHDRAW:
-        succeeded = withdraw(s, agent, np.int64(s.red_hostname[agent]))
+        succeeded = withdraw(s, agent, int64(s.red_hostname[agent]))
     else:
         return  # Sleep's outcome is unknown.
     s.seen_success[agent] = TRUE if succeeded else FALSE
@@ -102,7 +100,7 @@ def act_as_red(s: Any, agent: int) -> None:
 @compiled
 def own_session(s: Any, agent: int) -> int:
     """Return the index of the session that an agent acts with, or -1."""
-    return index_of(s, agent, np.int64(s.red_session[agent]))
+    return index_of(s, agent, int64(s.red_session[agent]))
 
 
 @compiled
@@ -120,13 +118,13 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
     i = own_session(s, agent)
     if i < 0 or s.sessions[agent, i].type != ABSTRACT:
         return False
-    source = np.int64(s.sessions[agent, i].host)
+    source = int64(s.sessions[agent, i].host)
     if s.blocked[ZONE[host]] >> ZONE[source] & 1:
         s.rare[RED_BLOCKED] += 1
         return False
     draw = random(s)
     ports = 0
-    process = np.int64(s.processes[host])
+    process = int64(s.processes[host])
     while process != 0:
         kind = s.cells[process].kind
         port = LISTENS_ON[kind]
@@ -136,7 +134,7 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
             ports = joined(s, ports, cell)
             if draw <= rate or DECOY_APACHE <= kind <= DECOY_VSFTPD:
                 see_connection(s, host, host, port, source, draw_port(s, host))
-        process = np.int64(s.cells[process].next)
+        process = int64(s.cells[process].next)
     if ports != 0:
         s.sees_target[agent] = True
         keep_scan(s, agent, i, host, ports)
@@ -146,15 +144,15 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
 @compiled
 def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
     """Keep the ports of a host in session i, in the place of those of an earlier scan."""
-    found = np.int64(s.sessions[agent, i].scans)
+    found = int64(s.sessions[agent, i].scans)
     while found != 0 and s.cells[found].local_host != host:
-        found = np.int64(s.cells[found].next)
+        found = int64(s.cells[found].next)
     if found == 0:
         found = new_cell(s)
         s.cells[found].local_host = host
-        s.sessions[agent, i].scans = joined(s, np.int64(s.sessions[agent, i].scans), found)
+        s.sessions[agent, i].scans = joined(s, int64(s.sessions[agent, i].scans), found)
     else:
-        free_whole_list(s, np.int64(s.cells[found].first))
+        free_whole_list(s, int64(s.cells[found].first))
     s.cells[found].first = ports
 
 
@@ -163,7 +161,7 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
     """`DiscoverDeception`. What it finds changes no exploit."""
     if own_session(s, agent) < 0:
         return False
-    process = np.int64(s.processes[host])
+    process = int64(s.processes[host])
     while process != 0:
         is_decoy = DECOY_APACHE <= s.cells[process].kind <= DECOY_VSFTPD
         if random(s) <= DECOY_RATE and is_decoy:
@@ -172,14 +170,14 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
         elif random(s) <= FALSE_DECOY_RATE and not is_decoy:
             s.sees_target[agent] = True
             s.rare[FALSE_DECOY] += 1
-        process = np.int64(s.cells[process].next)
+        process = int64(s.cells[process].next)
     return True
 
 
 @compiled
 def privileged_session(s: Any, agent: int, host: int) -> int:
     """Return the index of the agent's first session of root on a host, or -1."""
-    for i in range(np.int64(s.n_sessions[agent])):
+    for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].host == host and s.sessions[agent, i].user == ROOT:
             return i
     return -1
@@ -189,7 +187,7 @@ def privileged_session(s: Any, agent: int, host: int) -> int:
 def escalate(s: Any, agent: int, host: int) -> bool:
     """`PrivilegeEscalate`, with `V4L2KernelExploit` and `ExploreHost`."""
     n = 0
-    for i in range(np.int64(s.n_sessions[agent])):
+    for i in range(int64(s.n_sessions[agent])):
         n += s.sessions[agent, i].host == host
     if n == 0:
         return False
@@ -207,7 +205,7 @@ def escalate(s: Any, agent: int, host: int) -> bool:
             s.rare[PLAIN_ESCALATION] += 1
             return False
         s.sessions[agent, chosen].user = ROOT
-        s.cells[process_of(s, host, np.int64(s.sessions[agent, chosen].pid))].user = ROOT
+        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = ROOT
         add_file(s, host, ESCALATE_FILE)
     s.sees_target[agent] = True
     s.seen_session[agent] = s.sessions[agent, chosen].ident
@@ -224,11 +222,11 @@ def degrade(s: Any, agent: int, host: int) -> bool:
     if privileged_session(s, agent, host) < 0:
         return False
     succeeded = False
-    for i in range(np.int64(s.n_services[host])):
+    for i in range(int64(s.n_services[host])):
         if s.service_active[host, i]:
             succeeded = True
-            s.reliability[host, i] = max(0, np.int64(s.reliability[host, i]) - DEGRADATION)
-            if process_of(s, host, np.int64(s.service_pid[host, i])) == 0:
+            s.reliability[host, i] = max(0, int64(s.reliability[host, i]) - DEGRADATION)
+            if process_of(s, host, int64(s.service_pid[host, i])) == 0:
                 s.error = NO_PROCESS_OF_SERVICE
     if succeeded:
         s.sees_target[agent] = True
@@ -241,11 +239,11 @@ def impact(s: Any, agent: int, host: int) -> bool:
     """`Impact` and `StopService`. Without the agent's session, it counts but stops nothing."""
     if privileged_session(s, agent, host) < 0:
         return False
-    for i in range(np.int64(s.n_services[host])):
+    for i in range(int64(s.n_services[host])):
         if s.service_kind[host, i] == OT_SERVICE and s.service_active[host, i]:
             s.sees_target[agent] = True
             s.impact_count[host] += 1
-            process = process_of(s, host, np.int64(s.service_pid[host, i]))
+            process = process_of(s, host, int64(s.service_pid[host, i]))
             if process == 0:
                 s.error = NO_PROCESS_OF_SERVICE
                 return False
@@ -263,21 +261,21 @@ def impact(s: Any, agent: int, host: int) -> bool:
 @compiled
 def withdraw(s: Any, agent: int, host: int) -> bool:
     """`Withdraw`: children first, then parents but session 0, then the acting session."""
-    own = np.int64(s.red_session[agent])
+    own = int64(s.red_session[agent])
     i = index_of(s, agent, own)
     if i < 0:
         return False
-    own_host, own_pid = np.int64(s.sessions[agent, i].host), np.int64(s.sessions[agent, i].pid)
+    own_host, own_pid = int64(s.sessions[agent, i].host), int64(s.sessions[agent, i].pid)
     # Ids and PIDs in the order in which the sessions end.
     ending = 0
     for parents in range(2):
-        for j in range(np.int64(s.n_sessions[agent])):
+        for j in range(int64(s.n_sessions[agent])):
             session = s.sessions[agent, j]
             is_parent = session.parent == NO_PARENT
             if session.host == host and is_parent == (parents == 1):
                 if is_parent and session.ident == 0:
                     continue
-                ending = joined(s, ending, ending_cell(s, np.int64(session.ident), np.int64(session.pid)))
+                ending = joined(s, ending, ending_cell(s, int64(session.ident), int64(session.pid)))
     if own_host == host:
         ending = joined(s, ending, ending_cell(s, own, own_pid))
     if ending == 0:
@@ -285,10 +283,13 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
     succeeded = True
     cell = ending
     while cell != 0 and succeeded:
-        exist = index_of(s, agent, own) >= 0 and index_of(s, agent, np.int64(s.cells[cell].local_port)) >= 0
-        succeeded = exist and stop_process(s, host, np.int64(s.cells[cell].pid), True)
+        exist = (
+            index_of(s, agent, own) >= 0
+            and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
+        )
+        succeeded = exist and stop_process(s, host, int64(s.cells[cell].pid), True)
         s.rare[WITHDREW] += succeeded
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     free_whole_list(s, ending)
     return succeeded
 

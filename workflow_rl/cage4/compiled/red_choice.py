@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.compiled.actions import (
+    AGGRESSIVE_SCAN,
     DECEPTION,
     DEGRADE,
     DISCOVER,
@@ -18,10 +19,11 @@ from workflow_rl.cage4.compiled.actions import (
     N_RED_ACTIONS,
     RED_DURATION,
     RED_SLEEP,
+    STEALTH_SCAN,
     WITHDRAW,
 )
 from workflow_rl.cage4.compiled.generator import below, choice_by_weight, random
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import FIRST_SERVER, N_HOSTS, N_RED, N_ZONES, PLACE
 from workflow_rl.cage4.compiled.red_memory import remember
 from workflow_rl.cage4.compiled.red_tables import (
@@ -75,14 +77,14 @@ def choose_by_state(s: Any, agent: int) -> int:
     if s.error != 0:
         return RED_SLEEP
     state = s.host_state[agent, host]
-    program = np.int64(s.red_class)
+    program = int64(s.red_class)
     option = choice_by_weight(s, CUMULATED[program, state], N_OPTIONS[program, state])
     kind = OPTIONS[program, state, option]
     s.red_target[agent] = host
     s.red_hostname[agent] = host
     if kind == DISCOVER:
         s.red_target[agent] = choose_zone(s, agent)
-    s.red_session[agent] = s.ids[agent, below(s, np.int64(s.n_ids[agent]))]
+    s.red_session[agent] = s.ids[agent, below(s, int64(s.n_ids[agent]))]
     if needs_name(kind):
         if not s.named[agent, host]:
             s.error = NO_KNOWN_HOST
@@ -102,14 +104,14 @@ def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: b
     """Choose among the known hosts of a state (-1: any but F), or of the servers among them, or of
     the others."""
     n = 0
-    for i in range(np.int64(s.n_hosts[agent])):
-        n += is_option(s, agent, np.int64(s.hosts[agent, i]), state, on_servers, off_servers)
+    for i in range(int64(s.n_hosts[agent])):
+        n += is_option(s, agent, int64(s.hosts[agent, i]), state, on_servers, off_servers)
     if n == 0:
         s.error = NO_KNOWN_HOST
         return 0
     left = below(s, n)
-    for i in range(np.int64(s.n_hosts[agent])):
-        host = np.int64(s.hosts[agent, i])
+    for i in range(int64(s.n_hosts[agent])):
+        host = int64(s.hosts[agent, i])
         if is_option(s, agent, host, state, on_servers, off_servers):
             if left == 0:
                 return host
@@ -135,9 +137,9 @@ def choose_host_by_priority(s: Any, agent: int) -> int:
     """`_choose_host` of `DiscoveryFSRed`: a state by priority, then servers rather than others."""
     states, n_states = np.zeros(N_STATES, np.int64), 0
     counts, n_servers = np.zeros(N_STATES, np.int64), np.zeros(N_STATES, np.int64)
-    for i in range(np.int64(s.n_hosts[agent])):
-        host = np.int64(s.hosts[agent, i])
-        state = np.int64(s.host_state[agent, host])
+    for i in range(int64(s.n_hosts[agent])):
+        host = int64(s.hosts[agent, i])
+        state = int64(s.host_state[agent, host])
         if state != F:
             if counts[state] == 0:
                 states[n_states] = state
@@ -218,8 +220,8 @@ def select_at_random(s: Any, agent: int) -> int:
         s.red_target[agent] = choose_known(s, s.knows_address[agent])
     elif needs_name(kind) and kind != WITHDRAW:
         s.red_target[agent] = choose_known(s, s.knows_name[agent])
-    s.red_session[agent] = s.ids[agent, below(s, np.int64(s.n_ids[agent]))]
-    if kind in (1, 2, DECEPTION, WITHDRAW):
+    s.red_session[agent] = s.ids[agent, below(s, int64(s.n_ids[agent]))]
+    if kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, DECEPTION, WITHDRAW):
         s.red_target[agent] = choose_known(s, s.knows_address[agent])
     if kind == WITHDRAW:
         s.red_hostname[agent] = choose_known(s, s.knows_name[agent])

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import (
     AGGRESSIVE_SCAN,
     DECEPTION,
@@ -19,7 +17,7 @@ from workflow_rl.cage4.compiled.actions import (
     TRUE,
     WITHDRAW,
 )
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
     FIRST_USER,
@@ -37,7 +35,7 @@ from workflow_rl.cage4.compiled.state import NO_SESSIONS_IN_OBSERVATION, UNSEEN
 @compiled
 def learn(s: Any, agent: int) -> None:
     """`ActionSpace.update` with all observations of a step, in their order."""
-    kind, target = s.seen_kind[agent], np.int64(s.seen_target[agent])
+    kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
     if kind == DISCOVER:
         if s.sees_target[agent]:
             s.known_zones[agent] |= 1 << target
@@ -51,18 +49,18 @@ def learn(s: Any, agent: int) -> None:
             s.knows_name[agent, target] = True
             s.knows_address[agent, s.seen_source[agent]] = True
         elif kind == ESCALATE and s.seen_abstract[agent]:
-            learn_session(s, agent, s.seen_session[agent])
+            learn_session(s, agent, int64(s.seen_session[agent]))
         if s.sees_links[agent]:
             for i in range(N_LINKED[ZONE[target]]):
                 s.knows_address[agent, LINKED[ZONE[target], i]] = True
-    for i in range(np.int64(s.n_news[agent])):
+    for i in range(int64(s.n_news[agent])):
         s.knows_address[agent, s.news_host[agent, i]] = True
         s.knows_name[agent, s.news_host[agent, i]] = True
-        learn_session(s, agent, np.int64(s.news_session[agent, i]))
-    for i in range(np.int64(s.n_sessions[agent])):
-        learn_own_host(s, agent, np.int64(s.sessions[agent, i].host))
+        learn_session(s, agent, int64(s.news_session[agent, i]))
+    for i in range(int64(s.n_sessions[agent])):
+        learn_own_host(s, agent, int64(s.sessions[agent, i].host))
         if s.sessions[agent, i].type == ABSTRACT:
-            learn_session(s, agent, np.int64(s.sessions[agent, i].ident))
+            learn_session(s, agent, int64(s.sessions[agent, i].ident))
 
 
 @compiled
@@ -72,13 +70,13 @@ def remember(s: Any, agent: int) -> None:
         change_states(s, agent)
     s.marked[:] = False
     see_outcome(s, agent)
-    for i in range(np.int64(s.n_news[agent])):
-        see_host(s, agent, np.int64(s.news_host[agent, i]), True)
+    for i in range(int64(s.n_news[agent])):
+        see_host(s, agent, int64(s.news_host[agent, i]), True)
         s.marked[s.news_host[agent, i]] = True
-    for i in range(np.int64(s.n_sessions[agent])):
-        see_host(s, agent, np.int64(s.sessions[agent, i].host), True)
+    for i in range(int64(s.n_sessions[agent])):
+        see_host(s, agent, int64(s.sessions[agent, i].host), True)
         s.marked[s.sessions[agent, i].host] = True
-    for i in range(np.int64(s.n_hosts[agent])):
+    for i in range(int64(s.n_hosts[agent])):
         host = s.hosts[agent, i]
         if HAS_SESSION[s.host_state[agent, host]] and not s.marked[host]:
             s.host_state[agent, host] = KD
@@ -87,9 +85,9 @@ def remember(s: Any, agent: int) -> None:
 @compiled
 def change_states(s: Any, agent: int) -> None:
     """`_host_state_transition` after a success."""
-    kind, target = s.seen_kind[agent], np.int64(s.seen_target[agent])
-    for i in range(np.int64(s.n_hosts[agent])):
-        host = np.int64(s.hosts[agent, i])
+    kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
+    for i in range(int64(s.n_hosts[agent])):
+        host = int64(s.hosts[agent, i])
         concerns = host == target
         if kind == DISCOVER:
             concerns = ZONE[host] == target
@@ -107,20 +105,20 @@ def see_outcome(s: Any, agent: int) -> None:
     """`_process_new_observations` of the last action."""
     if not s.sees_target[agent]:
         return
-    kind, target = s.seen_kind[agent], np.int64(s.seen_target[agent])
+    kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
     succeeded = s.seen_success[agent] == TRUE
     if kind == DISCOVER:
         for host in range(target * PLACES + FIRST_USER, (target + 1) * PLACES):
             if s.exists[host]:
                 see_host(s, agent, host, False)
-    elif kind == AGGRESSIVE_SCAN or kind == STEALTH_SCAN:
+    elif kind in (AGGRESSIVE_SCAN, STEALTH_SCAN):
         see_host(s, agent, target, False)
     elif kind == DECEPTION:
         see_host(s, agent, target, True)
     elif kind == EXPLOIT:
         see_host(s, agent, target, succeeded)
         if succeeded:
-            see_host(s, agent, np.int64(s.seen_source[agent]), False)
+            see_host(s, agent, int64(s.seen_source[agent]), False)
             s.marked[target] = True
     elif has_session_on(s, agent, target):
         see_host(s, agent, target, True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.cells import free_list, free_whole_list, joined, new_cell, without
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import NO_PARENT, ZONE
 from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
 
@@ -15,20 +13,18 @@ from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
 @compiled
 def index_of(s: Any, agent: int, ident: int) -> int:
     """Return the index of a session among its agent's, or -1."""
-    for i in range(np.int64(s.n_sessions[agent])):
+    for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].ident == ident:
             return i
     return -1
 
 
 @compiled
-def add_session(
-    s: Any, agent: int, host: int, kind: int, user: int, parent: int, pid: int
-) -> int:
+def add_session(s: Any, agent: int, host: int, kind: int, user: int, parent: int, pid: int) -> int:
     """Add a session. Its id is one above the highest. Returns the id."""
-    n, ident = np.int64(s.n_sessions[agent]), 0
+    n, ident = int64(s.n_sessions[agent]), 0
     for i in range(n):
-        ident = max(ident, np.int64(s.sessions[agent, i].ident) + 1)
+        ident = max(ident, int64(s.sessions[agent, i].ident) + 1)
     if max(n, ident) >= s.sessions.shape[1]:
         s.error = TOO_MANY_SESSIONS
         return 0
@@ -52,27 +48,27 @@ def add_session(
 @compiled
 def add_child(s: Any, agent: int, i: int, ident: int) -> None:
     """Add a child's id to session i, unless it is there."""
-    cell = np.int64(s.sessions[agent, i].children)
+    cell = int64(s.sessions[agent, i].children)
     while cell != 0:
         if s.cells[cell].pid == ident:
             return
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     cell = new_cell(s)
     s.cells[cell].pid = ident
-    s.sessions[agent, i].children = joined(s, np.int64(s.sessions[agent, i].children), cell)
+    s.sessions[agent, i].children = joined(s, int64(s.sessions[agent, i].children), cell)
 
 
 @compiled
 def forget_session(s: Any, agent: int, i: int) -> None:
     """Remove session i from its agent's."""
-    free_whole_list(s, np.int64(s.sessions[agent, i].children))
-    scan = np.int64(s.sessions[agent, i].scans)
+    free_whole_list(s, int64(s.sessions[agent, i].children))
+    scan = int64(s.sessions[agent, i].scans)
     while scan != 0:
-        following = np.int64(s.cells[scan].next)
-        free_whole_list(s, np.int64(s.cells[scan].first))
+        following = int64(s.cells[scan].next)
+        free_whole_list(s, int64(s.cells[scan].first))
         free_list(s, scan, scan)
         scan = following
-    n = np.int64(s.n_sessions[agent]) - 1
+    n = int64(s.n_sessions[agent]) - 1
     for j in range(i, n):
         s.sessions[agent, j] = s.sessions[agent, j + 1]
     s.n_sessions[agent] = n
@@ -88,27 +84,27 @@ def join_host(s: Any, agent: int, ident: int, host: int, at_front: bool) -> None
         s.cells[cell].next = s.red_sessions[host]
         s.red_sessions[host] = cell
     else:
-        s.red_sessions[host] = joined(s, np.int64(s.red_sessions[host]), cell)
+        s.red_sessions[host] = joined(s, int64(s.red_sessions[host]), cell)
 
 
 @compiled
 def leave_host(s: Any, agent: int, ident: int, host: int) -> None:
     """Take a session out of its host's list."""
-    cell = np.int64(s.red_sessions[host])
+    cell = int64(s.red_sessions[host])
     while s.cells[cell].kind != agent or s.cells[cell].pid != ident:
-        cell = np.int64(s.cells[cell].next)
-    s.red_sessions[host] = without(s, np.int64(s.red_sessions[host]), cell)
+        cell = int64(s.cells[cell].next)
+    s.red_sessions[host] = without(s, int64(s.red_sessions[host]), cell)
     free_list(s, cell, cell)
 
 
 @compiled
 def has_session_on(s: Any, agent: int, host: int) -> bool:
     """Return whether a red agent has a session on a host."""
-    cell = np.int64(s.red_sessions[host])
+    cell = int64(s.red_sessions[host])
     while cell != 0:
         if s.cells[cell].kind == agent:
             return True
-        cell = np.int64(s.cells[cell].next)
+        cell = int64(s.cells[cell].next)
     return False
 
 
@@ -125,6 +121,6 @@ def learn_session(s: Any, agent: int, ident: int) -> None:
     """`ActionSpace.update`: the id of an abstract session, for good."""
     if not s.knows_id[agent, ident]:
         s.knows_id[agent, ident] = True
-        n = np.int64(s.n_ids[agent])
+        n = int64(s.n_ids[agent])
         s.ids[agent, n] = ident
         s.n_ids[agent] = n + 1

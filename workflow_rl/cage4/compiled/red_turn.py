@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
 from workflow_rl.cage4.compiled.cells import free_list, free_whole_list, joined, new_cell
 from workflow_rl.cage4.compiled.generator import below
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
 from workflow_rl.cage4.compiled.red_sessions import (
     add_child,
@@ -25,6 +23,7 @@ from workflow_rl.cage4.compiled.state import (
     DEACTIVATED,
     MOVED,
     NO_SESSIONS_IN_OBSERVATION,
+    PLAIN_PROMOTED,
     PROMOTED,
 )
 
@@ -34,8 +33,8 @@ def move_sessions(s: Any) -> None:
     """Sessions outside their agent's zones go to the zone's agent, in the order of agents."""
     first, last = 0, 0
     for agent in range(N_RED):
-        for i in range(np.int64(s.n_sessions[agent])):
-            host = np.int64(s.sessions[agent, i].host)
+        for i in range(int64(s.n_sessions[agent])):
+            host = int64(s.sessions[agent, i].host)
             if RED_OF_ZONE[ZONE[host]] != agent:
                 cell = new_cell(s)
                 s.cells[cell].kind = agent
@@ -43,8 +42,8 @@ def move_sessions(s: Any) -> None:
                 first, last = joined(s, first, cell), cell
     cell = first
     while cell != 0:
-        move_session(s, np.int64(s.cells[cell].kind), np.int64(s.cells[cell].pid))
-        cell = np.int64(s.cells[cell].next)
+        move_session(s, int64(s.cells[cell].kind), int64(s.cells[cell].pid))
+        cell = int64(s.cells[cell].next)
     if first != 0:
         free_list(s, first, last)
     for agent in range(N_RED):
@@ -59,7 +58,7 @@ def move_session(s: Any, agent: int, ident: int) -> None:
     """Move a session. It is abstract then, and what an exploit showed goes to the new agent."""
     i = index_of(s, agent, ident)
     session = s.sessions[agent, i]
-    host, user, pid = np.int64(session.host), np.int64(session.user), np.int64(session.pid)
+    host, user, pid = int64(session.host), int64(session.user), int64(session.pid)
     forget_session(s, agent, i)
     new_agent = RED_OF_ZONE[ZONE[host]]
     new_ident = add_session(s, new_agent, host, ABSTRACT, user, NO_PARENT, pid)
@@ -73,29 +72,31 @@ def move_session(s: Any, agent: int, ident: int) -> None:
     if has_taken and is_target:
         if s.seen_session[agent] == ident:
             s.seen_session[agent] = NO_PARENT
-            n = np.int64(s.n_news[new_agent])
+            n = int64(s.n_news[new_agent])
             s.news_host[new_agent, n] = host
             s.news_session[new_agent, n] = new_ident
             s.n_news[new_agent] = n + 1
-    elif has_taken and s.seen_source[agent] == host:
-        s.error = NO_SESSIONS_IN_OBSERVATION
-    elif is_target and kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, EXPLOIT):
+        return
+    is_scanned = is_target and kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, EXPLOIT)
+    if is_scanned or (has_taken and s.seen_source[agent] == host):
         s.error = NO_SESSIONS_IN_OBSERVATION
 
 
 @compiled
 def check_sessions(s: Any, agent: int) -> None:
     """`RedSessionCheck`: without session 0, one by chance becomes it, and the parent of all."""
-    n = np.int64(s.n_sessions[agent])
+    n = int64(s.n_sessions[agent])
     if n == 0 or index_of(s, agent, 0) >= 0:
         return
-    s.rare[PROMOTED] += 1
     i = below(s, n)
     leader = s.sessions[agent, i]
-    old_ident, host = np.int64(leader.ident), np.int64(leader.host)
+    s.rare[PROMOTED] += 1
+    s.rare[PLAIN_PROMOTED] += leader.type != ABSTRACT
+    old_ident, host = int64(leader.ident), int64(leader.host)
     # Its scans and its place at the end of the agent's sessions.
-    scans, pid, kind, user = np.int64(leader.scans), np.int64(leader.pid), np.int64(leader.type), np.int64(leader.user)
-    free_whole_list(s, np.int64(leader.children))
+    scans, pid = int64(leader.scans), int64(leader.pid)
+    kind, user = int64(leader.type), int64(leader.user)
+    free_whole_list(s, int64(leader.children))
     leader.children = 0
     leader.scans = 0
     forget_session(s, agent, i)
@@ -113,4 +114,4 @@ def check_sessions(s: Any, agent: int) -> None:
     join_host(s, agent, 0, host, True)
     for j in range(n - 1):
         s.sessions[agent, j].parent = NO_PARENT
-        add_child(s, agent, n - 1, np.int64(s.sessions[agent, j].ident))
+        add_child(s, agent, n - 1, int64(s.sessions[agent, j].ident))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.cage4.compiled.actions import DROPPED, UNKNOWN
 from workflow_rl.cage4.compiled.generator import below, random
 from workflow_rl.cage4.compiled.hosts import rebuild
-from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.network import (
     ABSTRACT,
     APACHE,
@@ -32,6 +30,7 @@ from workflow_rl.cage4.compiled.network import (
     N_ZONES,
     N_ZONES_OF_BLUE,
     N_ZONES_OF_RED,
+    NO_PARENT,
     OT_SERVICE,
     OZA,
     OZB,
@@ -106,13 +105,13 @@ def draw_hosts(s: Any, zone: int) -> None:
     n_left -= 1
     below(s, 2)
     s.n_users[zone] = 3 + below(s, MAX_USERS - 2)
-    for i in range(np.int64(s.n_users[zone])):
+    for i in range(int64(s.n_users[zone])):
         host = router + FIRST_USER + i
         s.host_octet[host] = taken(left, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
     s.n_servers[zone] = 1 + below(s, MAX_SERVERS)
-    for i in range(np.int64(s.n_servers[zone])):
+    for i in range(int64(s.n_servers[zone])):
         host = router + FIRST_SERVER + i
         n_left -= 1
         s.host_octet[host] = left[n_left]
@@ -135,14 +134,14 @@ def draw_host(s: Any, host: int) -> None:
     for i in range(n_more):
         option = taken(options, below(s, 3 - i), 3 - i)
         add_original(s, host, (APACHE, MYSQL, SMTP)[option], pids[option])
-    for _ in range(np.int64(s.n_original[host])):
+    for _ in range(int64(s.n_original[host])):
         random(s)
 
 
 @compiled
 def add_original(s: Any, host: int, kind: int, pid: int) -> None:
     """Add a process that Restore brings back."""
-    n = np.int64(s.n_original[host])
+    n = int64(s.n_original[host])
     s.original_kind[host, n] = kind
     s.original_pid[host, n] = pid
     s.n_original[host] = n + 1
@@ -183,7 +182,7 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 def draw_red_start(s: Any, agent: int) -> None:
     """`_generate_red_agents`: the host that an agent knows of."""
     zone = FIRST_ZONE_OF_RED[agent] + below(s, N_ZONES_OF_RED[agent])
-    i = below(s, np.int64(s.n_users[zone]) + np.int64(s.n_servers[zone]))
+    i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
     place = FIRST_USER + i if i < s.n_users[zone] else FIRST_SERVER + i - s.n_users[zone]
     s.red_target[agent] = zone * PLACES + place
 
@@ -192,22 +191,22 @@ def draw_red_start(s: Any, agent: int) -> None:
 def start_sessions(s: Any) -> None:
     """The first sessions, and the PIDs of their processes: `State.__init__`."""
     for agent in range(N_BLUE):
-        for i in range(np.int64(s.n_blue_sessions[agent])):
-            host = s.blue_order[agent, i]
+        for i in range(int64(s.n_blue_sessions[agent])):
+            host = int64(s.blue_order[agent, i])
             s.blue_ident[host] = i
             draw_session_pid(s, host, VELOCIRAPTOR if i == 0 else BLUE_SESSION)
     for zone in range(N_LAN):
-        for place in range(FIRST_USER, FIRST_USER + np.int64(s.n_users[zone])):
+        for place in range(FIRST_USER, FIRST_USER + int64(s.n_users[zone])):
             host = zone * PLACES + place
             draw_session_pid(s, host, GREEN_SESSION)
             s.green_host[s.n_greens] = host
             s.n_greens += 1
     for agent in range(N_RED):
-        host = s.red_target[agent]
+        host = int64(s.red_target[agent])
         learn_own_host(s, agent, host)
         if agent == 0:
             pid = draw_session_pid(s, host, RED_SESSION)
-            add_session(s, agent, host, ABSTRACT, UBUNTU, -1, pid)
+            add_session(s, agent, host, ABSTRACT, UBUNTU, NO_PARENT, pid)
             s.is_active[agent] = True
             s.ids[agent, 0] = 0
             s.n_ids[agent] = 1
@@ -218,8 +217,8 @@ def start_sessions(s: Any) -> None:
 def draw_session_pid(s: Any, host: int, kind: int) -> int:
     """`Host.create_pid` before there are cells."""
     highest = 0
-    for i in range(np.int64(s.n_original[host])):
-        highest = max(highest, np.int64(s.original_pid[host, i]))
+    for i in range(int64(s.n_original[host])):
+        highest = max(highest, int64(s.original_pid[host, i]))
     pid = highest + 1 + below(s, 9)
     add_original(s, host, kind, pid)
     return pid

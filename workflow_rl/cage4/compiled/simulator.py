@@ -73,6 +73,8 @@ def step_envs(
     return failed
 
 
+LEAST_STEPS = 3
+"""A shorter episode has no step in each phase, and CybORG then fails."""
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 """What `BatchedSimulator.save` returns: the envs' bytes, what blue sees, rewards, dones, masks."""
 
@@ -99,6 +101,8 @@ class BatchedSimulator:
     ) -> None:
         if red_agent not in RED_AGENTS:
             raise ValueError(f"red_agent: {red_agent!r} is not one of {', '.join(RED_AGENTS)}")
+        if max_steps < LEAST_STEPS:
+            raise ValueError(f"max_steps: {max_steps} is not {LEAST_STEPS} or more")
         self.max_steps, self.red_agent = max_steps, red_agent
         self.states = np.zeros(n_envs, state_for(max_steps))
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
@@ -141,7 +145,7 @@ class BatchedSimulator:
         chosen = self._mask(chosen)
         words = np.zeros((len(chosen), 4), np.uint64)
         is_seeded = np.zeros(len(chosen), np.bool_)
-        for env in np.flatnonzero(chosen):
+        for env in np.flatnonzero(chosen).tolist():
             seed = None if seeds is None else seeds[env]
             # An increment is never even once there is a stream.
             if seed is not None or self.states["increment_low"][env] == 0:

@@ -2,7 +2,8 @@
 
 What grows in an episode lies in linked lists of `cells`: a host's processes, its events and files,
 its red sessions; a process's connections; a session's children, its scanned ports; the suspicious
-PIDs of a host. A list is known by its first cell; 0: none. `used_port` is a log of all hosts.
+PIDs of a host. A list is known by its first cell; 0: none. The ephemeral ports in use are a log of
+all hosts' draws.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ UNSEEN = 255  # No state of a host, for a finite-state red agent.
 # Rare events, which are counted.
 RARE = (
     "session 0 promoted",
+    "plain session promoted",
     "session moved to its zone's red agent",
     "red session killed by Remove",
     "process killed by a reused PID",
@@ -84,6 +86,7 @@ RARE = (
 )
 (
     PROMOTED,
+    PLAIN_PROMOTED,
     MOVED,
     KILLED_SESSION,
     KILLED_REUSED,
@@ -124,7 +127,7 @@ def error_of(state: Any) -> str:
     """Return in words why a record's episode cannot go on."""
     return (
         "",
-        f"more than {len(state['cells']) - 1} events, processes and sessions at once",
+        f"more than {4 * len(state['cells']) // 5} events, processes and ports at once",
         f"more than {len(state['log_port'])} ephemeral ports drawn",
         f"more than {state['sessions'].shape[1]} sessions or session ids of a red agent",
         "a PID above 65535",
@@ -235,7 +238,8 @@ _EVERY_STEP: list[Any] = [
 def state_for(n_steps: int) -> np.dtype[Any]:
     """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
     size = room_for(n_steps)
-    n_cells, n_ports, n_sessions = 64 * size, 192 * size, size // 2
+    # A step needs at most 16 cells for each step of the episode, whose decoys all lie on one host.
+    n_cells, n_ports, n_sessions = (64 + 16) * size, 192 * size, size // 2
     return np.dtype(
         [
             *_EVERY_STEP,

@@ -156,7 +156,7 @@ def _connection(s: Any, cell: Any) -> list[Any]:
 
 
 def _process_event(s: Any, cell: Any) -> list[Any]:
-    local = [["local_address", address(s, cell["local_host"])]]
+    local: list[Any] = [["local_address", address(s, cell["local_host"])]]
     local.append(["local_port", int(cell["local_port"])])
     if not cell["pid"]:
         return local
@@ -228,8 +228,6 @@ def _green_sessions(s: Any) -> Iterator[list[Any]]:
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]
 
 
-
-
 def _red_sessions(s: Any) -> Iterator[list[Any]]:
     for agent in range(N_RED):
         sessions = []
@@ -299,5 +297,3 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
             hosts if s["red_class"] <= DISCOVERY else None,
             steps if s["red_class"] <= RANDOM_SELECT else None,
         ]
-
-

@@ -11,25 +11,17 @@ from typing import Any
 
 import numpy as np
 
-ZONES = (
-    "restricted_zone_a_subnet",
-    "operational_zone_a_subnet",
-    "restricted_zone_b_subnet",
-    "operational_zone_b_subnet",
-    "contractor_network_subnet",
-    "public_access_zone_subnet",
-    "admin_network_subnet",
-    "office_network_subnet",
-    "internet_subnet",
-)
+from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS, SORTED_ZONES, ZONES
+
 RZA, OZA, RZB, OZB, CONTRACTOR, PUBLIC, ADMIN, OFFICE, INTERNET = range(9)
 N_ZONES, N_LAN = 9, 8
-FIRST_USER, FIRST_SERVER, PLACES = 1, 11, 17
-MAX_USERS, MAX_SERVERS = 10, 6
+FIRST_USER = 1
+FIRST_SERVER = FIRST_USER + N_USERS
+PLACES = FIRST_SERVER + N_SERVERS
 INTERNET_HOST = N_LAN * PLACES
 N_HOSTS = INTERNET_HOST + 1
 N_BLUE, N_RED = 5, 6
-MAX_GREENS = N_LAN * MAX_USERS
+MAX_GREENS = N_LAN * N_USERS
 MAX_BLUE_SESSIONS = 3 * PLACES
 NOBODY = 255
 
@@ -40,7 +32,7 @@ BLUE_OF_ZONE = np.array([0, 1, 2, 3, NOBODY, 4, 4, 4, NOBODY], np.int64)
 # The zones of an agent are neighbours.
 FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = np.array([0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 3])
 FIRST_ZONE_OF_RED, N_ZONES_OF_RED = np.array([4, 0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 1, 3])
-ALPHABETICAL = np.array(sorted(range(N_ZONES), key=lambda zone: ZONES[zone]), np.int64)
+ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
 
 
 def host_name(host: int) -> str:

@@ -6,31 +6,35 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage4.compiled.actions import (
-    IS_ON_HOST,
-    KIND_OF,
-    MAX_ACTIONS,
-    PLACES_SHOWN,
-    TARGET_OF,
-    zones_of,
-)
+from workflow_rl.cage4.compiled.actions import IS_ON_HOST, KIND_OF, TARGET_OF
 from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
-from workflow_rl.cage4.compiled.jit import compiled, int64
-from workflow_rl.cage4.compiled.network import ALPHABETICAL, N_BLUE, N_ZONES, PLACES, POLICY
+from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.network import (
+    ALPHABETICAL,
+    FIRST_SERVER,
+    FIRST_USER,
+    N_BLUE,
+    N_ZONES,
+    PLACES,
+    POLICY,
+)
+from workflow_rl.cage4.interface import MESSAGE_BITS, N_ACTIONS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import AGENT_ZONES, HOSTS_OF_A_ZONE, N_SERVERS, N_USERS, ZONES
 
-N_SHOWN = len(PLACES_SHOWN)
-MESSAGE_BITS = 8
-N_MESSAGE_BITS = (N_BLUE - 1) * MESSAGE_BITS
-SHORT, LONG = 92, 210
-FIRST_OBS = np.array([SHORT * agent for agent in range(N_BLUE)])
-"""Where an agent's observation begins in a row of all five."""
-N_OBS = SHORT * (N_BLUE - 1) + LONG
-FIRST_ACTION = np.array([82 * agent for agent in range(N_BLUE)])
-N_ACTIONS = np.array([82, 82, 82, 82, MAX_ACTIONS])
-N_MASKS = int64(N_ACTIONS.sum())
-_ZONES = [zones_of(agent) for agent in range(N_BLUE)]
-N_SEEN_ZONES = np.array([len(zones) for zones in _ZONES])
-SEEN_ZONES = np.array([zones + [0] * (3 - len(zones)) for zones in _ZONES])
+N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
+# Where an agent's part begins in a row of all five.
+FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
+FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
+ACTION_COUNTS = np.array(N_ACTIONS)
+N_SEEN_ZONES = np.array([len(zones) for zones in AGENT_ZONES])
+SEEN_ZONES = np.zeros((N_BLUE, N_SEEN_ZONES.max()), np.int64)
+for _agent, _zones in enumerate(AGENT_ZONES):
+    SEEN_ZONES[_agent, : len(_zones)] = [ZONES.index(zone) for zone in _zones]
+SHOWN = np.array(
+    [*range(FIRST_SERVER, FIRST_SERVER + N_SERVERS), *range(FIRST_USER, FIRST_USER + N_USERS)]
+)
+"""The places of a zone's hosts, in the order of names: `[16]`."""
+N_SHOWN = HOSTS_OF_A_ZONE
 
 
 @compiled
@@ -59,7 +63,7 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
         obs[at + 2 * N_ZONES + i] = POLICY[s.phase, zone, i]
     at += 3 * N_ZONES
     for i in range(N_SHOWN):
-        bits = s.has_events[zone * PLACES + PLACES_SHOWN[i]]
+        bits = s.has_events[zone * PLACES + SHOWN[i]]
         obs[at + i] = bits & PROCESS_BITS != 0
         obs[at + N_SHOWN + i] = bits & CONNECTION_BITS != 0
     return at + 2 * N_SHOWN
@@ -69,7 +73,7 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
 def write_masks(s: Any, masks: Any) -> None:
     """Write which actions are possible in this episode, masks bool `[570]`."""
     for agent in range(N_BLUE):
-        for action in range(N_ACTIONS[agent]):
+        for action in range(ACTION_COUNTS[agent]):
             masks[FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
 
 

@@ -20,8 +20,6 @@ from workflow_rl.cage4.compiled.network import (
     GREEN_SESSION,
     INTERNET,
     INTERNET_HOST,
-    MAX_SERVERS,
-    MAX_USERS,
     MYSQL,
     N_BLUE,
     N_HOSTS,
@@ -45,6 +43,7 @@ from workflow_rl.cage4.compiled.network import (
 )
 from workflow_rl.cage4.compiled.red_sessions import add_session, learn_own_host
 from workflow_rl.cage4.compiled.state import FIRST_PID, N_PIDS, UNSEEN
+from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS
 
 N_OCTETS, N_ADDRESSES = 256, 254
 
@@ -104,13 +103,13 @@ def draw_hosts(s: Any, zone: int) -> None:
     s.host_octet[router] = taken(left, below(s, n_left), n_left)
     n_left -= 1
     below(s, 2)
-    s.n_users[zone] = 3 + below(s, MAX_USERS - 2)
+    s.n_users[zone] = 3 + below(s, N_USERS - 2)
     for i in range(int64(s.n_users[zone])):
         host = router + FIRST_USER + i
         s.host_octet[host] = taken(left, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
-    s.n_servers[zone] = 1 + below(s, MAX_SERVERS)
+    s.n_servers[zone] = 1 + below(s, N_SERVERS)
     for i in range(int64(s.n_servers[zone])):
         host = router + FIRST_SERVER + i
         n_left -= 1

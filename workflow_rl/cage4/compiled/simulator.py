@@ -15,8 +15,6 @@ from workflow_rl.cage4.compiled.network import N_BLUE
 from workflow_rl.cage4.compiled.observe import (
     FIRST_ACTION,
     FIRST_OBS,
-    MESSAGE_BITS,
-    N_ACTIONS,
     N_MASKS,
     N_OBS,
     observe,
@@ -24,7 +22,15 @@ from workflow_rl.cage4.compiled.observe import (
 )
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.compiled.true_state import true_state
-from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SimulationError, StepResult
+from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
+from workflow_rl.cage4.interface import (
+    MAX_STEPS,
+    MESSAGE_BITS,
+    N_ACTIONS,
+    RED_AGENTS,
+    SimulationError,
+    StepResult,
+)
 
 
 @entry_point
@@ -73,8 +79,6 @@ def step_envs(
     return failed
 
 
-LEAST_STEPS = 3
-"""A shorter episode has no step in each phase, and CybORG then fails."""
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 """What `BatchedSimulator.save` returns: the envs' bytes, what blue sees, rewards, dones, masks."""
 

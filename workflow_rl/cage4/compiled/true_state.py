@@ -33,10 +33,10 @@ from workflow_rl.cage4.compiled.network import (
     SHELL,
     SMTP,
     ZONE,
-    ZONES,
     host_name,
 )
 from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
+from workflow_rl.cage4.scenario4 import ZONES
 
 PROCESS_NAMES = (
     "SSHD",

@@ -27,6 +27,7 @@ from workflow_rl.cage4.interface import (
     MAX_STEPS,
     MESSAGE_BITS,
     N_ACTIONS,
+    OBS_SIZES,
     RED_AGENTS,
     SimulationError,
     StepResult,
@@ -185,22 +186,20 @@ class BatchedSimulator:
             SimulationError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
-        chosen = self._mask(chosen)
-        checked = np.array(np.broadcast_to(actions, (len(chosen), N_BLUE)))
-        if checked.dtype.kind not in "iu":
-            raise ValueError(f"actions: integers are needed, not {checked.dtype}")
-        checked = checked.astype(np.int64, copy=False)
-        is_wrong = (checked < 0) | (checked >= N_ACTIONS)
+        shape = (len(self.states), N_BLUE)
+        taken = np.asarray(actions)
+        if taken.dtype.kind not in "iu":
+            raise ValueError(f"actions: integers are needed, not {taken.dtype}")
+        is_wrong = (taken < 0) | (taken >= N_ACTIONS)
         if is_wrong.any():
-            env, agent = np.argwhere(is_wrong)[0]
-            stop = N_ACTIONS[agent] - 1
-            wrong = f"{checked[env, agent]} of agent {agent}"
-            raise ValueError(f"actions: {wrong} in env {env} is not from 0 to {stop}")
+            *_, agent = np.argwhere(np.broadcast_to(is_wrong, shape))[0]
+            raise ValueError(f"actions: agent {agent} has those from 0 to {N_ACTIONS[agent] - 1}")
         sent = self._silence
         if messages is not None:
-            shape = (len(chosen), N_BLUE, MESSAGE_BITS)
-            sent = np.array(np.broadcast_to(messages, shape)).astype(np.bool_).view(np.int8)
-        self.play(checked, sent, chosen)
+            sent = np.array(np.broadcast_to(messages, (*shape, MESSAGE_BITS)), np.bool_)
+        # These are copies, because read-only arrays would make numba compile once more.
+        played = np.array(np.broadcast_to(taken, shape), np.int64)
+        self.play(played, sent.view(np.int8), self._mask(chosen))
         return self.obs, self.rewards, self.dones
 
     def play(
@@ -221,7 +220,8 @@ class BatchedSimulator:
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
     """Return the five observations, int64 `[92]` or `[210]`, from a row of obs."""
-    return tuple(part.astype(np.int64) for part in np.split(row, FIRST_OBS[1:]))
+    wide, ends = row.astype(np.int64), (*FIRST_OBS[1:].tolist(), N_OBS)
+    return tuple(wide[end - size : end] for size, end in zip(OBS_SIZES, ends, strict=True))
 
 
 def masks_of(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:

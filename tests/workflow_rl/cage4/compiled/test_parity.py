@@ -1,0 +1,89 @@
+"""The compiled simulator against CybORG: stored digests, and in lock-step with a checkout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.workflow_rl.cage4.compiled.digests import STORED, digests_of, pairs
+from tests.workflow_rl.cage4.conftest import BESIDE_THE_REPOSITORY
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.cyborg.stock import StockSimulator
+from workflow_rl.cage4.interface import RED_AGENTS, SLEEP_ACTIONS, SimulationError, state_digest
+from workflow_rl.cage4.parity import Pair, compare
+
+TRACES = BESIDE_THE_REPOSITORY / "traces.npz"
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, list[str]]:
+    digests: dict[str, list[str]] = json.loads(STORED.read_text())
+    return digests
+
+
+def test_every_pair_of_teams_is_stored(stored: dict[str, list[str]]) -> None:
+    assert list(stored) == ["/".join(map(str, pair)) for pair in pairs()]
+
+
+@pytest.mark.parametrize(("blue", "red_agent", "seed"), pairs())
+def test_episodes_are_those_of_cyborg(
+    stored: dict[str, list[str]], blue: str, red_agent: str, seed: int
+) -> None:
+    simulator = CompiledSimulator(red_agent, 500)
+    assert digests_of(simulator, blue, seed) == stored[f"{blue}/{red_agent}/{seed}"]
+
+
+@pytest.mark.parametrize(
+    ("blue", "red_agent"),
+    list(zip(("restores", "bursts", "decoys", "random"), RED_AGENTS, strict=True)),
+)
+def test_networks_are_those_of_cyborg_as_published(
+    checkout: Path, blue: str, red_agent: str
+) -> None:
+    stock, own = StockSimulator(red_agent, 24), CompiledSimulator(red_agent, 24)
+    pair = Pair(blue, red_agent, 5, 14)
+    steps, difference, error, _ = compare(stock, own, pair, state_every=1)
+    assert (steps, difference, error) == (14, None, "")
+
+
+def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
+    stock, own = StockSimulator("SleepAgent", 4), CompiledSimulator("SleepAgent", 4)
+    steps, difference, error, _ = compare(stock, own, Pair("sleep", "SleepAgent", 1, 9))
+    assert (steps, difference) == (5, None)
+    assert error
+    with pytest.raises(SimulationError, match="step 4 exceeds the last phase"):
+        own.step(SLEEP_ACTIONS)
+
+
+def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
+    simulators = [StockSimulator(RED_AGENTS[0], 500), CompiledSimulator(RED_AGENTS[0], 500)]
+    for simulator in simulators:
+        simulator.start_stream(11)
+        simulator.reset()
+        simulator.step(SLEEP_ACTIONS)
+    first, second = (simulator.reset() for simulator in simulators)
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert simulators[0].generator_state() == simulators[1].generator_state()
+    assert simulators[0].true_state() == simulators[1].true_state()
+
+
+@pytest.mark.skipif(not TRACES.is_file(), reason="stored episodes are not beside the repository")
+@pytest.mark.parametrize("name", ["random_2_120", "random_10_499", "sleep_11_499"])
+def test_stored_episodes_are_repeated(name: str) -> None:
+    keys = ("obs", "mask", "actions", "messages", "rewards", "done", "state", "rng")
+    with np.load(TRACES) as traces:
+        stored = {key: traces[f"{name}/{key}"] for key in keys}
+    own = CompiledSimulator(RED_AGENTS[0], 500)
+    observations = own.reset(int(name.split("_")[1]))
+    assert np.array_equal(np.concatenate(own.masks), stored["mask"])
+    for step in range(len(stored["actions"])):
+        assert np.array_equal(np.concatenate(observations), stored["obs"][step])
+        assert own.generator_state() == tuple(map(int, stored["rng"][step]))
+        assert state_digest(own.true_state()) == stored["state"][step].tobytes()
+        result = own.step(stored["actions"][step].tolist(), stored["messages"][step])
+        assert [result.machine_reward, result.action_cost] == stored["rewards"][step].tolist()
+        assert result.done == stored["done"][step]
+        observations = result.observations

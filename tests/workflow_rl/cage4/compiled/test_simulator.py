@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.compiled.simulator import (
+    BatchedSimulator,
+    CompiledSimulator,
+    masks_of,
+    observations_of,
+)
+from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
+from workflow_rl.cage4.interface import RED_AGENTS, SLEEP_ACTIONS, SimulationError, Simulator
+
+N_ENVS = 3
+
+
+def drawn_actions(masks: NDArray[np.bool_], draws: np.random.Generator) -> NDArray[np.int64]:
+    """Return possible actions, `[N, 5]`."""
+    return np.array(
+        [[draws.choice(np.flatnonzero(mask)) for mask in masks_of(row)] for row in masks]
+    )
+
+
+@pytest.fixture
+def batch() -> BatchedSimulator:
+    simulator = BatchedSimulator(N_ENVS)
+    simulator.reset([4, 5, 6])
+    return simulator
+
+
+def test_a_batch_plays_what_single_networks_play(batch: BatchedSimulator) -> None:
+    singles: list[Simulator] = [CompiledSimulator(RED_AGENTS[0], 500) for _ in range(N_ENVS)]
+    for i, single in enumerate(singles):
+        single.reset(4 + i)
+    draws = np.random.default_rng(0)
+    for _ in range(60):
+        actions = drawn_actions(batch.masks, draws)
+        messages = draws.integers(0, 2, (N_ENVS, 5, 8))
+        obs, rewards, dones = batch.step(actions, messages)
+        for i, single in enumerate(singles):
+            result = single.step(actions[i].tolist(), messages[i])
+            for own, other in zip(observations_of(obs[i]), result.observations, strict=True):
+                assert np.array_equal(own, other)
+            assert rewards[i].tolist() == [result.machine_reward, result.action_cost]
+            assert bool(dones[i]) is result.done
+            assert result.reward == rewards[i].sum()
+
+
+def test_envs_that_are_not_chosen_stay(batch: BatchedSimulator) -> None:
+    before = batch.save()
+    batch.step(SLEEP_ACTIONS, np.ones((5, 8), np.bool_), chosen=[False, True, False])
+    batch.reset([None, 9, 9], chosen=[False, False, True])
+    for array, saved in zip(batch.save(), before, strict=True):
+        assert np.array_equal(array[0], saved[0])
+    assert batch.states["step_count"].tolist() == [0, 1, 0]
+
+
+def test_a_snapshot_and_a_pickle_go_on_alike(batch: BatchedSimulator) -> None:
+    draws = np.random.default_rng(1)
+    for _ in range(20):
+        batch.step(drawn_actions(batch.masks, draws))
+    snapshot, copy = batch.save(), pickle.loads(pickle.dumps(batch))
+    actions = drawn_actions(batch.masks, draws)
+    expected = [array.copy() for array in batch.step(actions)]
+    for found, wanted in zip(copy.step(actions), expected, strict=True):
+        assert np.array_equal(found, wanted)
+    batch.load(snapshot)
+    for found, wanted in zip(batch.step(actions), expected, strict=True):
+        assert np.array_equal(found, wanted)
+    with pytest.raises(ValueError, match="another number of envs"):
+        BatchedSimulator(1).load(snapshot)
+
+
+def test_messages_reach_the_other_agents(batch: BatchedSimulator) -> None:
+    messages = np.zeros((N_ENVS, 5, 8), np.bool_)
+    messages[1, 2, 3] = True
+    received = [observations_of(row) for row in batch.step(SLEEP_ACTIONS, messages)[0]]
+    for agent, observation in enumerate(received[1]):
+        sender = 2 if agent > 2 else 1
+        bits = observation[-32:].reshape(4, 8)
+        wanted = np.zeros((4, 8), np.int64)
+        if agent != 2:
+            wanted[sender, 3] = 1
+        assert np.array_equal(bits, wanted)
+    assert not any(observation[-32:].any() for observation in received[0])
+
+
+def test_an_episode_is_truncated_a_step_before_its_length() -> None:
+    batch = BatchedSimulator(1, max_steps=5, red_agent="SleepAgent")
+    batch.reset([1])
+    dones = [bool(batch.step(SLEEP_ACTIONS)[2][0]) for _ in range(5)]
+    assert dones == [False, False, False, True, True]
+    assert batch.states["phase"][0] == 2
+    with pytest.raises(SimulationError, match="env 0: CybORG itself fails: step 5 exceeds"):
+        batch.step(SLEEP_ACTIONS)
+
+
+def test_an_episode_without_a_seed_goes_on_with_the_stream(batch: BatchedSimulator) -> None:
+    again = BatchedSimulator(N_ENVS)
+    again.reset([4, 5, 6])
+    for simulator in (batch, again):
+        simulator.step(SLEEP_ACTIONS)
+        simulator.reset()
+    assert np.array_equal(batch.obs, again.obs)
+    assert np.array_equal(batch.states["host_octet"], again.states["host_octet"])
+    again.reset([4, 5, 6])
+    assert not np.array_equal(batch.states["host_octet"], again.states["host_octet"])
+
+
+def test_a_first_episode_without_a_seed_differs_each_time() -> None:
+    octets = []
+    for _ in range(2):
+        simulator = CompiledSimulator("SleepAgent", 500)
+        simulator.reset()
+        octets.append(simulator.state["host_octet"].tolist())
+    assert octets[0] != octets[1]
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ([0, 0, 0, 82, 0], "agent 3 has those from 0 to 81"),
+        ([0, 0, 0, 0, 242], "agent 4 has those from 0 to 241"),
+        ([-1, 0, 0, 0, 0], "agent 0 has those from 0 to 81"),
+        ([0.5, 0, 0, 0, 0], "integers are needed, not float64"),
+    ],
+)
+def test_an_impossible_action_is_refused(
+    batch: BatchedSimulator, actions: list[int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        batch.step(actions)
+
+
+def test_other_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="max_steps: 2 is not 3 or more"):
+        BatchedSimulator(1, max_steps=2)
+    with pytest.raises(ValueError, match="'B_line' is not one of FiniteStateRedAgent, "):
+        BatchedSimulator(1, red_agent="B_line")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("n_cells", state_for(500)["cells"].shape[0] - 1, "more than 32000 events"),
+        ("n_log", state_for(500)["log_port"].shape[0], "more than 96000 ephemeral ports"),
+    ],
+)
+def test_past_a_bound_an_env_says_so(field: str, value: int, message: str) -> None:
+    simulator = BatchedSimulator(2)
+    simulator.reset([1, 2])
+    simulator.states[field][1] = value
+    with pytest.raises(SimulationError, match=f"env 1: {message}"):
+        simulator.step(SLEEP_ACTIONS)
+    simulator.reset([1, 2])
+    simulator.step(SLEEP_ACTIONS)
+
+
+def test_a_thousand_envs_fit_into_memory() -> None:
+    assert 1_000 * state_for(SIZES[0]).itemsize < 2**31
+
+
+def test_rare_events_are_counted_in_each_episode(batch: BatchedSimulator) -> None:
+    draws = np.random.default_rng(3)
+    for _ in range(200):
+        batch.step(drawn_actions(batch.masks, draws))
+    counts = dict(zip(RARE, batch.states["rare"].sum(axis=0).tolist(), strict=True))
+    assert counts["session moved to its zone's red agent"] > 0
+    assert counts["used port redrawn"] > 0
+    batch.reset([1, 2, 3])
+    assert batch.states["rare"].sum() == 0

@@ -1,0 +1,81 @@
+"""The actions of blue and red agents, as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.compiled.network import N_BLUE, N_HOSTS, NOBODY, host_name
+from workflow_rl.cage4.interface import N_ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS, ZONES
+
+(SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(8)
+HOST_ACTIONS = ("Analyse", "Remove", "Restore", "DeployDecoy")
+BLUE_ACTIONS = (
+    "Sleep",
+    "Monitor",
+    "Analyse",
+    "Remove",
+    "Restore",
+    "AllowTrafficZone",
+    "BlockTrafficZone",
+    "DeployDecoy",
+)
+IS_ON_HOST = np.array([name in HOST_ACTIONS for name in BLUE_ACTIONS])
+BLUE_DURATION = np.array([1, 1, 2, 3, 5, 1, 1, 2], np.int64)
+MAX_ACTIONS = max(N_ACTIONS)
+
+(
+    DISCOVER,
+    AGGRESSIVE_SCAN,
+    STEALTH_SCAN,
+    EXPLOIT,
+    ESCALATE,
+    DEGRADE,
+    DECEPTION,
+    IMPACT,
+    WITHDRAW,
+    RED_SLEEP,
+    INVALID,
+) = range(11)
+"""In the order of a red agent's action space; then what replaces an action that is not in it."""
+RED_ACTIONS = (
+    "DiscoverRemoteSystems",
+    "AggressiveServiceDiscovery",
+    "StealthServiceDiscovery",
+    "ExploitRemoteService",
+    "PrivilegeEscalate",
+    "DegradeServices",
+    "DiscoverDeception",
+    "Impact",
+    "Withdraw",
+    "Sleep",
+    "InvalidAction",
+)
+RED_DURATION = np.array([1, 1, 3, 4, 2, 2, 2, 2, 1, 1, 1], np.int64)
+N_RED_ACTIONS = 10
+DROPPED = 11  # In an agent's outcome: its session was gone.
+
+# The observed success of an action.
+TRUE, UNKNOWN, FALSE, IN_PROGRESS = 1, 2, 3, 4
+
+_HOSTS = {host_name(host): host for host in range(N_HOSTS)}
+
+
+def _blue_actions() -> Any:
+    """Return by agent and index the kind, and the host or the zones to and from: `[3, 5, 242]`."""
+    table = np.full((3, N_BLUE, MAX_ACTIONS), NOBODY, np.int64)
+    for agent, actions in enumerate(ACTIONS):
+        for i, action in enumerate(actions):
+            kind = BLUE_ACTIONS.index(action.kind)
+            table[0, agent, i] = kind
+            if IS_ON_HOST[kind]:
+                table[1, agent, i] = _HOSTS[action.host]
+            elif action.to_zone:
+                zones = ZONES.index(action.to_zone), ZONES.index(action.from_zone)
+                table[1:, agent, i] = zones
+    return table
+
+
+KIND_OF, TARGET_OF, SOURCE_OF = _blue_actions()

@@ -1,0 +1,200 @@
+"""What blue agents do: follows the blue actions, `Monitor` and `RestoreFromBackup`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import ALLOW, BLOCK, DECOY, MONITOR, REMOVE, RESTORE
+from workflow_rl.cage4.compiled.cells import free_list, new_cell
+from workflow_rl.cage4.compiled.generator import below
+from workflow_rl.cage4.compiled.hosts import (
+    CONNECTIONS,
+    OLD_PROCESSES,
+    PROCESSES,
+    add_process,
+    draw_pid,
+    free_events,
+    free_process,
+    make_old,
+    rebuild,
+    set_service,
+    stop_process,
+)
+from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.network import (
+    BLUE_OF_ZONE,
+    DECOY_APACHE,
+    DECOY_HARAKA,
+    DECOY_TOMCAT,
+    DECOY_VSFTPD,
+    FIRST_ZONE_OF_BLUE,
+    LISTENS_ON,
+    N_ZONES_OF_BLUE,
+    PLACES,
+    UBUNTU,
+    ZONE,
+)
+from workflow_rl.cage4.compiled.red_sessions import forget_session, index_of
+from workflow_rl.cage4.compiled.state import RESTORED_DECOY, RESTORED_RED
+
+
+@compiled
+def act_as_blue(s: Any, agent: int) -> None:
+    """Execute an agent's action, but Block and Allow, which come before all others."""
+    kind, host = s.blue_done[agent], int64(s.blue_target[agent])
+    if kind == MONITOR:
+        monitor(s, agent)
+    elif kind == REMOVE:
+        remove(s, host)
+    elif kind == RESTORE:
+        restore(s, host)
+    elif kind == DECOY:
+        deploy_decoy(s, host)
+
+
+@compiled
+def control_traffic(s: Any, agent: int) -> None:
+    """`BlockTrafficZone` and `AllowTrafficZone`."""
+    kind = s.blue_done[agent]
+    to, source = int64(s.blue_target[agent]), int64(s.blue_source[agent])
+    is_blocked = s.blocked[to] >> source & 1
+    n = int64(s.n_blocked[to])
+    if kind == BLOCK and not is_blocked:
+        is_listed = False
+        for i in range(int64(s.n_blocking)):
+            is_listed |= s.blocking[i] == to
+        if not is_listed:
+            s.blocking[s.n_blocking] = to
+            s.n_blocking += 1
+        s.blocked[to] |= 1 << source
+        s.blocked_order[to, n] = source
+        s.n_blocked[to] = n + 1
+    elif kind == ALLOW and is_blocked:
+        s.blocked[to] ^= 1 << source
+        s.n_blocked[to] = n - 1
+        i = 0
+        while s.blocked_order[to, i] != source:
+            i += 1
+        for j in range(i, n - 1):
+            s.blocked_order[to, j] = s.blocked_order[to, j + 1]
+
+
+@compiled
+def monitor(s: Any, agent: int) -> None:
+    """`Monitor`: events become old ones. The host of the parent session comes last."""
+    first, parent = FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
+    for host in range(first * PLACES, (first + N_ZONES_OF_BLUE[agent]) * PLACES):
+        if s.has_events[host] and host != parent:
+            monitor_host(s, agent, host)
+    if s.has_events[parent]:
+        monitor_host(s, agent, parent)
+
+
+@compiled
+def monitor_host(s: Any, agent: int, host: int) -> None:
+    """`Monitor` on one host, and the PIDs that become suspicious."""
+    event = int64(s.events[host, PROCESSES])
+    while event != 0:
+        if s.cells[event].pid != 0:
+            suspect(s, agent, host, int64(s.cells[event].pid))
+        event = int64(s.cells[event].next)
+    make_old(s, host, CONNECTIONS)
+    make_old(s, host, PROCESSES)
+
+
+@compiled
+def suspect(s: Any, agent: int, host: int, pid: int) -> None:
+    """`add_sus_pids`."""
+    cell = new_cell(s)
+    s.cells[cell].pid = pid
+    if s.suspicious[host] == 0:
+        s.suspicious[host] = cell
+        s.suspicious_order[agent, s.n_suspicious[agent]] = host
+        s.n_suspicious[agent] += 1
+    else:
+        s.cells[s.last_suspicious[host]].next = cell
+    s.last_suspicious[host] = cell
+
+
+@compiled
+def remove(s: Any, host: int) -> None:
+    """`Remove`: every process whose PID was ever suspicious, but root's."""
+    suspicion = int64(s.suspicious[host])
+    while suspicion != 0:
+        stop_process(s, host, int64(s.cells[suspicion].pid), False)
+        suspicion = int64(s.cells[suspicion].next)
+
+
+@compiled
+def restore(s: Any, host: int) -> None:
+    """`RestoreFromBackup`. The host's blue session becomes the last of its agent's."""
+    agent = BLUE_OF_ZONE[ZONE[host]]
+    order, n = s.blue_order[agent], int64(s.n_blue_sessions[agent])
+    i = 0
+    while order[i] != host:
+        i += 1
+    for j in range(i, n - 1):
+        order[j] = order[j + 1]
+    order[n - 1] = host
+    take_red_sessions(s, host)
+    for which in range(OLD_PROCESSES + 1):
+        free_events(s, host, which)
+    free_cells(s, int64(s.files[host]))
+    s.files[host] = 0
+    cell = int64(s.processes[host])
+    while cell != 0:
+        following = int64(s.cells[cell].next)
+        if DECOY_APACHE <= s.cells[cell].kind <= DECOY_VSFTPD:
+            s.rare[RESTORED_DECOY] += 1
+        free_process(s, cell)
+        cell = following
+    s.processes[host] = 0
+    rebuild(s, host)
+    s.port_bits[host, :] = 0
+    s.first_log[host] = s.n_log
+
+
+@compiled
+def take_red_sessions(s: Any, host: int) -> None:
+    """Remove the red sessions of a host. They still count in `sessions_count`."""
+    cell = int64(s.red_sessions[host])
+    while cell != 0:
+        agent, ident = int64(s.cells[cell].kind), int64(s.cells[cell].pid)
+        following = int64(s.cells[cell].next)
+        forget_session(s, agent, index_of(s, agent, ident))
+        free_list(s, cell, cell)
+        s.rare[RESTORED_RED] += 1
+        cell = following
+    s.red_sessions[host] = 0
+
+
+@compiled
+def free_cells(s: Any, first: int) -> None:
+    """Give back the cells of a list."""
+    while first != 0:
+        following = int64(s.cells[first].next)
+        free_list(s, first, first)
+        first = following
+
+
+@compiled
+def deploy_decoy(s: Any, host: int) -> None:
+    """`DeployDecoy`: one of the compatible decoys. Vsftpd always is."""
+    web, tls, mail = False, False, False
+    cell = int64(s.processes[host])
+    while cell != 0:
+        port = LISTENS_ON[s.cells[cell].kind]
+        web |= port == 80
+        tls |= port == 443
+        mail |= port == 25
+        cell = int64(s.cells[cell].next)
+    chosen = below(s, (not web) + (not tls) + (not mail) + 1)
+    kind = DECOY_VSFTPD
+    for option, is_taken in ((DECOY_APACHE, web), (DECOY_TOMCAT, tls), (DECOY_HARAKA, mail)):
+        if not is_taken:
+            if chosen == 0:
+                kind = option
+            chosen -= 1
+    pid = draw_pid(s, host)
+    add_process(s, host, kind, pid, UBUNTU)
+    set_service(s, host, kind, pid)

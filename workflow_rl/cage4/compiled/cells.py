@@ -1,0 +1,73 @@
+"""Linked lists of cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.state import TOO_MANY_CELLS
+
+
+@compiled
+def check_room(s: Any) -> None:
+    """End the episode unless there are enough cells for any step."""
+    if s.n_cells > 4 * len(s.cells) // 5:
+        s.error = TOO_MANY_CELLS
+
+
+@compiled
+def new_cell(s: Any) -> int:
+    """Return a cell that ends a list. Its other fields are to be set."""
+    cell = int64(s.free_cell)
+    if cell != 0:
+        s.free_cell = s.cells[cell].next
+    else:
+        cell = int64(s.n_cells)
+        s.n_cells = cell + 1
+    s.cells[cell].next = 0
+    s.cells[cell].first = 0
+    return cell
+
+
+@compiled
+def free_list(s: Any, first: int, last: int) -> None:
+    """Give back the cells of a list, first and last not 0."""
+    s.cells[last].next = s.free_cell
+    s.free_cell = first
+
+
+@compiled
+def last_of(s: Any, first: int) -> int:
+    """Return the last cell of a list, first not 0."""
+    cell = first
+    while s.cells[cell].next != 0:
+        cell = int64(s.cells[cell].next)
+    return cell
+
+
+@compiled
+def free_whole_list(s: Any, first: int) -> None:
+    """Give back the cells of a list, which may be empty, without the lists that belong to them."""
+    if first != 0:
+        free_list(s, first, last_of(s, first))
+
+
+@compiled
+def joined(s: Any, first: int, cell: int) -> int:
+    """Put a cell at the end of a short list. Returns the first cell."""
+    if first == 0:
+        return cell
+    s.cells[last_of(s, first)].next = cell
+    return first
+
+
+@compiled
+def without(s: Any, first: int, cell: int) -> int:
+    """Take a cell out of its list. Returns the list's first cell."""
+    if first == cell:
+        return int64(s.cells[cell].next)
+    before = first
+    while s.cells[before].next != cell:
+        before = int64(s.cells[before].next)
+    s.cells[before].next = s.cells[cell].next
+    return first

@@ -1,0 +1,179 @@
+"""What every network of the challenge has in common, as tables.
+
+Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's number is its
+place: 17 places a zone (a router, 10 users, 6 servers), of which an episode uses some; then the
+host of the internet. CybORG lists hosts in this order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.scenario4 import N_SERVERS, N_USERS, SORTED_ZONES, ZONES
+
+RZA, OZA, RZB, OZB, CONTRACTOR, PUBLIC, ADMIN, OFFICE, INTERNET = range(9)
+N_ZONES, N_LAN = 9, 8
+FIRST_USER = 1
+FIRST_SERVER = FIRST_USER + N_USERS
+PLACES = FIRST_SERVER + N_SERVERS
+INTERNET_HOST = N_LAN * PLACES
+N_HOSTS = INTERNET_HOST + 1
+N_BLUE, N_RED = 5, 6
+MAX_GREENS = N_LAN * N_USERS
+MAX_BLUE_SESSIONS = 3 * PLACES
+NOBODY = 255
+
+ZONE = np.arange(N_HOSTS, dtype=np.int64) // PLACES
+PLACE = np.arange(N_HOSTS, dtype=np.int64) % PLACES
+RED_OF_ZONE = np.array([1, 2, 3, 4, 0, 5, 5, 5, NOBODY], np.int64)
+BLUE_OF_ZONE = np.array([0, 1, 2, 3, NOBODY, 4, 4, 4, NOBODY], np.int64)
+# The zones of an agent are neighbours.
+FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = np.array([0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 3])
+FIRST_ZONE_OF_RED, N_ZONES_OF_RED = np.array([4, 0, 1, 2, 3, 5]), np.array([1, 1, 1, 1, 1, 3])
+ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
+
+
+def host_name(host: int) -> str:
+    """Return CybORG's name of a host."""
+    if host == INTERNET_HOST:
+        return "root_internet_host_0"
+    zone, place = ZONES[ZONE[host]], PLACE[host]
+    if place < FIRST_USER:
+        return f"{zone}_router"
+    if place < FIRST_SERVER:
+        return f"{zone}_user_host_{place - FIRST_USER}"
+    return f"{zone}_server_host_{place - FIRST_SERVER}"
+
+
+# Processes: services, decoys, those of sessions, and the shells of exploits.
+SSHD, OT_SERVICE, APACHE, MYSQL, SMTP = range(5)
+DECOY_APACHE, DECOY_TOMCAT, DECOY_HARAKA, DECOY_VSFTPD = range(5, 9)
+BLUE_SESSION, VELOCIRAPTOR, GREEN_SESSION, RED_SESSION, SHELL = range(9, 14)
+N_SERVICES = 9
+LISTENS_ON = np.array([22, 1, 80, 3390, 25, 80, 443, 25, 80, 0, 0, 0, 0, 0], np.int64)
+"""The port on which a process waits for connections; 0: none."""
+IS_SSH, IS_WEB_SERVER, IS_MYSQL, IS_SMTP = 1, 2, 3, 4
+PROCESS_TYPE = np.array([1, 0, 2, 3, 4, 2, 2, 4, 2, 0, 0, 0, 0, 0], np.int64)
+USER, UBUNTU, ROOT = range(3)
+# Sessions of red agents. Only abstract ones scan and exploit.
+ABSTRACT, BY_SSH, REVERSE_SHELL = range(3)
+NO_PARENT = -1
+CMD_FILE, ESCALATE_FILE = range(2)
+
+
+def _router_routes() -> tuple[Any, Any]:
+    """Return the hosts on the route between the routers of two zones, and how many they are."""
+    links = {
+        INTERNET: (RZA, RZB, CONTRACTOR, PUBLIC),
+        RZA: (OZA,),
+        RZB: (OZB,),
+        PUBLIC: (ADMIN, OFFICE),
+    }
+    above = {low: high for high, lows in links.items() for low in lows}
+
+    def ascent(zone: int) -> list[int]:
+        return [zone, *(ascent(above[zone]) if zone in above else ())]
+
+    hops = np.zeros((N_LAN, N_LAN), np.int64)
+    routes = np.zeros((N_LAN, N_LAN, 5), np.int64)
+    for start in range(N_LAN):
+        for end in range(N_LAN):
+            up, down = ascent(start), ascent(end)
+            top = next(zone for zone in up if zone in down)
+            zones = [*up[: up.index(top) + 1], *reversed(down[: down.index(top)])]
+            hops[start, end] = len(zones)
+            routes[start, end, : len(zones)] = np.array(zones) * PLACES
+    return hops, routes
+
+
+N_HOPS, HOPS = _router_routes()
+"""`[8, 8]` and `[8, 8, 5]`."""
+
+# What PrivilegeEscalate on a zone's first server shows: the first servers of other zones.
+_LINKS = {
+    RZA: (OZA, CONTRACTOR),
+    OZA: (RZA,),
+    RZB: (OZB, CONTRACTOR),
+    OZB: (RZB,),
+    CONTRACTOR: (RZA, RZB, PUBLIC),
+    PUBLIC: (CONTRACTOR, ADMIN, OFFICE),
+    ADMIN: (PUBLIC,),
+    OFFICE: (PUBLIC,),
+}
+N_LINKED = np.array([len(_LINKS[zone]) for zone in range(N_LAN)])
+LINKED = np.zeros((N_LAN, 3), np.int64)
+for _zone, _others in _LINKS.items():
+    LINKED[_zone, : len(_others)] = np.array(_others) * PLACES + FIRST_SERVER
+
+# Zones that greens may reach, by phase: `[3, 9, 9]`.
+GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
+for _phase, _pairs in enumerate(
+    (
+        ((RZA, CONTRACTOR), (OZA, RZA), (RZB, CONTRACTOR), (RZB, RZA), (OZB, RZB)),
+        ((RZB, CONTRACTOR), (OZB, RZB)),
+        ((RZA, CONTRACTOR), (OZA, RZA)),
+    )
+):
+    _headquarters = [(hq, other) for hq in (PUBLIC, ADMIN, OFFICE) for other in (CONTRACTOR, 0, 2)]
+    for _one, _other in (*_pairs, *_headquarters, *((zone, zone) for zone in range(N_LAN))):
+        GREEN_MAY_REACH[_phase, _one, _other] = GREEN_MAY_REACH[_phase, _other, _one] = True
+
+
+def _policy() -> Any:
+    """Return `[3, 9, 9]`, by phase and zone: 1 for each other zone, in the alphabet's order, that
+    the wrapper's policy cuts off."""
+    connected = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
+    clique = (INTERNET, ADMIN, OFFICE, PUBLIC, CONTRACTOR, RZA, RZB)
+    for one in clique:
+        for other in clique:
+            connected[:, one, other] = one != other
+    for one, other in ((RZA, OZA), (RZB, OZB)):
+        connected[:, one, other] = connected[:, other, one] = True
+    for phase, zone, others in (
+        (1, RZA, (OZA, CONTRACTOR, RZB, INTERNET)),
+        (2, RZB, (OZB, CONTRACTOR, RZA, INTERNET)),
+    ):
+        for other in others:
+            connected[phase, zone, other] = connected[phase, other, zone] = False
+    return np.ascontiguousarray(~connected[:, :, ALPHABETICAL], np.int8)
+
+
+POLICY = _policy()
+
+_HQ = (-1, -1, -3)
+# By phase and zone: a green's failed work, a green's failed access, a red's impact.
+REWARDS = np.array(
+    [
+        [
+            (-1, -3, -1),
+            (-1, -1, -1),
+            (-1, -3, -1),
+            (-1, -1, -1),
+            (0, -5, -5),
+            *[_HQ] * 3,
+            (0, 0, -1),
+        ],
+        [
+            (-2, -1, -3),
+            (-10, 0, -10),
+            (-1, -1, -1),
+            (-1, -1, -1),
+            (0, 0, 0),
+            *[_HQ] * 3,
+            (0, 0, 0),
+        ],
+        [
+            (-1, -3, -3),
+            (-1, -1, -1),
+            (-2, -1, -3),
+            (-10, 0, -10),
+            (0, 0, 0),
+            *[_HQ] * 3,
+            (0, 0, 0),
+        ],
+    ],
+    np.int64,
+)
+FAILED_WORK, FAILED_ACCESS, IMPACT_COST = range(3)

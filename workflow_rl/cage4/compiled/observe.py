@@ -1,0 +1,83 @@
+"""What blue agents see: follows `BlueFlatWrapper` and `BlueFixedActionWrapper`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.compiled.actions import IS_ON_HOST, KIND_OF, TARGET_OF
+from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
+from workflow_rl.cage4.compiled.jit import compiled
+from workflow_rl.cage4.compiled.network import (
+    ALPHABETICAL,
+    FIRST_SERVER,
+    FIRST_USER,
+    N_BLUE,
+    N_ZONES,
+    PLACES,
+    POLICY,
+)
+from workflow_rl.cage4.interface import MESSAGE_BITS, N_ACTIONS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import AGENT_ZONES, HOSTS_OF_A_ZONE, N_SERVERS, N_USERS, ZONES
+
+N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
+# Where an agent's part begins in a row of all five.
+FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
+FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
+ACTION_COUNTS = np.array(N_ACTIONS)
+N_SEEN_ZONES = np.array([len(zones) for zones in AGENT_ZONES])
+SEEN_ZONES = np.zeros((N_BLUE, N_SEEN_ZONES.max()), np.int64)
+for _agent, _zones in enumerate(AGENT_ZONES):
+    SEEN_ZONES[_agent, : len(_zones)] = [ZONES.index(zone) for zone in _zones]
+SHOWN = np.array(
+    [*range(FIRST_SERVER, FIRST_SERVER + N_SERVERS), *range(FIRST_USER, FIRST_USER + N_USERS)]
+)
+"""The places of a zone's hosts, in the order of names: `[16]`."""
+N_SHOWN = HOSTS_OF_A_ZONE
+
+
+@compiled
+def observe(s: Any, messages: Any, obs: Any) -> None:
+    """Write the five observations, obs int8 `[578]`. messages: `[5, 8]`, 0 or 1."""
+    for agent in range(N_BLUE):
+        at = FIRST_OBS[agent]
+        obs[at] = s.phase
+        at += 1
+        for i in range(N_SEEN_ZONES[agent]):
+            at = show_zone(s, SEEN_ZONES[agent, i], obs, at)
+        for sender in range(N_BLUE):
+            if sender != agent:
+                for bit in range(MESSAGE_BITS):
+                    obs[at] = messages[sender, bit]
+                    at += 1
+
+
+@compiled
+def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
+    """Write the 59 entries of one zone. Returns the place after them."""
+    for i in range(N_ZONES):
+        other = ALPHABETICAL[i]
+        obs[at + i] = zone == other
+        obs[at + N_ZONES + i] = s.blocked[zone] >> other & 1
+        obs[at + 2 * N_ZONES + i] = POLICY[s.phase, zone, i]
+    at += 3 * N_ZONES
+    for i in range(N_SHOWN):
+        bits = s.has_events[zone * PLACES + SHOWN[i]]
+        obs[at + i] = bits & PROCESS_BITS != 0
+        obs[at + N_SHOWN + i] = bits & CONNECTION_BITS != 0
+    return at + 2 * N_SHOWN
+
+
+@compiled
+def write_masks(s: Any, masks: Any) -> None:
+    """Write which actions are possible in this episode, masks bool `[570]`."""
+    for agent in range(N_BLUE):
+        for action in range(ACTION_COUNTS[agent]):
+            masks[FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
+
+
+@compiled
+def is_possible(s: Any, agent: int, action: int) -> bool:
+    """Return whether an action is on a host that exists, or on none."""
+    return not IS_ON_HOST[KIND_OF[agent, action]] or s.exists[TARGET_OF[agent, action]] != 0

@@ -1,0 +1,303 @@
+"""What red agents do: follows their actions but the exploits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import (
+    AGGRESSIVE_SCAN,
+    DECEPTION,
+    DEGRADE,
+    DISCOVER,
+    ESCALATE,
+    EXPLOIT,
+    FALSE,
+    IMPACT,
+    INVALID,
+    STEALTH_SCAN,
+    TRUE,
+    WITHDRAW,
+)
+from workflow_rl.cage4.compiled.cells import free_whole_list, joined, new_cell
+from workflow_rl.cage4.compiled.exploits import exploit
+from workflow_rl.cage4.compiled.generator import below, random
+from workflow_rl.cage4.compiled.hosts import (
+    add_file,
+    draw_port,
+    free_process,
+    process_of,
+    remove_process,
+    see_connection,
+    stop_process,
+)
+from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.network import (
+    ABSTRACT,
+    DECOY_APACHE,
+    DECOY_VSFTPD,
+    ESCALATE_FILE,
+    FIRST_SERVER,
+    LISTENS_ON,
+    NO_PARENT,
+    OT_SERVICE,
+    PLACE,
+    RED_OF_ZONE,
+    ROOT,
+    ZONE,
+)
+from workflow_rl.cage4.compiled.red_sessions import index_of
+from workflow_rl.cage4.compiled.state import (
+    ALREADY_ROOT,
+    DECOY_SEEN,
+    DEGRADED,
+    FALSE_DECOY,
+    IMPACT_FAILED,
+    NO_PROCESS_OF_SERVICE,
+    OT_STOPPED,
+    PLAIN_ESCALATION,
+    RED_BLOCKED,
+    SHOWN_LINKS,
+    WITHDREW,
+)
+
+AGGRESSIVE_RATE, STEALTH_RATE = 0.75, 0.25
+DECOY_RATE, FALSE_DECOY_RATE = 0.5, 0.1
+DEGRADATION = 20
+
+
+@compiled
+def act_as_red(s: Any, agent: int) -> None:
+    """Execute an agent's action, and note what it observes."""
+    kind, target = int64(s.red_done[agent]), int64(s.red_target[agent])
+    s.seen_kind[agent] = kind
+    s.seen_target[agent] = target
+    if kind == INVALID:
+        s.seen_success[agent] = FALSE
+        return
+    if kind == DISCOVER:
+        succeeded = discover(s, agent, target)
+    elif kind == AGGRESSIVE_SCAN:
+        succeeded = scan(s, agent, target, AGGRESSIVE_RATE)
+    elif kind == STEALTH_SCAN:
+        succeeded = scan(s, agent, target, STEALTH_RATE)
+    elif kind == EXPLOIT:
+        succeeded = exploit(s, agent, target)
+    elif kind == ESCALATE:
+        succeeded = escalate(s, agent, target)
+    elif kind == DEGRADE:
+        succeeded = degrade(s, agent, target)
+    elif kind == DECEPTION:
+        succeeded = discover_deception(s, agent, target)
+    elif kind == IMPACT:
+        succeeded = impact(s, agent, target)
+    elif kind == WITHDRAW:
+        succeeded = withdraw(s, agent, int64(s.red_hostname[agent]))
+    else:
+        return  # Sleep's outcome is unknown.
+    s.seen_success[agent] = TRUE if succeeded else FALSE
+
+
+@compiled
+def own_session(s: Any, agent: int) -> int:
+    """Return the index of the session that an agent acts with, or -1."""
+    return index_of(s, agent, int64(s.red_session[agent]))
+
+
+@compiled
+def discover(s: Any, agent: int, zone: int) -> bool:
+    """`DiscoverRemoteSystems`. Only the agent's own zones pass the filter of its observation."""
+    if own_session(s, agent) < 0:
+        return False
+    s.sees_target[agent] = RED_OF_ZONE[zone] == agent
+    return True
+
+
+@compiled
+def scan(s: Any, agent: int, host: int, rate: float) -> bool:
+    """`DiscoverNetworkServices` and `Portscan`: a process shows its port if it listens."""
+    i = own_session(s, agent)
+    if i < 0 or s.sessions[agent, i].type != ABSTRACT:
+        return False
+    source = int64(s.sessions[agent, i].host)
+    if s.blocked[ZONE[host]] >> ZONE[source] & 1:
+        s.rare[RED_BLOCKED] += 1
+        return False
+    draw = random(s)
+    ports = 0
+    process = int64(s.processes[host])
+    while process != 0:
+        kind = s.cells[process].kind
+        port = LISTENS_ON[kind]
+        if port != 0:
+            cell = new_cell(s)
+            s.cells[cell].local_port = port
+            ports = joined(s, ports, cell)
+            if draw <= rate or DECOY_APACHE <= kind <= DECOY_VSFTPD:
+                see_connection(s, host, host, port, source, draw_port(s, host))
+        process = int64(s.cells[process].next)
+    if ports != 0:
+        s.sees_target[agent] = True
+        keep_scan(s, agent, i, host, ports)
+    return True
+
+
+@compiled
+def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
+    """Keep the ports of a host in session i, in the place of those of an earlier scan."""
+    found = int64(s.sessions[agent, i].scans)
+    while found != 0 and s.cells[found].local_host != host:
+        found = int64(s.cells[found].next)
+    if found == 0:
+        found = new_cell(s)
+        s.cells[found].local_host = host
+        s.sessions[agent, i].scans = joined(s, int64(s.sessions[agent, i].scans), found)
+    else:
+        free_whole_list(s, int64(s.cells[found].first))
+    s.cells[found].first = ports
+
+
+@compiled
+def discover_deception(s: Any, agent: int, host: int) -> bool:
+    """`DiscoverDeception`. What it finds changes no exploit."""
+    if own_session(s, agent) < 0:
+        return False
+    process = int64(s.processes[host])
+    while process != 0:
+        is_decoy = DECOY_APACHE <= s.cells[process].kind <= DECOY_VSFTPD
+        if random(s) <= DECOY_RATE and is_decoy:
+            s.sees_target[agent] = True
+            s.rare[DECOY_SEEN] += 1
+        elif random(s) <= FALSE_DECOY_RATE and not is_decoy:
+            s.sees_target[agent] = True
+            s.rare[FALSE_DECOY] += 1
+        process = int64(s.cells[process].next)
+    return True
+
+
+@compiled
+def privileged_session(s: Any, agent: int, host: int) -> int:
+    """Return the index of the agent's first session of root on a host, or -1."""
+    for i in range(int64(s.n_sessions[agent])):
+        if s.sessions[agent, i].host == host and s.sessions[agent, i].user == ROOT:
+            return i
+    return -1
+
+
+@compiled
+def escalate(s: Any, agent: int, host: int) -> bool:
+    """`PrivilegeEscalate`, with `V4L2KernelExploit` and `ExploreHost`."""
+    n = 0
+    for i in range(int64(s.n_sessions[agent])):
+        n += s.sessions[agent, i].host == host
+    if n == 0:
+        return False
+    own = own_session(s, agent)
+    chosen = privileged_session(s, agent, host)
+    if chosen >= 0:
+        s.rare[ALREADY_ROOT] += 1
+    else:
+        left = below(s, n)
+        chosen = 0
+        while left > 0 or s.sessions[agent, chosen].host != host:
+            left -= s.sessions[agent, chosen].host == host
+            chosen += 1
+        if own < 0 or s.sessions[agent, own].type != ABSTRACT:
+            s.rare[PLAIN_ESCALATION] += 1
+            return False
+        s.sessions[agent, chosen].user = ROOT
+        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = ROOT
+        add_file(s, host, ESCALATE_FILE)
+    s.sees_target[agent] = True
+    s.seen_session[agent] = s.sessions[agent, chosen].ident
+    s.seen_abstract[agent] = s.sessions[agent, chosen].type == ABSTRACT
+    if own >= 0 and PLACE[host] == FIRST_SERVER:
+        s.sees_links[agent] = True
+        s.rare[SHOWN_LINKS] += 1
+    return True
+
+
+@compiled
+def degrade(s: Any, agent: int, host: int) -> bool:
+    """`DegradeServices`."""
+    if privileged_session(s, agent, host) < 0:
+        return False
+    succeeded = False
+    for i in range(int64(s.n_services[host])):
+        if s.service_active[host, i]:
+            succeeded = True
+            s.reliability[host, i] = max(0, int64(s.reliability[host, i]) - DEGRADATION)
+            if process_of(s, host, int64(s.service_pid[host, i])) == 0:
+                s.error = NO_PROCESS_OF_SERVICE
+    if succeeded:
+        s.sees_target[agent] = True
+        s.rare[DEGRADED] += 1
+    return succeeded
+
+
+@compiled
+def impact(s: Any, agent: int, host: int) -> bool:
+    """`Impact` and `StopService`. Without the agent's session, it counts but stops nothing."""
+    if privileged_session(s, agent, host) < 0:
+        return False
+    for i in range(int64(s.n_services[host])):
+        if s.service_kind[host, i] == OT_SERVICE and s.service_active[host, i]:
+            s.sees_target[agent] = True
+            s.impact_count[host] += 1
+            process = process_of(s, host, int64(s.service_pid[host, i]))
+            if process == 0:
+                s.error = NO_PROCESS_OF_SERVICE
+                return False
+            if own_session(s, agent) < 0:
+                s.rare[IMPACT_FAILED] += 1
+                return False
+            s.service_active[host, i] = False
+            remove_process(s, host, process)
+            free_process(s, process)
+            s.rare[OT_STOPPED] += 1
+            return True
+    return False
+
+
+@compiled
+def withdraw(s: Any, agent: int, host: int) -> bool:
+    """`Withdraw`: children first, then parents but session 0, then the acting session."""
+    own = int64(s.red_session[agent])
+    i = index_of(s, agent, own)
+    if i < 0:
+        return False
+    own_host, own_pid = int64(s.sessions[agent, i].host), int64(s.sessions[agent, i].pid)
+    # Ids and PIDs in the order in which the sessions end.
+    ending = 0
+    for parents in range(2):
+        for j in range(int64(s.n_sessions[agent])):
+            session = s.sessions[agent, j]
+            is_parent = session.parent == NO_PARENT
+            if session.host == host and is_parent == (parents == 1):
+                if is_parent and session.ident == 0:
+                    continue
+                ending = joined(s, ending, ending_cell(s, int64(session.ident), int64(session.pid)))
+    if own_host == host:
+        ending = joined(s, ending, ending_cell(s, own, own_pid))
+    if ending == 0:
+        return False
+    succeeded = True
+    cell = ending
+    while cell != 0 and succeeded:
+        exist = (
+            index_of(s, agent, own) >= 0
+            and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
+        )
+        succeeded = exist and stop_process(s, host, int64(s.cells[cell].pid), True)
+        s.rare[WITHDREW] += succeeded
+        cell = int64(s.cells[cell].next)
+    free_whole_list(s, ending)
+    return succeeded
+
+
+@compiled
+def ending_cell(s: Any, ident: int, pid: int) -> int:
+    """Return a cell with a session's id and PID."""
+    cell = new_cell(s)
+    s.cells[cell].local_port = ident
+    s.cells[cell].pid = pid
+    return cell

@@ -1,0 +1,98 @@
+"""The programs of red agents, as tables: follows `FiniteStateRedAgent` and its variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.compiled.actions import (
+    AGGRESSIVE_SCAN,
+    DECEPTION,
+    DEGRADE,
+    DISCOVER,
+    ESCALATE,
+    EXPLOIT,
+    IMPACT,
+    N_RED_ACTIONS,
+    STEALTH_SCAN,
+    WITHDRAW,
+)
+
+FINITE_STATE, DISCOVERY, RANDOM_SELECT, SLEEPING = range(4)
+"""In the order of `interface.RED_AGENTS`."""
+
+STATES = ("K", "KD", "S", "SD", "U", "UD", "R", "RD", "F")
+K, KD, S, SD, U, UD, R, RD, F = range(9)
+N_STATES = 9
+HAS_SESSION = np.array(["U" in name or "R" in name for name in STATES])
+
+
+def _transitions() -> Any:
+    """Return `[9, 10]`: the state that follows a success. A failure changes nothing."""
+    following = np.repeat(np.arange(N_STATES)[:, None], N_RED_ACTIONS, axis=1)
+    for before, discovered in ((K, KD), (S, SD), (U, UD), (R, RD)):
+        following[before, DISCOVER] = discovered
+    for before, after in ((K, S), (KD, SD)):
+        following[before, AGGRESSIVE_SCAN] = following[before, STEALTH_SCAN] = after
+    for before, kind, after in (
+        (S, EXPLOIT, U),
+        (SD, EXPLOIT, UD),
+        (U, ESCALATE, R),
+        (UD, ESCALATE, RD),
+        (U, WITHDRAW, S),
+        (UD, WITHDRAW, SD),
+        (R, WITHDRAW, S),
+        (RD, WITHDRAW, SD),
+    ):
+        following[before, kind] = after
+    return following
+
+
+FOLLOWING = _transitions()
+
+_PLANS: tuple[dict[int, dict[int, float]], ...] = (
+    {
+        K: {DISCOVER: 0.5, AGGRESSIVE_SCAN: 0.25, STEALTH_SCAN: 0.25},
+        KD: {AGGRESSIVE_SCAN: 0.5, STEALTH_SCAN: 0.5},
+        S: {DISCOVER: 0.25, EXPLOIT: 0.5, DECEPTION: 0.25},
+        SD: {EXPLOIT: 0.75, DECEPTION: 0.25},
+        U: {DISCOVER: 0.5, ESCALATE: 0.5},
+        UD: {ESCALATE: 1.0},
+        R: {DISCOVER: 0.5, DEGRADE: 0.25, IMPACT: 0.25},
+        RD: {DEGRADE: 0.5, IMPACT: 0.5},
+    },
+    {
+        K: {DISCOVER: 0.25, AGGRESSIVE_SCAN: 0.75},
+        KD: {AGGRESSIVE_SCAN: 1.0},
+        S: {DISCOVER: 0.25, EXPLOIT: 0.75},
+        SD: {EXPLOIT: 1.0},
+        U: {ESCALATE: 1.0},
+        UD: {ESCALATE: 1.0},
+        R: {DISCOVER: 1.0},
+        RD: {DEGRADE: 0.5, IMPACT: 0.5},
+    },
+)
+"""By agent and state: what it chooses, with which probability. Those of 0 are left out, because
+they change no draw."""
+
+
+def _plans() -> tuple[Any, Any, Any]:
+    """Return by agent and state: how many options, the options, cumulated probabilities."""
+    n_options = np.zeros((2, N_STATES), np.int64)
+    options = np.zeros((2, N_STATES, 4), np.int64)
+    cumulated = np.zeros((2, N_STATES, 4))
+    for agent, plan in enumerate(_PLANS):
+        for state, chances in plan.items():
+            n_options[agent, state] = len(chances)
+            options[agent, state, : len(chances)] = list(chances)
+            sums = np.cumsum(list(chances.values()))
+            cumulated[agent, state, : len(chances)] = sums / sums[-1]
+    return n_options, options, cumulated
+
+
+N_OPTIONS, OPTIONS, CUMULATED = _plans()
+# DiscoveryFSRed: how often a host of a state comes first.
+PRIORITY = np.array([20, 20, 20, 20, 10, 10, 0, 0, 0], np.float64)
+PRIORITY_BASE = 100.0
+SERVER_RATE = 0.75

@@ -1,0 +1,117 @@
+"""What happens to red sessions when a step ends: follows `different_subnet_agent_reassignment` and
+`RedSessionCheck`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import AGGRESSIVE_SCAN, EXPLOIT, STEALTH_SCAN, TRUE
+from workflow_rl.cage4.compiled.cells import free_list, free_whole_list, joined, new_cell
+from workflow_rl.cage4.compiled.generator import below
+from workflow_rl.cage4.compiled.jit import compiled, int64
+from workflow_rl.cage4.compiled.network import ABSTRACT, N_RED, NO_PARENT, RED_OF_ZONE, ZONE
+from workflow_rl.cage4.compiled.red_sessions import (
+    add_child,
+    add_session,
+    forget_session,
+    index_of,
+    join_host,
+    leave_host,
+)
+from workflow_rl.cage4.compiled.state import (
+    ACTIVATED,
+    DEACTIVATED,
+    MOVED,
+    NO_SESSIONS_IN_OBSERVATION,
+    PLAIN_PROMOTED,
+    PROMOTED,
+)
+
+
+@compiled
+def move_sessions(s: Any) -> None:
+    """Sessions outside their agent's zones go to the zone's agent, in the order of agents."""
+    first, last = 0, 0
+    for agent in range(N_RED):
+        for i in range(int64(s.n_sessions[agent])):
+            host = int64(s.sessions[agent, i].host)
+            if RED_OF_ZONE[ZONE[host]] != agent:
+                cell = new_cell(s)
+                s.cells[cell].kind = agent
+                s.cells[cell].pid = s.sessions[agent, i].ident
+                first, last = joined(s, first, cell), cell
+    cell = first
+    while cell != 0:
+        move_session(s, int64(s.cells[cell].kind), int64(s.cells[cell].pid))
+        cell = int64(s.cells[cell].next)
+    if first != 0:
+        free_list(s, first, last)
+    for agent in range(N_RED):
+        is_active = s.n_sessions[agent] > 0
+        s.rare[ACTIVATED] += is_active and not s.is_active[agent]
+        s.rare[DEACTIVATED] += s.is_active[agent] and not is_active
+        s.is_active[agent] = is_active
+
+
+@compiled
+def move_session(s: Any, agent: int, ident: int) -> None:
+    """Move a session. It is abstract then, and what an exploit showed goes to the new agent."""
+    i = index_of(s, agent, ident)
+    session = s.sessions[agent, i]
+    host, user, pid = int64(session.host), int64(session.user), int64(session.pid)
+    forget_session(s, agent, i)
+    new_agent = RED_OF_ZONE[ZONE[host]]
+    new_ident = add_session(s, new_agent, host, ABSTRACT, user, NO_PARENT, pid)
+    s.sessions_count[agent] -= 1
+    leave_host(s, agent, ident, host)
+    s.rare[MOVED] += 1
+    if not s.sees_target[agent]:
+        return
+    kind, is_target = s.seen_kind[agent], s.seen_target[agent] == host
+    has_taken = kind == EXPLOIT and s.seen_success[agent] == TRUE
+    if has_taken and is_target:
+        if s.seen_session[agent] == ident:
+            s.seen_session[agent] = NO_PARENT
+            n = int64(s.n_news[new_agent])
+            s.news_host[new_agent, n] = host
+            s.news_session[new_agent, n] = new_ident
+            s.n_news[new_agent] = n + 1
+        return
+    is_scanned = is_target and kind in (AGGRESSIVE_SCAN, STEALTH_SCAN, EXPLOIT)
+    if is_scanned or (has_taken and s.seen_source[agent] == host):
+        s.error = NO_SESSIONS_IN_OBSERVATION
+
+
+@compiled
+def check_sessions(s: Any, agent: int) -> None:
+    """`RedSessionCheck`: without session 0, one by chance becomes it, and the parent of all."""
+    n = int64(s.n_sessions[agent])
+    if n == 0 or index_of(s, agent, 0) >= 0:
+        return
+    i = below(s, n)
+    leader = s.sessions[agent, i]
+    s.rare[PROMOTED] += 1
+    s.rare[PLAIN_PROMOTED] += leader.type != ABSTRACT
+    old_ident, host = int64(leader.ident), int64(leader.host)
+    # Its scans and its place at the end of the agent's sessions.
+    scans, pid = int64(leader.scans), int64(leader.pid)
+    kind, user = int64(leader.type), int64(leader.user)
+    free_whole_list(s, int64(leader.children))
+    leader.children = 0
+    leader.scans = 0
+    forget_session(s, agent, i)
+    leader = s.sessions[agent, n - 1]
+    leader.children = 0
+    leader.scans = scans
+    leader.ident = 0
+    leader.pid = pid
+    leader.parent = NO_PARENT
+    leader.host = host
+    leader.type = kind
+    leader.user = user
+    s.n_sessions[agent] = n
+    leave_host(s, agent, old_ident, host)
+    join_host(s, agent, 0, host, True)
+    for j in range(n - 1):
+        s.sessions[agent, j].parent = NO_PARENT
+        add_child(s, agent, n - 1, int64(s.sessions[agent, j].ident))

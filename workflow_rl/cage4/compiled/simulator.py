@@ -1,0 +1,285 @@
+"""Many environments at once, and one behind the simulators' interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workflow_rl.cage4.compiled.episode import reset_env, step_env
+from workflow_rl.cage4.compiled.generator import seed_words
+from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
+from workflow_rl.cage4.compiled.network import N_BLUE
+from workflow_rl.cage4.compiled.observe import (
+    FIRST_ACTION,
+    FIRST_OBS,
+    N_MASKS,
+    N_OBS,
+    observe,
+    write_masks,
+)
+from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
+from workflow_rl.cage4.compiled.true_state import true_state
+from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
+from workflow_rl.cage4.interface import (
+    MAX_STEPS,
+    MESSAGE_BITS,
+    N_ACTIONS,
+    OBS_SIZES,
+    RED_AGENTS,
+    SimulationError,
+    StepResult,
+)
+
+
+@entry_point
+def reset_envs(
+    states: Any,
+    chosen: Any,
+    is_seeded: Any,
+    words: Any,
+    red_classes: Any,
+    max_steps: int,
+    obs: Any,
+    masks: Any,
+) -> None:
+    """Start an episode in the chosen envs.
+
+    words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. All other arrays: `[N]`.
+    """
+    silence = np.zeros((N_BLUE, MESSAGE_BITS), np.int8)
+    for i in range(len(states)):
+        if chosen[i]:
+            reset_env(states[i], is_seeded[i], words[i], red_classes[i], max_steps)
+            observe(states[i], silence, obs[i])
+            write_masks(states[i], masks[i])
+
+
+@entry_point
+def step_envs(
+    states: Any, chosen: Any, actions: Any, messages: Any, obs: Any, rewards: Any, dones: Any
+) -> int:
+    """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
+
+    actions: int64 `[N, 5]`. messages: int8 `[N, 5, 8]`. obs: int8 `[N, 578]`. rewards: int64
+    `[N, 2]`. All other arrays: `[N]`.
+    """
+    failed = -1
+    for i in range(len(states)):
+        if chosen[i]:
+            if states[i].error == NO_ERROR:
+                step_env(states[i], actions[i])
+                observe(states[i], messages[i], obs[i])
+                rewards[i, 0] = states[i].machine_reward
+                rewards[i, 1] = states[i].action_cost
+                dones[i] = states[i].done
+            if states[i].error != NO_ERROR:
+                failed = i
+    return failed
+
+
+Snapshot: TypeAlias = tuple[NDArray[Any], ...]
+"""What `BatchedSimulator.save` returns: the envs' bytes, what blue sees, rewards, dones, masks."""
+
+
+class BatchedSimulator:
+    """N networks that step together. Copies and pickles go on as the original would.
+
+    Args:
+        n_envs: N.
+        max_steps: length of episodes, in steps; memory grows with it.
+        red_agent: one of `interface.RED_AGENTS`, for all envs.
+
+    Attributes:
+        states: record array `[N]` of `state.state_for(max_steps)`, the networks.
+        obs: int8 `[N, 578]`, the observations of agents 0 to 4 one after the other: see
+            `observations_of`. Overwritten by the next call, as the arrays that follow.
+        rewards: int64 `[N, 2]`, of the last step: `BlueRewardMachine`'s part, and the action cost.
+        dones: bool `[N]`: the episode is over. The end is a truncation.
+        masks: bool `[N, 570]`, of agents 0 to 4 one after the other: see `masks_of`.
+    """
+
+    def __init__(
+        self, n_envs: int, max_steps: int = MAX_STEPS, red_agent: str = RED_AGENTS[0]
+    ) -> None:
+        if red_agent not in RED_AGENTS:
+            raise ValueError(f"red_agent: {red_agent!r} is not one of {', '.join(RED_AGENTS)}")
+        if max_steps < LEAST_STEPS:
+            raise ValueError(f"max_steps: {max_steps} is not {LEAST_STEPS} or more")
+        self.max_steps, self.red_agent = max_steps, red_agent
+        self.states = np.zeros(n_envs, state_for(max_steps))
+        what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
+        announce_compiling(what, "a minute", (reset_envs, step_envs), self.states.dtype)
+        self.obs = np.zeros((n_envs, N_OBS), np.int8)
+        self.rewards = np.zeros((n_envs, 2), np.int64)
+        self.dones = np.zeros(n_envs, np.bool_)
+        self.masks = np.zeros((n_envs, N_MASKS), np.bool_)
+        self._red_classes = np.full(n_envs, RED_AGENTS.index(red_agent))
+        self._silence = np.zeros((n_envs, N_BLUE, MESSAGE_BITS), np.int8)
+        self._all = np.ones(n_envs, np.bool_)
+
+    @property
+    def _kept(self) -> tuple[NDArray[Any], ...]:
+        # Records are copied many times as fast in the form of bytes.
+        rows = self.states.view(np.uint8).reshape(len(self.states), -1)
+        return rows, self.obs, self.rewards, self.dones, self.masks
+
+    def save(self) -> Snapshot:
+        """Return a snapshot of all that the next steps follow from."""
+        return tuple(array.copy() for array in self._kept)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
+        if [one.shape for one in snapshot] != [array.shape for array in self._kept]:
+            raise ValueError("the snapshot is of another number of envs, or of longer episodes")
+        for array, saved in zip(self._kept, snapshot, strict=True):
+            array[:] = saved
+
+    def reset(
+        self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
+    ) -> NDArray[np.int8]:
+        """Start episodes in the chosen envs or in all. Returns obs.
+
+        seeds: `[N]`, each from 0 up, or None to go on with the env's stream of random numbers. An
+            env's first episode without a seed has an unforeseeable one. The seeds of envs that are
+            not chosen are not read.
+        chosen: booleans `[N]`.
+        """
+        chosen = self._mask(chosen)
+        words = np.zeros((len(chosen), 4), np.uint64)
+        is_seeded = np.zeros(len(chosen), np.bool_)
+        for env in np.flatnonzero(chosen).tolist():
+            seed = None if seeds is None else seeds[env]
+            # An increment is never even once there is a stream.
+            if seed is not None or self.states["increment_low"][env] == 0:
+                is_seeded[env] = True
+                words[env] = seed_words(None if seed is None else int(seed))
+        reset_envs(
+            self.states,
+            chosen,
+            is_seeded,
+            words,
+            self._red_classes,
+            self.max_steps,
+            self.obs,
+            self.masks,
+        )
+        return self.obs
+
+    def step(
+        self,
+        actions: ArrayLike,
+        messages: ArrayLike | None = None,
+        chosen: ArrayLike | None = None,
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.bool_]]:
+        """Play one step in the chosen envs or in all; what others show stays.
+
+        actions: `[N, 5]`, each below the agent's `N_ACTIONS`. Masked ones are Sleep.
+        messages: `[N, 5, 8]`, zeros and ones, or None.
+        chosen: booleans `[N]`.
+        Returns obs, rewards and dones.
+
+        Raises:
+            ValueError: an action is out of range.
+            SimulationError: an env cannot go on: what happens in it does not fit into its state, or
+                CybORG itself would fail. Reset it.
+        """
+        shape = (len(self.states), N_BLUE)
+        taken = np.asarray(actions)
+        if taken.dtype.kind not in "iu":
+            raise ValueError(f"actions: integers are needed, not {taken.dtype}")
+        is_wrong = (taken < 0) | (taken >= N_ACTIONS)
+        if is_wrong.any():
+            *_, agent = np.argwhere(np.broadcast_to(is_wrong, shape))[0]
+            raise ValueError(f"actions: agent {agent} has those from 0 to {N_ACTIONS[agent] - 1}")
+        sent = self._silence
+        if messages is not None:
+            sent = np.array(np.broadcast_to(messages, (*shape, MESSAGE_BITS)), np.bool_)
+        # These are copies, because read-only arrays would make numba compile once more.
+        played = np.array(np.broadcast_to(taken, shape), np.int64)
+        self.play(played, sent.view(np.int8), self._mask(chosen))
+        return self.obs, self.rewards, self.dones
+
+    def play(
+        self, actions: NDArray[np.int64], messages: NDArray[np.int8], chosen: NDArray[np.bool_]
+    ) -> None:
+        """Play one step as `step` does, without checking the arrays."""
+        failed = step_envs(
+            self.states, chosen, actions, messages, self.obs, self.rewards, self.dones
+        )
+        if failed >= 0:
+            raise SimulationError(f"env {failed}: {error_of(self.states[failed])}")
+
+    def _mask(self, chosen: ArrayLike | None) -> NDArray[np.bool_]:
+        if chosen is None:
+            return self._all
+        return np.array(np.broadcast_to(chosen, len(self.states)), np.bool_)
+
+
+def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
+    """Return the five observations, int64 `[92]` or `[210]`, from a row of obs."""
+    wide, ends = row.astype(np.int64), (*FIRST_OBS[1:].tolist(), N_OBS)
+    return tuple(wide[end - size : end] for size, end in zip(OBS_SIZES, ends, strict=True))
+
+
+def masks_of(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
+    """Return the five masks, bool `[82]` or `[242]`, from a row of masks."""
+    return tuple(part.copy() for part in np.split(row, FIRST_ACTION[1:]))
+
+
+class CompiledSimulator:
+    """One network behind `interface.Simulator`."""
+
+    def __init__(self, red_agent: str, max_steps: int) -> None:
+        self.red_agent, self.max_steps = red_agent, max_steps
+        self._envs = BatchedSimulator(1, max_steps, red_agent)
+        self._masks: tuple[NDArray[np.bool_], ...] = ()
+
+    @property
+    def state(self) -> Any:
+        """The network itself, a record of `state.state_for(max_steps)`."""
+        return self._envs.states[0]
+
+    def start_stream(self, seed: int) -> None:
+        """Seed the generator, and draw one scenario that is not played."""
+        self.reset(seed)
+
+    def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
+        """Begin an episode and return its five observations."""
+        self._envs.reset([seed])
+        self._masks = masks_of(self._envs.masks[0])
+        return observations_of(self._envs.obs[0])
+
+    def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
+        """Play one step."""
+        sent = None if messages is None else messages[None]
+        try:
+            self._envs.step([list(actions)], sent)
+        except SimulationError as error:
+            raise SimulationError(str(error).removeprefix("env 0: ")) from None
+        machine, cost = map(int, self._envs.rewards[0])
+        observations = observations_of(self._envs.obs[0])
+        return StepResult(observations, machine + cost, machine, cost, bool(self._envs.dones[0]))
+
+    @property
+    def masks(self) -> tuple[NDArray[np.bool_], ...]:
+        return self._masks
+
+    @property
+    def phase(self) -> int:
+        return int(self.state["phase"])
+
+    @property
+    def busy_steps(self) -> NDArray[np.int64]:
+        return self.state["blue_ticks"].astype(np.int64)
+
+    def true_state(self) -> list[Any]:
+        return true_state(self.state)
+
+    def generator_state(self) -> tuple[int, int, int, int]:
+        high, low, has_half, half = (
+            int(self.state[name]) for name in ("pcg_high", "pcg_low", "has_half", "half")
+        )
+        return high, low, has_half, half

@@ -1,0 +1,307 @@
+"""One simulated network as a record, whose size depends on the length of episodes.
+
+What grows in an episode lies in linked lists of `cells`: a host's processes, its events and files,
+its red sessions; a process's connections; a session's children, its scanned ports; the suspicious
+PIDs of a host. A list is known by its first cell; 0: none. The ephemeral ports in use are a log of
+all hosts' draws.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.compiled.generator import GENERATOR
+from workflow_rl.cage4.compiled.network import (
+    MAX_BLUE_SESSIONS,
+    MAX_GREENS,
+    N_BLUE,
+    N_HOSTS,
+    N_RED,
+    N_SERVICES,
+    N_ZONES,
+)
+
+SIZES = (500, 2_000, 10_000)
+"""Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
+and the simulator is compiled for it when it is first needed."""
+FIRST_PORT, N_PORTS = 49152, 60000 - 49152
+MAX_ORIGINAL = 7
+MAX_REACHED, MAX_NEWS = 48, 8
+FIRST_PID, N_PIDS = 1000, 9000
+UNSEEN = 255  # No state of a host, for a finite-state red agent.
+
+# Why an episode cannot go on.
+(
+    NO_ERROR,
+    TOO_MANY_CELLS,
+    TOO_MANY_PORTS,
+    TOO_MANY_SESSIONS,
+    PID_TOO_HIGH,
+    PAST_THE_END,
+    NO_SESSIONS_IN_OBSERVATION,
+    NO_KNOWN_HOST,
+    NO_PROCESS_OF_SERVICE,
+) = range(9)
+
+# Rare events, which are counted.
+RARE = (
+    "session 0 promoted",
+    "plain session promoted",
+    "session moved to its zone's red agent",
+    "red session killed by Remove",
+    "process killed by a reused PID",
+    "service restarted by Remove",
+    "phishing by a red agent of another zone",
+    "phishing by a red agent of the zone",
+    "used port redrawn",
+    "used port drawn twice",
+    "action dropped with its session",
+    "session's id reused in the step",
+    "host taken outside the zones",
+    "linked hosts shown",
+    "heaviest exploit left out",
+    "exploit of a decoy",
+    "exploit by SQL injection",
+    "exploit without the scan's session",
+    "exploit or scan blocked",
+    "OT service stopped",
+    "impact without effect",
+    "services degraded",
+    "decoy seen by deception discovery",
+    "false decoy seen by deception discovery",
+    "session already privileged",
+    "escalation by a plain session",
+    "red sessions removed by Restore",
+    "decoys removed by Restore",
+    "green blocked",
+    "green without a working service",
+    "false alert",
+    "red agent became active",
+    "red agent became inactive",
+    "red withdrew a session",
+    "no red agent to send phishing",
+)
+(
+    PROMOTED,
+    PLAIN_PROMOTED,
+    MOVED,
+    KILLED_SESSION,
+    KILLED_REUSED,
+    RESTARTED,
+    PHISHED_OUTSIDE,
+    PHISHED_INSIDE,
+    PORT_REDRAWN,
+    PORT_TWICE,
+    LOST_SESSION,
+    REUSED_ID,
+    TAKEN_OUTSIDE,
+    SHOWN_LINKS,
+    HEAVIEST_OUT,
+    EXPLOITED_DECOY,
+    EXPLOITED_SQL,
+    NOT_SCANNED,
+    RED_BLOCKED,
+    OT_STOPPED,
+    IMPACT_FAILED,
+    DEGRADED,
+    DECOY_SEEN,
+    FALSE_DECOY,
+    ALREADY_ROOT,
+    PLAIN_ESCALATION,
+    RESTORED_RED,
+    RESTORED_DECOY,
+    GREEN_BLOCKED,
+    GREEN_FAILED,
+    FALSE_ALERT,
+    ACTIVATED,
+    DEACTIVATED,
+    WITHDREW,
+    NO_SENDER,
+) = range(len(RARE))
+
+
+def error_of(state: Any) -> str:
+    """Return in words why a record's episode cannot go on."""
+    return (
+        "",
+        f"more than {4 * len(state['cells']) // 5} events, processes and ports at once",
+        f"more than {len(state['log_port'])} ephemeral ports drawn",
+        f"more than {state['sessions'].shape[1]} sessions or session ids of a red agent",
+        "a PID above 65535",
+        f"CybORG itself fails: step {state['step_count']} exceeds the last phase",
+        "CybORG itself fails: a moved session's host has no sessions in the agent's observation",
+        "CybORG itself fails: a red agent knows no host to choose",
+        "CybORG itself fails: an active service without a process",
+    )[state["error"]]
+
+
+def room_for(n_steps: int) -> int:
+    """Return the smallest of SIZES that holds any episode of n_steps; the largest, if none does."""
+    return next((size for size in SIZES if n_steps <= size), SIZES[-1])
+
+
+CELL = np.dtype(
+    [
+        ("next", np.uint32),
+        ("first", np.uint32),  # Of a list that belongs to this cell.
+        ("pid", np.uint16),
+        ("local_port", np.uint16),
+        ("remote_port", np.uint16),
+        ("local_host", np.uint8),
+        ("remote_host", np.uint8),
+        ("kind", np.uint8),
+        ("user", np.uint8),
+    ],
+    align=True,
+)
+SESSION = np.dtype(
+    [
+        ("children", np.uint32),
+        ("scans", np.uint32),
+        ("ident", np.uint16),
+        ("pid", np.uint16),
+        ("parent", np.int16),
+        ("host", np.uint8),
+        ("type", np.uint8),
+        ("user", np.uint8),
+    ],
+    align=True,
+)
+
+_EVERY_STEP: list[Any] = [
+    ("error", np.uint8),
+    ("red_class", np.uint8),
+    ("phase", np.uint8),
+    ("done", np.bool_),
+    *GENERATOR,
+    ("max_steps", np.int32),
+    ("step_count", np.int32),
+    ("machine_reward", np.int32),
+    ("action_cost", np.int32),
+    # Blue: the action in progress and the steps it still takes (0: none), and what is executed.
+    ("blue_kind", np.uint8, N_BLUE),
+    ("blue_target", np.uint8, N_BLUE),
+    ("blue_source", np.uint8, N_BLUE),
+    ("blue_ticks", np.uint8, N_BLUE),
+    ("blue_done", np.uint8, N_BLUE),
+    # Bits of the zones that a zone blocks.
+    ("blocked", np.uint16, N_ZONES),
+    # Red: the action in progress as above, its session, and the host that the session was on when
+    # the step's actions were sorted.
+    ("red_kind", np.uint8, N_RED),
+    ("red_target", np.uint8, N_RED),
+    ("red_hostname", np.uint8, N_RED),
+    ("red_session", np.uint16, N_RED),
+    ("red_ticks", np.uint8, N_RED),
+    ("red_done", np.uint8, N_RED),
+    ("route_start", np.uint8, N_RED),
+    ("is_active", np.uint8, N_RED),
+    ("red_steps", np.int32, N_RED),
+    # What a red agent observed of its last action: kind, success, target, whether the target is
+    # in the observation, the source of an exploit, the session, whether that is abstract, whether
+    # linked hosts were shown.
+    ("seen_kind", np.uint8, N_RED),
+    ("seen_success", np.uint8, N_RED),
+    ("seen_target", np.uint8, N_RED),
+    ("sees_target", np.uint8, N_RED),
+    ("seen_source", np.uint8, N_RED),
+    ("seen_session", np.int32, N_RED),
+    ("seen_abstract", np.uint8, N_RED),
+    ("sees_links", np.uint8, N_RED),
+    # Sessions that moved to the agent in this step.
+    ("n_news", np.uint8, N_RED),
+    ("news_host", np.uint8, (N_RED, MAX_NEWS)),
+    ("news_session", np.uint16, (N_RED, MAX_NEWS)),
+    # Greens, in order, and the servers that those of a zone may reach.
+    ("n_greens", np.uint8),
+    ("green_host", np.uint8, MAX_GREENS),
+    ("green_choice", np.uint8, MAX_GREENS),
+    ("n_reached", np.uint8, N_ZONES),
+    ("reached", np.uint8, (N_ZONES, MAX_REACHED)),
+    # Bits of the lists of events that a host has: see `events`.
+    ("has_events", np.uint8, N_HOSTS),
+    ("exists", np.uint8, N_HOSTS),
+    ("n_users", np.uint8, N_ZONES),
+    ("n_servers", np.uint8, N_ZONES),
+    ("n_services", np.uint8, N_HOSTS),
+    ("service_kind", np.uint8, (N_HOSTS, N_SERVICES)),
+    ("service_active", np.uint8, (N_HOSTS, N_SERVICES)),
+    ("reliability", np.uint8, (N_HOSTS, N_SERVICES)),
+    ("service_pid", np.uint16, (N_HOSTS, N_SERVICES)),
+]
+
+
+@functools.cache
+def state_for(n_steps: int) -> np.dtype[Any]:
+    """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
+    size = room_for(n_steps)
+    # A step needs at most 16 cells for each step of the episode, whose decoys all lie on one host.
+    n_cells, n_ports, n_sessions = (64 + 16) * size, 192 * size, size // 2
+    return np.dtype(
+        [
+            *_EVERY_STEP,
+            ("events", np.uint32, (N_HOSTS, 4)),
+            ("last_event", np.uint32, (N_HOSTS, 4)),
+            ("processes", np.uint32, N_HOSTS),
+            ("last_process", np.uint32, N_HOSTS),
+            ("red_sessions", np.uint32, N_HOSTS),
+            ("files", np.uint32, N_HOSTS),
+            ("impact_count", np.uint16, N_HOSTS),
+            # What red agents know: sessions and their number since the start, ids for actions, in
+            # order, and whether an id, an address, a name, a zone is known.
+            ("n_sessions", np.uint16, N_RED),
+            ("sessions_count", np.int32, N_RED),
+            ("sessions", SESSION, (N_RED, n_sessions)),
+            ("n_ids", np.uint16, N_RED),
+            ("ids", np.uint16, (N_RED, n_sessions)),
+            ("knows_id", np.uint8, (N_RED, n_sessions)),
+            ("knows_address", np.uint8, (N_RED, N_HOSTS)),
+            ("knows_name", np.uint8, (N_RED, N_HOSTS)),
+            ("known_zones", np.uint16, N_RED),
+            # A finite-state agent's hosts in order, with state, and whether it knows the name.
+            ("n_hosts", np.uint8, N_RED),
+            ("hosts", np.uint8, (N_RED, N_HOSTS)),
+            ("host_state", np.uint8, (N_RED, N_HOSTS)),
+            ("named", np.uint8, (N_RED, N_HOSTS)),
+            # Blue sessions: on each host an id; the order in which the agent lists the hosts.
+            ("blue_parent", np.uint8, N_BLUE),
+            ("n_blue_sessions", np.uint8, N_BLUE),
+            ("blue_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
+            ("blue_ident", np.uint8, N_HOSTS),
+            ("suspicious", np.uint32, N_HOSTS),
+            ("last_suspicious", np.uint32, N_HOSTS),
+            ("n_suspicious", np.uint8, N_BLUE),
+            ("suspicious_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
+            # Zones with a list of blocked zones, in order, and the lists.
+            ("n_blocking", np.uint8),
+            ("blocking", np.uint8, N_ZONES),
+            ("n_blocked", np.uint8, N_ZONES),
+            ("blocked_order", np.uint8, (N_ZONES, N_ZONES)),
+            # The scenario: octets of zones and hosts, processes and the session PIDs of hosts.
+            ("zone_octet", np.uint8, N_ZONES),
+            ("host_octet", np.uint8, N_HOSTS),
+            ("n_original", np.uint8, N_HOSTS),
+            ("original_kind", np.uint8, (N_HOSTS, MAX_ORIGINAL)),
+            ("original_pid", np.uint16, (N_HOSTS, MAX_ORIGINAL)),
+            ("marked", np.uint8, N_HOSTS),  # Working space.
+            ("rare", np.uint32, len(RARE)),
+            # Cells in use end at n_cells, but those in the list that starts at free_cell.
+            ("n_cells", np.uint32),
+            ("free_cell", np.uint32),
+            ("cells", CELL, n_cells),
+            # Ephemeral ports: a bit for each of a host, and all draws. Those of a host begin at
+            # first_log, because Restore forgets the ones before.
+            ("port_bits", np.uint32, (N_HOSTS, (N_PORTS + 31) // 32)),
+            ("first_log", np.uint32, N_HOSTS),
+            ("n_log", np.uint32),
+            ("log_host", np.uint8, n_ports),
+            ("log_port", np.uint16, n_ports),
+        ],
+        align=True,
+    )
+
+
+STATE = state_for(SIZES[0])

@@ -1,0 +1,299 @@
+"""A record as lists: CybORG's true state, in which two simulators are compared.
+
+See `cyborg.true_state` for the lists. What the record does not hold follows from it: names, and
+facts that are the same in every episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
+from workflow_rl.cage4.compiled.hosts import (
+    CONNECTIONS,
+    OLD_CONNECTIONS,
+    OLD_PROCESSES,
+    PROCESSES,
+)
+from workflow_rl.cage4.compiled.network import (
+    ABSTRACT,
+    DECOY_APACHE,
+    DECOY_HARAKA,
+    DECOY_VSFTPD,
+    FIRST_USER,
+    GREEN_SESSION,
+    LISTENS_ON,
+    N_BLUE,
+    N_HOSTS,
+    N_RED,
+    N_ZONES,
+    NO_PARENT,
+    PLACES,
+    SHELL,
+    SMTP,
+    ZONE,
+    host_name,
+)
+from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
+from workflow_rl.cage4.scenario4 import ZONES
+
+PROCESS_NAMES = (
+    "SSHD",
+    "OTSERVICE",
+    "APACHE2",
+    "MYSQLD",
+    "SMTP",
+    "apache2",
+    "Tomcat.exe",
+    "haraka",
+    "vsftpd",
+    "UNKNOWN",
+    "VELOCIRAPTOR_SERVER",
+    "GREY_SESSION",
+    "RED_ABSTRACT_SESSION",
+    "cmd.sh",
+)
+SERVICE_NAMES = (*PROCESS_NAMES[:6], "tomcat", *PROCESS_NAMES[7:9])
+TYPES = ("SSH", "UNKNOWN", "WEBSERVER", "MYSQL", "SMTP", *["WEBSERVER"] * 2, "SMTP", "WEBSERVER")
+USERS = ("user", "ubuntu", "root")
+FILES = ("cmd.sh", "escalate.sh")
+DENSITY = 0.9
+EXPLOIT_DECOY = 2
+SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
+
+
+def true_state(s: Any) -> list[Any]:
+    """Return the state of a record."""
+    hosts = [host for host in range(N_HOSTS) if s["exists"][host]]
+    used: dict[int, list[int]] = {host: [] for host in hosts}
+    for i in range(int(s["n_log"])):
+        host = int(s["log_host"][i])
+        if i >= s["first_log"][host]:
+            used[host].append(int(s["log_port"][i]))
+    blocks = [
+        [ZONES[to], [ZONES[z] for z in s["blocked_order"][to][: s["n_blocked"][to]]]]
+        for to in s["blocking"][: s["n_blocking"]]
+    ]
+    return [
+        [_host(s, host, used[host]) for host in hosts],
+        [*_blue_sessions(s), *_green_sessions(s), *_red_sessions(s)],
+        [*_blue_agents(s), *_green_agents(s), *_red_agents(s)],
+        blocks,
+        int(s["phase"]),
+        int(s["step_count"]),
+    ]
+
+
+def address(s: Any, host: int) -> str:
+    """Return a host's address."""
+    return f"10.0.{s['zone_octet'][ZONE[host]]}.{s['host_octet'][host]}"
+
+
+def _cells(s: Any, first: int) -> Iterator[Any]:
+    while first:
+        cell = s["cells"][first]
+        yield cell
+        first = int(cell["next"])
+
+
+def _host(s: Any, host: int, used: list[int]) -> list[Any]:
+    services = [
+        [
+            SERVICE_NAMES[s["service_kind"][host, i]],
+            int(s["service_pid"][host, i]),
+            bool(s["service_active"][host, i]),
+            int(s["reliability"][host, i]),
+        ]
+        for i in range(s["n_services"][host])
+    ]
+    events = s["events"][host]
+    return [
+        host_name(host),
+        [address(s, host)],
+        [_process(s, cell) for cell in _cells(s, s["processes"][host])],
+        services,
+        _sessions_on(s, host),
+        [[FILES[cell["kind"]], DENSITY] for cell in _cells(s, s["files"][host])],
+        [_connection(s, cell) for cell in _cells(s, events[CONNECTIONS])],
+        [_connection(s, cell) for cell in _cells(s, events[OLD_CONNECTIONS])],
+        [_process_event(s, cell) for cell in _cells(s, events[PROCESSES])],
+        [_process_event(s, cell) for cell in _cells(s, events[OLD_PROCESSES])],
+        used,
+        int(s["impact_count"][host]),
+    ]
+
+
+def _process(s: Any, cell: Any) -> list[Any]:
+    kind = int(cell["kind"])
+    is_decoy = DECOY_APACHE <= kind <= DECOY_VSFTPD
+    version = {SMTP: "HARAKA_2_8_9", DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
+    connections: list[Any] = []
+    if LISTENS_ON[kind]:
+        connections.append(["0.0.0.0", int(LISTENS_ON[kind]), None, None, None])
+    connections += [_connection(s, each) for each in _cells(s, cell["first"])]
+    return [
+        PROCESS_NAMES[kind],
+        int(cell["pid"]),
+        1 if is_decoy or kind == SHELL else None,
+        USERS[cell["user"]],
+        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == SHELL else None,
+        version,
+        EXPLOIT_DECOY if is_decoy else 0,
+        ["rfi"] if is_decoy and kind != DECOY_HARAKA else [],
+        connections,
+    ]
+
+
+def _connection(s: Any, cell: Any) -> list[Any]:
+    return [
+        address(s, cell["local_host"]),
+        int(cell["local_port"]) or None,
+        address(s, cell["remote_host"]),
+        int(cell["remote_port"]) or None,
+        None,
+    ]
+
+
+def _process_event(s: Any, cell: Any) -> list[Any]:
+    local: list[Any] = [["local_address", address(s, cell["local_host"])]]
+    local.append(["local_port", int(cell["local_port"])])
+    if not cell["pid"]:
+        return local
+    remote = ["remote_address", address(s, cell["remote_host"])]
+    connection = [*local, remote, ["remote_port", int(cell["remote_port"])]]
+    return [["pid", int(cell["pid"])], ["Connections", [connection]]]
+
+
+def _sessions_on(s: Any, host: int) -> list[Any]:
+    sessions: list[Any] = []
+    for agent in range(N_BLUE):
+        if host in s["blue_order"][agent][: s["n_blue_sessions"][agent]]:
+            sessions.append([f"blue_agent_{agent}", [int(s["blue_ident"][host])]])
+    for i in range(s["n_greens"]):
+        if s["green_host"][i] == host:
+            sessions.append([f"green_agent_{i}", [0]])
+    cells = list(_cells(s, s["red_sessions"][host]))
+    for agent in range(N_RED):
+        idents = [int(cell["pid"]) for cell in cells if cell["kind"] == agent]
+        if idents:
+            sessions.append([f"red_agent_{agent}", idents])
+    return sessions
+
+
+def _session_pid(s: Any, host: int, index: int) -> int:
+    """Return the PID of a session that a host had from the start, by its place in the list."""
+    return int(s["original_pid"][host, int(s["n_original"][host]) + index])
+
+
+def _blue_sessions(s: Any) -> Iterator[list[Any]]:
+    for agent in range(N_BLUE):
+        hosts = s["blue_order"][agent][: s["n_blue_sessions"][agent]]
+        suspicious = [
+            [host_name(host), [int(cell["pid"]) for cell in _cells(s, s["suspicious"][host])]]
+            for host in s["suspicious_order"][agent][: s["n_suspicious"][agent]]
+        ]
+        sessions = []
+        for host in map(int, hosts):
+            ident = int(s["blue_ident"][host])
+            is_parent = ident == 0
+            # On the hosts of users, a green session came after the blue one.
+            is_user = FIRST_USER <= host % PLACES < FIRST_USER + s["n_users"][ZONE[host]]
+            sessions.append(
+                [
+                    ident,
+                    ident,
+                    host_name(host),
+                    "ubuntu",
+                    "VELOCIRAPTOR_SERVER" if is_parent else "UNKNOWN",
+                    None if is_parent else 0,
+                    _session_pid(s, host, -2 if is_user else -1),
+                    True,
+                    list(range(1, len(hosts))) if is_parent else [],
+                    "VelociraptorServer" if is_parent else "Session",
+                    None,
+                    suspicious if is_parent else None,
+                ]
+            )
+        yield [f"blue_agent_{agent}", len(hosts), sessions]
+
+
+def _green_sessions(s: Any) -> Iterator[list[Any]]:
+    for i in range(s["n_greens"]):
+        host = int(s["green_host"][i])
+        # On one host, the red session came last.
+        kinds = [int(kind) for kind in s["original_kind"][host][: s["n_original"][host]]]
+        pid = int(s["original_pid"][host, kinds.index(GREEN_SESSION)])
+        session = [0, 0, host_name(host), "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
+        yield [f"green_agent_{i}", 1, [[*session, None, None]]]
+
+
+def _red_sessions(s: Any) -> Iterator[list[Any]]:
+    for agent in range(N_RED):
+        sessions = []
+        for session in s["sessions"][agent][: s["n_sessions"][agent]]:
+            is_abstract = session["type"] == ABSTRACT
+            scans = [
+                [
+                    address(s, scan["local_host"]),
+                    [int(cell["local_port"]) for cell in _cells(s, scan["first"])],
+                ]
+                for scan in _cells(s, session["scans"])
+            ]
+            parent = int(session["parent"])
+            sessions.append(
+                [
+                    *[int(session["ident"])] * 2,
+                    host_name(int(session["host"])),
+                    USERS[session["user"]],
+                    SESSION_TYPES[session["type"]],
+                    None if parent == NO_PARENT else parent,
+                    int(session["pid"]),
+                    True,
+                    [int(cell["pid"]) for cell in _cells(s, session["children"])],
+                    "RedAbstractSession" if is_abstract else "Session",
+                    scans if is_abstract else None,
+                    None,
+                ]
+            )
+        yield [f"red_agent_{agent}", int(s["sessions_count"][agent]), sessions]
+
+
+def _blue_agents(s: Any) -> Iterator[list[Any]]:
+    for agent in range(N_BLUE):
+        ticks = int(s["blue_ticks"][agent])
+        busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
+        yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
+
+
+def _green_agents(s: Any) -> Iterator[list[Any]]:
+    for i in range(s["n_greens"]):
+        yield [f"green_agent_{i}", True, *[None] * 5]
+
+
+def _red_agents(s: Any) -> Iterator[list[Any]]:
+    for agent in range(N_RED):
+        ticks = int(s["red_ticks"][agent])
+        steps = int(s["red_steps"][agent])
+        hosts = [
+            [
+                address(s, host),
+                [
+                    ["state", STATES[s["host_state"][agent, host]]],
+                    ["hostname", host_name(int(host)) if s["named"][agent, host] else None],
+                ],
+            ]
+            for host in s["hosts"][agent][: s["n_hosts"][agent]]
+        ]
+        yield [
+            f"red_agent_{agent}",
+            bool(s["is_active"][agent]),
+            [RED_ACTIONS[s["red_kind"][agent]], ticks] if ticks else None,
+            [[int(ident), True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
+            [
+                [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
+                for zone in range(N_ZONES)
+            ],
+            hosts if s["red_class"] <= DISCOVERY else None,
+            steps if s["red_class"] <= RANDOM_SELECT else None,
+        ]

@@ -138,6 +138,10 @@ class NumpyPolicy:
         return self.parameters.described()
 
     @functools.cached_property
+    def _has_memory(self) -> bool:
+        return self.network.memory_size > 0
+
+    @functools.cached_property
     def obs_dim(self) -> int:
         """Numbers in an observation, with its mask."""
         return self.parameters.obs_dim_of(self.network)
@@ -230,7 +234,7 @@ class NumpyPolicy:
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"
             )
         randoms = [self._randoms[env] for env in envs]
-        if not self.network.memory_size:
+        if not self._has_memory:
             return self.act_batch(obs, randoms)
         outputs = self._go_on(obs, envs)
         prepared = self.distribution.prepare(outputs, self.parameters.log_std)

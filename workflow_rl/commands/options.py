@@ -50,6 +50,7 @@ _NAMES = {
     "n_workers": ("--n-workers", "--n-actors", "n_workers"),
     "envs_per_worker": ("--envs-per-worker", "--envs-per-actor", "envs_per_worker"),
     "take_all": ("--take-all/--take-one",),
+    "network_args": ("--network-arg", "network_args"),
 }
 _SPELLED = {
     "env_args": "--env-arg",

@@ -24,7 +24,7 @@ from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.commands.main import main
 

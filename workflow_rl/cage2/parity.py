@@ -178,14 +178,16 @@ class LockStep:
 
 
 def _facts(simulator: Simulator) -> dict[str, Any]:
+    blue, red = simulator.texts
+    blue_success, red_kind, red_target, red_success, caught = simulator.facts
     return {
-        "blue_action": simulator.blue_text,
-        "blue_success": simulator.blue_success,
-        "red_action": simulator.red_text,
-        "red_kind": simulator.red_action,
-        "red_target": simulator.red_target,
-        "red_success": simulator.red_success,
-        "suspicious_hosts": np.flatnonzero(simulator.suspicious_hosts).tolist(),
+        "blue_action": blue,
+        "blue_success": blue_success,
+        "red_action": red,
+        "red_kind": red_kind,
+        "red_target": red_target,
+        "red_success": red_success,
+        "suspicious_hosts": np.flatnonzero(caught).tolist(),
     }
 
 

@@ -8,13 +8,11 @@ this module: no simulator is imported before an environment is made.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import Export, Guest, Scoring
@@ -33,13 +31,19 @@ class Cage2Guest(Guest):
     env_id = ENV_ID
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
-        # The champion's recipe with a smaller network and a seventh of its episodes.
+        # The champion's recipe, see `agent.champion`, with a smaller network and a seventh of its
+        # episodes.
         "cage2-quick": {
             "env_args": {
+                # The belief is all that Blue can know; the action set leaves out actions that do
+                # nothing.
                 "simulator": "compiled",
                 "observation": "belief",
                 "actions": "by-host",
+                # One agent plays against all red agents, and is never told which one attacks.
                 "red_agent": "attackers",
+                # Decoys can keep Red off no host in User but User2, and only if they are there
+                # before Red scans the host.
                 "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
             },
             "n_envs": 200,
@@ -52,6 +56,8 @@ class Cage2Guest(Guest):
                 "minibatch_size": 5000,
                 "epochs": 4,
                 "learning_rate": 2e-3,
+                # What matters shows within some 30 steps; a lambda of 0.95 gives up hosts that pay
+                # off later.
                 "discount": 0.97,
                 "gae_lambda": 0.97,
                 "entropy_coef": 0.01,
@@ -113,8 +119,6 @@ class Cage2Guest(Guest):
 
 def register_envs() -> None:
     """Register ENV_ID with Gymnasium, unless it is registered."""
-    import gymnasium
-
     if ENV_ID not in gymnasium.registry:
         gymnasium.register(
             ENV_ID,
@@ -123,27 +127,5 @@ def register_envs() -> None:
         )
 
 
-class _WhenGymnasiumIsImported:
-    """A finder that registers ENV_ID once Gymnasium is imported, which --help does without."""
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "gymnasium":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_register(module: ModuleType) -> None:
-                execute(module)
-                register_envs()
-
-            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
-        return spec
-
-
 register(Cage2Guest())
-if "gymnasium" in sys.modules:
-    register_envs()
-else:
-    sys.meta_path.insert(0, _WhenGymnasiumIsImported())
+register_envs()

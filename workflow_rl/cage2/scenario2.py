@@ -27,23 +27,22 @@ RED_ACTIONS = (
 SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
 """Whether an action succeeded, as CybORG tells."""
 
-# One row a host: its image, its confidentiality and availability value (None: not stated, which
-# CybORG reads as Low), and the host whose IP address Red finds by exploring this one. Exploring a
-# host shows its own interfaces as well, except where `explorable` is False.
-_HOSTS: dict[str, dict[str, Any]] = {
-    "Defender": {"image": "velociraptor_server", "explorable": False},
-    "Enterprise0": {"image": "gateway", "values": ("Medium", "Medium")},
-    "Enterprise1": {"image": "internal", "values": ("Medium", "Medium")},
-    "Enterprise2": {"image": "internal", "values": ("Medium", "Medium"), "leads_to": "Op_Server0"},
-    "Op_Host0": {"image": "gateway"},
-    "Op_Host1": {"image": "gateway"},
-    "Op_Host2": {"image": "gateway"},
-    "Op_Server0": {"image": "op_server", "values": ("Medium", "High")},
-    "User0": {"image": "windows_user_1", "values": ("None", "None")},
-    "User1": {"image": "windows_user_1", "values": (None, "None"), "leads_to": "Enterprise1"},
-    "User2": {"image": "windows_user_2", "values": (None, "None"), "leads_to": "Enterprise1"},
-    "User3": {"image": "linux_user_1", "values": (None, "None"), "leads_to": "Enterprise0"},
-    "User4": {"image": "linux_user_2", "values": (None, "None"), "leads_to": "Enterprise0"},
+# One row a host: its image; its confidentiality and availability value (None: not stated, which
+# CybORG reads as Low); and the host whose IP address Red finds by exploring this one, if any.
+_HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
+    "Defender": ("velociraptor_server", None, None, None),
+    "Enterprise0": ("gateway", "Medium", "Medium", None),
+    "Enterprise1": ("internal", "Medium", "Medium", None),
+    "Enterprise2": ("internal", "Medium", "Medium", "Op_Server0"),
+    "Op_Host0": ("gateway", None, None, None),
+    "Op_Host1": ("gateway", None, None, None),
+    "Op_Host2": ("gateway", None, None, None),
+    "Op_Server0": ("op_server", "Medium", "High", None),
+    "User0": ("windows_user_1", "None", "None", None),
+    "User1": ("windows_user_1", None, "None", "Enterprise1"),
+    "User2": ("windows_user_2", None, "None", "Enterprise1"),
+    "User3": ("linux_user_1", None, "None", "Enterprise0"),
+    "User4": ("linux_user_2", None, "None", "Enterprise0"),
 }
 
 HOSTS = tuple(_HOSTS)
@@ -86,22 +85,8 @@ _BLUE_ACTIONS_ON_A_HOST = (
     "DecoyVsftpd",
     "Restore",
 )
-_RED_ACTIONS = (
-    "Sleep",
-    "DiscoverRemoteSystems",
-    "DiscoverNetworkServices",
-    "ExploitRemoteService",
-    "BlueKeep",
-    "EternalBlue",
-    "FTPDirectoryTraversal",
-    "HarakaRCE",
-    "HTTPRFI",
-    "HTTPSRFI",
-    "SQLInjection",
-    "PrivilegeEscalate",
-    "Impact",
-    "SSHBruteForce",
-)
+_EXPLOITS = "BlueKeep", "EternalBlue", "FTPDirectoryTraversal", "HarakaRCE", "HTTPRFI", "HTTPSRFI"
+_RED_ACTIONS = (*RED_ACTIONS[:4], *_EXPLOITS, "SQLInjection", *RED_ACTIONS[4:], "SSHBruteForce")
 _GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
 
 ACTION_NAMES = _BLUE_ACTIONS_WITHOUT_HOST + tuple(
@@ -117,19 +102,22 @@ def _process(
     user: str,
     path: str | None = None,
     connections: list[dict[str, Any]] | None = None,
-    **more: Any,
 ) -> dict[str, Any]:
     process = {"PID": pid, "PPID": ppid, "Process Name": name, "Username": user}
     stated = {"Path": path, "Connections": connections}
-    return process | {key: value for key, value in stated.items() if value is not None} | more
+    return process | {key: value for key, value in stated.items() if value is not None}
 
 
 def _listening(*ports: int) -> list[dict[str, Any]]:
     return [{"local_address": "0.0.0.0", "local_port": port} for port in ports]
 
 
+def _bound(port: int, protocol: str, address: str = "0.0.0.0") -> dict[str, Any]:
+    return {"local_address": address, "local_port": port, "Transport Protocol": protocol}
+
+
 def _listening_tcp(port: int) -> list[dict[str, Any]]:
-    return [{"local_address": "0.0.0.0", "local_port": port, "Transport Protocol": "TCP"}]
+    return [_bound(port, "TCP")]
 
 
 def _linux_user(uid: int, name: str, **more: Any) -> dict[str, Any]:
@@ -202,6 +190,8 @@ def _mysql(port: int) -> dict[str, Any]:
     return _process(1101, 1, "mysql", "root", "/etc/init.d", _listening_tcp(port))
 
 
+_NAME_SERVICE = [_bound(53, protocol, "127.0.0.53") for protocol in ("TCP", "UDP")]
+_ADDRESS_LEASE = _bound(68, "UDP", "10.0.11.88")
 _DEFENDER_PROCESSES = [
     _process(1, 0, "init", "root", "/sbin"),
     _process(389, 1, "systemd-journald", "root", "/lib/systemd"),
@@ -228,25 +218,8 @@ _DEFENDER_PROCESSES = [
     _process(1432, 1, "systemd-hostnamed", "root", "/lib/systemd"),
     _process(2288, 879, "sshd", "root"),
     _process(879, 1, "sshd", "root", "/usr/sbin", _listening_tcp(22)),
-    _process(
-        656,
-        1,
-        "systemd-resolved",
-        "systemd+",
-        "/lib/systemd",
-        [
-            {"local_address": "127.0.0.53", "local_port": 53, "Transport Protocol": protocol}
-            for protocol in ("TCP", "UDP")
-        ],
-    ),
-    _process(
-        634,
-        1,
-        "systemd-networkd",
-        "systemd+",
-        "/lib/systemd",
-        [{"local_address": "10.0.11.88", "local_port": 68, "Transport Protocol": "UDP"}],
-    ),
+    _process(656, 1, "systemd-resolved", "systemd+", "/lib/systemd", _NAME_SERVICE),
+    _process(634, 1, "systemd-networkd", "systemd+", "/lib/systemd", [_ADDRESS_LEASE]),
 ]
 
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -292,23 +265,20 @@ _IMAGES: dict[str, dict[str, Any]] = {
 
 def _host(name: str) -> dict[str, Any]:
     """What CybORG reads about one host: its image, its worth, and what Red learns on it."""
-    row = _HOSTS[name]
+    image, confidentiality, availability, leads_to = _HOSTS[name]
     host: dict[str, Any] = {"AWS_Info": []}
-    if row.get("explorable", True):
-        itself: dict[str, Any] = {"Interfaces": "All"}
-        services = _IMAGES[row["image"]].get("Services")
-        if services:
-            itself["Services"] = list(services)
-        explored = {name: itself}
-        if "leads_to" in row:
-            explored[row["leads_to"]] = {"Interfaces": "IP Address"}
+    if name != "Defender":  # Red never explores it.
+        services = _IMAGES[image].get("Services")
+        explored = {
+            name: {"Interfaces": "All"} | ({"Services": list(services)} if services else {})
+        }
+        if leads_to:
+            explored[leads_to] = {"Interfaces": "IP Address"}
         # CybORG's own order is alphabetical here.
         host["info"] = dict(sorted(explored.items()))
-    kinds = ("ConfidentialityValue", "AvailabilityValue")
-    for kind, value in zip(kinds, row.get("values", (None, None)), strict=True):
-        if value is not None:
-            host[kind] = value
-    return host | _IMAGES[row["image"]]
+    worth = {"ConfidentialityValue": confidentiality, "AvailabilityValue": availability}
+    stated = {kind: value for kind, value in worth.items() if value is not None}
+    return host | stated | _IMAGES[image]
 
 
 def _subnet(name: str) -> dict[str, Any]:
@@ -354,16 +324,11 @@ def _agents() -> dict[str, Any]:
         _session(host, f"Velo{host}", "VelociraptorClient", user(host), parent="VeloServer")
         for host in users + enterprise + operational
     ]
-    blue_sessions.append(
-        _session(
-            "Defender",
-            "VeloServer",
-            "VelociraptorServer",
-            "ubuntu",
-            artifacts=["NetworkConnections", "ProcessCreation"],
-            num_children_sessions=2,
-        )
-    )
+    server = _session("Defender", "VeloServer", "VelociraptorServer", "ubuntu")
+    server |= {
+        "artifacts": ["NetworkConnections", "ProcessCreation"],
+        "num_children_sessions": 2,
+    }
     green_sessions = [
         _session(host, "GreenSession", "green_session", "GreenAgent")
         for host in users + operational[1:]
@@ -375,7 +340,7 @@ def _agents() -> dict[str, Any]:
             _BLUE_ACTIONS_WITHOUT_HOST + _BLUE_ACTIONS_ON_A_HOST,
             dict.fromkeys(HOSTS, facts),
             "HybridAvailabilityConfidentiality",
-            blue_sessions,
+            [*blue_sessions, server],
             adversary="Red",
         ),
         "Green": _agent(_GREEN_ACTIONS, dict.fromkeys(HOSTS, facts), "None", green_sessions),

@@ -115,7 +115,7 @@ def _chosen_agent(blue: str, checkpoint: Path | None) -> ScriptedAgent:
         return make_blue_agent(blue)
     if checkpoint is None:
         raise click.UsageError("--blue checkpoint: give a run folder or file by --checkpoint")
-    from workflow_rl.cage2.scoring.loading import load_actor
+    from workflow_rl.cage2.scoring.players import load_actor
     from workflow_rl.runs.checkpoint import checkpoint_path
 
     return PolicyAgent(load_actor(checkpoint_path(checkpoint), greedy=False))

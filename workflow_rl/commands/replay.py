@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.players import Blue, load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
-from workflow_rl.cage2.scoring.replay_page import replay_page
+from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, SEED
 from workflow_rl.output_files import require_writable, write_text

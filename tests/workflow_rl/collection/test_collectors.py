@@ -21,7 +21,7 @@ from agents.policies.numpy_policy import NumpyPolicy
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool

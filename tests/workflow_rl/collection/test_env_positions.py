@@ -15,7 +15,7 @@ from agents.trajectory import Trajectory
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector

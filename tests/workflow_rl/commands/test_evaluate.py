@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from agents.trajectory import Trajectory
 from workflow_rl import TrainConfig, train
 from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
+from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scores, Cage2Scoring, ProtocolSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,43 +43,28 @@ def useful_actions() -> Indices:
     return np.array([action for action in range(len(ACTION_NAMES)) if is_useful(action)])
 
 
-class ActionSet(Protocol):
-    """What a policy chooses from, as actions of the environment. It has to be told every step.
+class ActionSet:
+    """Some of the environment's actions, from which a policy chooses. n: how many.
 
-    n: the number of choices.
+    What a choice stands for can depend on the episode: a set has to be told every step.
     """
-
-    n: int
-
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
-
-    def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        """Return indices into ACTION_NAMES for the policy's choices in M envs."""
-
-    def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """Note the actions [M], indices into ACTION_NAMES, that Blue took in M envs."""
-
-
-class FixedActions:
-    """Some of the environment's actions."""
 
     def __init__(self, actions: Indices) -> None:
         self.n = len(actions)
         self._actions = actions
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """See ActionSet."""
+        """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        """See ActionSet."""
+        """Return indices into ACTION_NAMES for the policy's choices in M envs."""
         return self._actions[choices]
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """See ActionSet."""
+        """Note the actions [M], indices into ACTION_NAMES, that Blue took in M envs."""
 
 
-class ActionsByHost:
+class ActionsByHost(ActionSet):
     """The useful actions, with one choice for all decoys of a host.
 
     The choice sets up the next possible decoy, in the order in which Red falls for them, and sleeps
@@ -90,23 +75,19 @@ class ActionsByHost:
         fixed, self._next, _ = _decoy_tables()
         decoy_hosts = np.flatnonzero((self._next != 0).any(axis=1))
         # Numbers below 0 stand for the next decoy on a host.
-        self._actions = np.concatenate([fixed, -1 - decoy_hosts])
-        self.n = len(self._actions)
+        super().__init__(np.concatenate([fixed, -1 - decoy_hosts]))
         self._decoys = np.zeros((0, len(HOSTS)), np.int64)
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """See ActionSet."""
         self._decoys = with_rows(self._decoys, max(envs) + 1)
         self._decoys[envs] = decoys
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        """See ActionSet."""
-        actions = self._actions[choices]
+        actions = super().chosen(envs, choices)
         hosts = np.where(actions < 0, -1 - actions, 0)
         return np.where(actions < 0, self._next[hosts, self._decoys[envs, hosts]], actions)
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """See ActionSet."""
         after_actions(self._decoys, np.asarray(envs), actions)
 
 
@@ -123,18 +104,15 @@ class TimedActionsByHost(ActionsByHost):
         self._n_steps = np.zeros(0, np.int64)
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        """See ActionSet."""
         super().begin(envs, decoys, n_steps)
         self._n_steps = with_rows(self._n_steps, max(envs) + 1)
         self._n_steps[envs] = n_steps
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
-        """See ActionSet."""
         step = np.minimum(self._n_steps[envs], len(self._instead) - 1)
         return self._instead[step, super().chosen(envs, choices)]
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """See ActionSet."""
         super().after(envs, actions)
         self._n_steps[envs] += 1
 
@@ -236,4 +214,4 @@ def make_action_set(name: str) -> ActionSet:
     by_host = {"by-host": ActionsByHost, "by-host-timed": TimedActionsByHost}
     if name in by_host:
         return by_host[name]()
-    return FixedActions(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())
+    return ActionSet(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())

@@ -11,48 +11,16 @@ from typing import Any
 from agents.policies.archive import MOST_BYTES
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.cage2.scoring.selection import Candidate, choose
 from workflow_rl.output_files import sha256_of
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume, saved_agent
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.execute import execute, ready
-from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import (
-    RunDirError,
-    is_finished,
-    kept_name,
-    read_config,
-    read_summary,
-)
-from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.machine import environment
-from workflow_rl.runs.plan import Plan
-from workflow_rl.runs.resume import flat, free_on_resume
-from workflow_rl.runs.saved_agent import load_saved
 
-ENV_ARGS: dict[str, Any] = {
-    # The belief is all that Blue can know; the action set leaves out actions that do nothing.
-    "simulator": "compiled",
-    "observation": "belief",
-    "actions": "by-host",
-    # One agent plays against all red agents, and is never told which one attacks.
-    "red_agent": "attackers",
-    # Decoys can keep Red off no host in User but User2, and only if they are there before Red
-    # scans the host.
-    "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
-}
-PPO: dict[str, Any] = {
-    "hidden_sizes": (128, 128),
-    "minibatch_size": 10_000,
-    "minibatches_of": "observations",
-    "epochs": 4,
-    "learning_rate": 2e-3,
-    # What matters shows within some 30 steps; a lambda of 0.95 gives up hosts that pay off later.
-    "discount": 0.97,
-    "gae_lambda": 0.97,
-    "entropy_coef": 0.01,
-    "entropy_coef_final": 0.0,
-}
+QUICK: Mapping[str, Any] = Cage2Guest.presets["cage2-quick"]
+ENV_ARGS: dict[str, Any] = QUICK["env_args"]
+PPO: dict[str, Any] = {**QUICK["settings"], "hidden_sizes": (128, 128), "minibatch_size": 10_000}
 RUN: dict[str, Any] = {"n_envs": 400, "episodes_per_update": 400, "learner_threads": 2}
 PLAYS_WITH = "by-host-timed"
 """The action set of play. Training leaves the clock out, which the agent does not see."""
@@ -91,18 +59,18 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
     resumed = None
     if (run_dir / "checkpoint.pt").exists():
         _require_same_run(config, run_dir)
-        resumed = load_checkpoint(run_dir / "checkpoint.pt")
-    if resumed is None or not is_finished(run_dir):
-        plan = ready(Plan([config], [resumed]))
-        execute(plan, run_dir, quiet=quiet, choose=False, watch=stopped_by_signals)
-    return read_summary(run_dir)
+        resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.pt")
+    if resumed is None or not folder.is_finished(run_dir):
+        ready = execute.ready(plan.Plan([config], [resumed]))
+        execute.execute(ready, run_dir, quiet=quiet, choose=False, watch=loop.stopped_by_signals)
+    return folder.read_summary(run_dir)
 
 
 def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before, free = flat(read_config(run_dir)), free_on_resume(config)
-    for name, value in flat(config).items():
+    before, free = resume.flat(folder.read_config(run_dir)), resume.free_on_resume(config)
+    for name, value in resume.flat(config).items():
         if name not in free and before.get(name) != value:
-            raise RunDirError(
+            raise folder.RunDirError(
                 f"{run_dir} holds another run, whose {name} is {before.get(name)} and not {value}: "
                 "choose another folder"
             )
@@ -115,18 +83,18 @@ def choose_champion(run_dir: Path, episodes: int, quiet: bool = True) -> list[Ca
     """
     rounds = [episodes // 16, episodes // 4, episodes]
     candidates = choose(_candidates(run_dir), rounds, quiet, PLAYS_WITH)
-    chosen = load_checkpoint(candidates[0].path)
+    chosen = checkpoint.load_checkpoint(candidates[0].path)
     config = {**chosen.config, "actions": PLAYS_WITH}
-    save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
-    policy, its_environment = load_saved(run_dir / "best.pt")
-    write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
+    checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
+    policy, its_environment = saved_agent.load_saved(run_dir / "best.pt")
+    export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
     return candidates
 
 
 def _candidates(run_dir: Path) -> list[Path]:
     """Return the run's last checkpoints, each agent once."""
     kept, last = sorted(run_dir.glob("kept/*.pt"))[-N_CANDIDATES:], run_dir / "checkpoint.pt"
-    if run_dir / kept_name(load_checkpoint(last).training.updates) in kept:
+    if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
         return kept
     return [*kept, last]
 

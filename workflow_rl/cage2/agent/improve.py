@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.cage2.agent.rollouts import (
-    CELLS,
-    Believed,
-    Watched,
-    imagined_gains,
-    that_matter,
-)
+from workflow_rl.cage2.agent import rollouts
 from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
@@ -62,7 +56,7 @@ class State:
     choice: int
     weight: float = 0.0
     count: int = 0
-    places: list[Believed] = dataclasses.field(default_factory=list)
+    places: list[rollouts.Believed] = dataclasses.field(default_factory=list)
 
 
 class Better(NamedTuple):
@@ -99,13 +93,13 @@ def meet(policy: PolicyParameters, environment: Cage2, n: int, seed: int) -> dic
     The places of a state are a uniform sample: Vitter 1985, "Random Sampling with a Reservoir".
     """
     red_agents = [ATTACKERS[number % len(ATTACKERS)] for number in range(n * len(ATTACKERS))]
-    watched = Watched(policy, environment, red_agents, seed)
+    watched = rollouts.Watched(policy, environment, red_agents, seed)
     states, random = dict[bytes, State](), np.random.default_rng(seed)
-    for t in range(len(CELLS)):
-        for env in () if watched.is_opening else range(len(red_agents)):
+    for t in range(watched.t, len(rollouts.CELLS)):
+        for env in range(len(red_agents)):
             key = watched.shown[env].tobytes()
             state = states.setdefault(key, State(int(watched.choices[env])))
-            state.weight += CELLS[t] / n
+            state.weight += rollouts.CELLS[t] / n
             state.count += 1
             at = state.count - 1
             if at >= N_PLACES:
@@ -128,14 +122,16 @@ def better_choice(
     random = np.random.default_rng((seed, number))
     names: dict[int, str] = {}
     for place in state.places:
-        matter = that_matter(actions, place)
+        matter = rollouts.that_matter(actions, place)
         names |= {choice: ACTION_NAMES[action] for choice, action in matter.items()}
 
     def gains(choices: list[int], n_rollouts: int) -> NDArray[np.float64]:
         """Return the gains of each choice in each place, or in each rollout from a single place."""
         n = math.ceil(n_rollouts / len(state.places))
         differences = [
-            imagined_gains(policy, actions, place, state.choice, choices, n_steps, n, random)
+            rollouts.imagined_gains(
+                policy, actions, place, state.choice, choices, n_steps, n, random
+            )
             for place in state.places
         ]
         if len(differences) == 1:

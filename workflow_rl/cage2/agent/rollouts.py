@@ -18,14 +18,15 @@ from agents.policies.distributions import Actions
 from agents.policies.networks import ACTIVATIONS
 from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.agent.action_sets import make_action_set
-from workflow_rl.cage2.agent.views import BeliefView, Bits
+from workflow_rl.cage2.agent.views import TABLE_SIZE, BeliefView, Bits
 from workflow_rl.cage2.compiled.blue_belief import N_HYPOTHESES, N_SHOWN
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
 from workflow_rl.cage2.compiled.imagined import REST, imagine_steps
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.cage2.compiled.tables import ACTION_HOST, ACTION_KIND, ANALYSE, REMOVE, RESTORE
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.env.viewed_envs import ViewedEnvs
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
-from workflow_rl.cage2.scoring.loading import load_trained
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.environments.episode import SeedStream, episode_spec
 
@@ -51,10 +52,10 @@ class Believed(NamedTuple):
 
 
 class Watched:
-    """Episodes of a greedy agent, one against each of the given red agents, step by step.
+    """Episodes of a greedy agent after its opening, one against each red agent, step by step.
 
     Attributes:
-        t: the number of steps so far.
+        t: the number of steps so far, those of the opening included.
         shown: uint8 `[N, D]`, what the policy sees.
         choices: `[N]`, what the policy chooses.
     """
@@ -63,39 +64,30 @@ class Watched:
         self, policy: PolicyParameters, environment: Cage2, red_agents: Sequence[str], seed: int
     ) -> None:
         self._policy, self._every = policy, range(len(red_agents))
-        self._envs, self._view = CompiledEnvs(len(CELLS), len(red_agents)), BeliefView()
-        self._action_set = make_action_set(environment.actions)
-        self._opening = [ACTION_NAMES.index(name) for name in environment.opening]
+        envs = CompiledEnvs(len(CELLS), len(red_agents))
+        self._envs = ViewedEnvs(envs, "belief", environment.actions, environment.opening)
         specs = [
             episode_spec(seed, number, (red_agent,), SeedStream.SELECTION)
             for number, red_agent in enumerate(red_agents)
         ]
-        self.t, self._obs = 0, self._envs.reset(self._every, specs)
-        self.shown = self._view.begin(self._every, self._obs)
-        self._action_set.begin(self._every)
-        self.choices = choices_of(policy, self.shown)
-
-    @property
-    def is_opening(self) -> bool:
-        """Whether the next action belongs to the fixed opening."""
-        return self.t < len(self._opening)
+        self.t = len(environment.opening)
+        self._see(self._envs.reset(self._every, specs))
 
     def place(self, env: int) -> Believed:
         """Return a copy of the moment in an env."""
-        belief, hypotheses = self._view.beliefs[env].copy(), self._view.hypotheses[env].copy()
-        return Believed(belief, hypotheses, self._obs[env].copy(), self.t)
+        view = self._envs.view
+        assert isinstance(view, BeliefView)
+        belief, hypotheses = view.beliefs[env].copy(), view.hypotheses[env].copy()
+        return Believed(belief, hypotheses, self.shown[env, :TABLE_SIZE].copy(), self.t)
 
     def step(self) -> None:
         """Play one step in every env."""
-        if self.is_opening:
-            taken = np.full(len(self._every), self._opening[self.t])
-        else:
-            taken = self._action_set.chosen(self._every, self.choices)
-        self._obs = self._envs.step(self._every, taken).obs
-        self.shown = self._view.after(self._every, taken, self._obs)
-        self._action_set.after(self._every, taken)
+        self._see(self._envs.step(self._every, self.choices).obs)
         self.t += 1
-        self.choices = choices_of(self._policy, self.shown)
+
+    def _see(self, shown: Bits) -> None:
+        self.shown = shown
+        self.choices = choices_of(self._policy, shown)
 
 
 def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:

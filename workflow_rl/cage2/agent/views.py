@@ -7,7 +7,7 @@ because submissions contain a copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,66 +24,50 @@ TABLE_SIZE = 4 * len(HOSTS)
 Bits = NDArray[np.uint8]
 
 
-class View(Protocol):
-    """What Blue sees in several envs, numbered from 0. It has to be told every step."""
+class View:
+    """What Blue sees in several envs, numbered from 0: the 52 bits, or more in a subclass.
+
+    It has to be told every step.
+    """
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         """Begin episodes in M envs: return what Blue sees, uint8 [M, D], given obs [M, 52]."""
+        return obs
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
         """Return what Blue sees, uint8 [M, D], given obs [M, 52] after its actions [M].
 
         Actions are indices into ACTION_NAMES.
         """
-
-
-class TableView:
-    """The 52 bits as they are."""
-
-    def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See View."""
-        return obs
-
-    def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See View."""
         return obs
 
 
-class BeliefView:
+class BeliefView(View):
     """The 52 bits, and what Blue concludes from the whole episode: see `compiled.blue_belief`.
 
     beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
     """
 
     def __init__(self) -> None:
+        from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
+
         belief = _blue_belief()
         self.beliefs = np.zeros(0, belief.BELIEF)
-        self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), _hypothesis())
+        self.hypotheses = np.zeros((0, belief.N_HYPOTHESES), HYPOTHESIS)
         # Working space.
-        self._candidates = np.zeros(belief.N_CANDIDATES, _hypothesis())
+        self._candidates = np.zeros(belief.N_CANDIDATES, HYPOTHESIS)
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See View."""
         self.beliefs = with_rows(self.beliefs, max(envs) + 1)
         self.hypotheses = with_rows(self.hypotheses, max(envs) + 1)
-        shown = self._empty(obs)
-        _blue_belief().begin_beliefs(
-            self.beliefs, np.array(envs), self.hypotheses, plain(obs), shown
-        )
+        belief, shown = _blue_belief(), self._empty(obs)
+        belief.begin_beliefs(self.beliefs, np.array(envs), self.hypotheses, plain(obs), shown)
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See View."""
-        shown = self._empty(obs)
-        _blue_belief().conclude_steps(
-            self.beliefs,
-            np.array(envs),
-            self.hypotheses,
-            self._candidates,
-            actions,
-            plain(obs),
-            shown,
-        )
+        belief, shown = _blue_belief(), self._empty(obs)
+        known = self.beliefs, np.array(envs), self.hypotheses, self._candidates
+        belief.conclude_steps(*known, actions, plain(obs), shown)
         return shown
 
     def _empty(self, obs: Bits) -> Bits:
@@ -97,12 +81,6 @@ def _blue_belief() -> Any:
     return blue_belief
 
 
-def _hypothesis() -> Any:
-    from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
-
-    return HYPOTHESIS
-
-
 def plain(obs: Bits) -> Bits:
     """Return the bits in the one memory layout that compiled code accepts."""
     return np.array(obs, np.uint8, order="C")
@@ -111,7 +89,7 @@ def plain(obs: Bits) -> Bits:
 def make_view(observation: str) -> View:
     """Return the view of one of OBSERVATIONS, except the true state, which Blue does not see."""
     assert observation != "true-state"
-    return BeliefView() if observation == "belief" else TableView()
+    return BeliefView() if observation == "belief" else View()
 
 
 class ViewingActor:
@@ -163,17 +141,15 @@ class ViewingActor:
 
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
         going_on = np.array([self._made[env][0] > 0 for env in envs])
-        if not going_on.any():
-            return self._view.begin(envs, obs)
-        if going_on.all():
-            return self._view.after(envs, self._last(envs), obs)
-        first, later = np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()
-        firsts, laters = [envs[row] for row in first], [envs[row] for row in later]
-        shown = self._view.begin(firsts, obs[first])
-        seen = np.empty((len(obs), shown.shape[1]), np.uint8)
-        seen[first] = shown
-        seen[later] = self._view.after(laters, self._last(laters), obs[later])
+        shown = []
+        for rows in (np.flatnonzero(~going_on).tolist(), np.flatnonzero(going_on).tolist()):
+            its = [envs[row] for row in rows]
+            if its and going_on[rows[0]]:
+                last = np.array([self._made[env][1] for env in its])
+                shown.append((rows, self._view.after(its, last, obs[rows])))
+            elif its:
+                shown.append((rows, self._view.begin(its, obs[rows])))
+        seen = np.empty((len(obs), shown[0][1].shape[1]), np.uint8)
+        for rows, bits in shown:
+            seen[rows] = bits
         return seen
-
-    def _last(self, envs: Sequence[int]) -> Indices:
-        return np.array([self._made[env][1] for env in envs])

@@ -4,60 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage2.compiled.hosts import (
-    add_process,
-    free_ephemeral_ports,
-    is_using_port,
-    remove_all_processes,
-    remove_process,
-)
+from workflow_rl.cage2.compiled import hosts, state, tables
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.random import randbelow
-from workflow_rl.cage2.compiled.state import CYBORG_FAILS, KIND, NO_PROCESS, PRIVILEGED, SHELL
-from workflow_rl.cage2.compiled.tables import (
-    ANALYSE,
-    BLUE_IS_PRIVILEGED,
-    DECOY_FREE_PORT,
-    DECOY_IS_PRIVILEGED,
-    DECOY_RUNS_ON,
-    FALSE,
-    FIRST_DECOY,
-    MONITOR,
-    N_BLUE_SESSIONS,
-    N_SERVICES,
-    OT_HOST,
-    OT_PID,
-    REMOVE,
-    RESTORE,
-    SERVICE,
-    SLEEP,
-    TRUE,
-    UNKNOWN,
-)
 
 
 @compiled
 def act_as_blue(s: Any, kind: int, host: int) -> None:
     """`Action.sim_execute`."""
-    s.blue_success = TRUE
+    s.blue_success = tables.TRUE
     s.malware_found = False
-    if kind == SLEEP:
-        s.blue_success = UNKNOWN
+    if kind == tables.SLEEP:
+        s.blue_success = tables.UNKNOWN
         return
-    if kind == MONITOR:
+    if kind == tables.MONITOR:
         # Nothing has happened since Blue monitored at the end of the last step.
         return
     # CybORG chooses one of Blue's sessions on the host.
-    randbelow(s, N_BLUE_SESSIONS[host])
-    if kind == ANALYSE:
+    randbelow(s, tables.N_BLUE_SESSIONS[host])
+    if kind == tables.ANALYSE:
         # `DensityScout`: only Red's files have a high density.
         s.malware_found = s.has_malware >> host & 1 != 0
-    elif kind == REMOVE:
+    elif kind == tables.REMOVE:
         remove(s, host)
-    elif kind == RESTORE:
+    elif kind == tables.RESTORE:
         restore(s, host)
-    elif kind >= FIRST_DECOY:
-        set_up_decoy(s, kind - FIRST_DECOY, host)
+    elif kind >= tables.FIRST_DECOY:
+        set_up_decoy(s, kind - tables.FIRST_DECOY, host)
 
 
 @compiled
@@ -71,25 +44,25 @@ def remove(s: Any, host: int) -> None:
 @compiled
 def stop_process(s: Any, host: int, pid: int) -> None:
     """`StopProcess.kill_process`, for a PID that was caught."""
-    if host == OT_HOST and pid == OT_PID and s.ot_running:
+    if host == tables.OT_HOST and pid == tables.OT_PID and s.ot_running:
         return
-    previous, process = NO_PROCESS, int(s.first_process[host])
-    while process != NO_PROCESS and s.processes[process].pid != pid:
+    previous, process = state.NO_PROCESS, int(s.first_process[host])
+    while process != state.NO_PROCESS and s.processes[process].pid != pid:
         previous, process = process, int(s.processes[process].next)
-    if process == NO_PROCESS or s.processes[process].kind & PRIVILEGED:
+    if process == state.NO_PROCESS or s.processes[process].kind & state.PRIVILEGED:
         return
     kind = int(s.processes[process].kind)
-    remove_process(s, host, process, previous)
-    is_service = host == OT_HOST and s.ot_listed_with_pid and pid == OT_PID
-    for service in range(N_SERVICES):
+    hosts.remove_process(s, host, process, previous)
+    is_service = host == tables.OT_HOST and s.ot_listed_with_pid and pid == tables.OT_PID
+    for service in range(tables.N_SERVICES):
         is_service |= s.service_pid[host, service] == pid
-    if kind & KIND >= SHELL:
+    if kind & state.KIND >= state.SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
             # CybORG restarts the session, but confuses the session with its number.
-            s.error = CYBORG_FAILS
+            s.error = state.CYBORG_FAILS
     elif is_service:
-        add_process(s, host, kind)
+        hosts.add_process(s, host, kind)
 
 
 @compiled
@@ -99,14 +72,14 @@ def restore(s: Any, host: int) -> None:
     The first sessions stay, and Red's own keeps its memory. The backup lists the OT service without
     its PID, so that Red cannot stop the service again.
     """
-    remove_all_processes(s, host)
-    free_ephemeral_ports(s, host)
+    hosts.remove_all_processes(s, host)
+    hosts.free_ephemeral_ports(s, host)
     s.n_red_sessions[host] = 0
     s.is_owned &= ~(1 << host)
     s.has_malware &= ~(1 << host)
-    for service in range(N_SERVICES):
+    for service in range(tables.N_SERVICES):
         s.service_pid[host, service] = 0
-    if host == OT_HOST:
+    if host == tables.OT_HOST:
         s.ot_running = True
         s.ot_active = True
         s.ot_listed_with_pid = False
@@ -115,13 +88,15 @@ def restore(s: Any, host: int) -> None:
 @compiled
 def set_up_decoy(s: Any, decoy: int, host: int) -> None:
     """`DecoyApache` and the others, with their `is_host_compatible`."""
-    if not DECOY_RUNS_ON[decoy, host] or is_using_port(s, host, DECOY_FREE_PORT[decoy]):
-        s.blue_success = FALSE
+    if not tables.DECOY_RUNS_ON[decoy, host] or hosts.is_using_port(
+        s, host, tables.DECOY_FREE_PORT[decoy]
+    ):
+        s.blue_success = tables.FALSE
         return
     # CybORG chooses the only factory.
     randbelow(s, 1)
-    is_privileged = BLUE_IS_PRIVILEGED[host] or DECOY_IS_PRIVILEGED[decoy]
-    pid = add_process(s, host, decoy | (PRIVILEGED if is_privileged else 0))
+    is_privileged = tables.BLUE_IS_PRIVILEGED[host] or tables.DECOY_IS_PRIVILEGED[decoy]
+    pid = hosts.add_process(s, host, decoy | (state.PRIVILEGED if is_privileged else 0))
     # A service keeps the PID of its first process.
-    if s.service_pid[host, SERVICE[decoy]] == 0:
-        s.service_pid[host, SERVICE[decoy]] = pid
+    if s.service_pid[host, tables.SERVICE[decoy]] == 0:
+        s.service_pid[host, tables.SERVICE[decoy]] = pid

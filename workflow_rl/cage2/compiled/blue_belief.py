@@ -12,63 +12,35 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import red_hypothesis, tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN, count_bits
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST, MEANDER, next_of_b_line
-from workflow_rl.cage2.compiled.red_hypothesis import (
-    N_OUTCOMES,
-    after_blue,
-    after_red,
-    begin_hypothesis,
-    decoy_ports,
-    is_same,
-    odds_of,
-    reds_options,
-)
 from workflow_rl.cage2.compiled.state import NONE
-from workflow_rl.cage2.compiled.tables import (
-    ACTION_HOST,
-    ACTION_KIND,
-    ANALYSE,
-    DECOY_FITS,
-    DECOY_FREE_PORT,
-    DISCOVER_SERVICES,
-    EXPLOIT,
-    FIRST_DECOY,
-    LAST_DECOY,
-    N_DECOYS,
-    N_HOSTS,
-    RED_HOST,
-    RESTORE,
-)
 from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTIONS
 
 N_HYPOTHESES = 16
 """Largest number of hypotheses that are kept."""
 LEAST_PROBABILITY = 1e-4
 """Less likely hypotheses are forgotten."""
-N_CANDIDATES = N_HYPOTHESES * N_HOSTS * N_OUTCOMES
+N_CANDIDATES = N_HYPOTHESES * tables.N_HOSTS * red_hypothesis.N_OUTCOMES
 
 BELIEF = np.dtype(
     [
         ("n_hypotheses", np.uint8),
         # By host: the mask of the decoys in place.
-        ("decoys", np.uint8, N_HOSTS),
+        ("decoys", np.uint8, tables.N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
     align=True,
 )
 
-CONTESTED = np.array([host for host in range(N_HOSTS) if HOSTS[host] not in ("Defender", "User0")])
-"""Hosts that Red can gain."""
-WORTH_A_DECOY = np.array(
-    [
-        (host, decoy)
-        for host in range(N_HOSTS)
-        for decoy in range(N_DECOYS)
-        if DECOY_FITS[host, decoy] and host != RED_HOST
-    ]
+CONTESTED = np.array(
+    [host for host in range(tables.N_HOSTS) if HOSTS[host] not in ("Defender", "User0")]
 )
+"""Hosts that Red can gain."""
+_NOT_REDS = np.arange(tables.N_HOSTS)[:, None] != tables.RED_HOST
+WORTH_A_DECOY = np.array(np.argwhere(tables.DECOY_FITS & _NOT_REDS), order="C")
 """Pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs none."""
 
 THRESHOLDS = (0.1, 0.5, 0.9)
@@ -78,22 +50,12 @@ N_MASKS_SHOWN = 7
 N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 N_SHOWN = (
-    4 * N_HOSTS
+    4 * tables.N_HOSTS
     + 2 * len(WORTH_A_DECOY)
-    + N_MASKS_SHOWN * N_HOSTS
+    + N_MASKS_SHOWN * tables.N_HOSTS
     + len(RED_ACTIONS)
     + len(THRESHOLDS) * N_PROBABILITIES
 )
-
-
-@compiled
-def begin_belief(b: Any, hypotheses: Any) -> None:
-    """Set the belief at the start of an episode: either of the two attackers."""
-    b.n_hypotheses = 2
-    b.decoys[:] = 0
-    begin_hypothesis(hypotheses[0], B_LINE)
-    begin_hypothesis(hypotheses[1], MEANDER)
-    b.probability[0] = b.probability[1] = 0.5
 
 
 @compiled
@@ -104,35 +66,37 @@ def conclude(
 
     candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`: working space.
     """
-    kind, host = int(ACTION_KIND[action]), int(ACTION_HOST[action])
+    kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
     new_decoy_host = note_decoys(b, kind, host)
     for n in range(b.n_hypotheses):
-        after_blue(hypotheses[n], kind, host)
+        red_hypothesis.after_blue(hypotheses[n], kind, host)
     found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
     seen, activity = NONE, NO_ACTIVITY
-    for i in range(N_HOSTS):
+    for i in range(tables.N_HOSTS):
         if obs[4 * i]:
             seen, activity = i, EXPLOITED if obs[4 * i + 1] else SCAN
     n_candidates = 0
     for n in range(b.n_hypotheses):
         h = hypotheses[n]
-        if kind == ANALYSE and found != (h.has_malware >> host & 1 != 0):
+        if kind == tables.ANALYSE and found != (h.has_malware >> host & 1 != 0):
             continue
-        options = reds_options(h)
+        options = red_hypothesis.reds_options(h)
         red_kind, targets = int(options[0]), int(options[1])
-        is_shown = red_kind in (DISCOVER_SERVICES, EXPLOIT)
+        is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
-        for target in range(N_HOSTS):
+        for target in range(tables.N_HOSTS):
             if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
                 continue
             decoys = int(b.decoys[target])
             is_new = new_decoy_host == target
-            odds_of(h, red_kind, target, activity, decoys, is_new, odds)
-            for outcome in range(N_OUTCOMES):
+            red_hypothesis.odds_of(h, red_kind, target, activity, decoys, is_new, odds)
+            for outcome in range(red_hypothesis.N_OUTCOMES):
                 if odds[outcome] > 0:
                     candidates[n_candidates] = h
                     weights[n_candidates] = b.probability[n] * odds[outcome] / n_targets
-                    after_red(candidates[n_candidates], red_kind, target, outcome, decoys)
+                    red_hypothesis.after_red(
+                        candidates[n_candidates], red_kind, target, outcome, decoys
+                    )
                     n_candidates += 1
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
@@ -143,12 +107,15 @@ def conclude(
 @compiled
 def note_decoys(b: Any, kind: int, host: int) -> int:
     """Update the decoys with Blue's action. Returns the host of a new decoy, or NONE."""
-    if kind == RESTORE:
+    if kind == tables.RESTORE:
         b.decoys[host] = 0
-    if not FIRST_DECOY <= kind <= LAST_DECOY:
+    if not tables.FIRST_DECOY <= kind <= tables.LAST_DECOY:
         return NONE
-    decoy = kind - FIRST_DECOY
-    if not DECOY_FITS[host, decoy] or decoy_ports(b.decoys[host]) >> DECOY_FREE_PORT[decoy] & 1:
+    decoy = kind - tables.FIRST_DECOY
+    if (
+        not tables.DECOY_FITS[host, decoy]
+        or red_hypothesis.decoy_ports(b.decoys[host]) >> tables.DECOY_FREE_PORT[decoy] & 1
+    ):
         return NONE
     b.decoys[host] |= 1 << decoy
     return host
@@ -164,7 +131,7 @@ def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: in
     for i in range(n):
         total += weights[i]
         for j in range(i):
-            if weights[j] > 0 and is_same(candidates[i], candidates[j]):
+            if weights[j] > 0 and red_hypothesis.is_same(candidates[i], candidates[j]):
                 weights[j] += weights[i]
                 weights[i] = 0
                 break
@@ -200,7 +167,7 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
         shown[n] = b.decoys[host] >> decoy & 1
         shown[n + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
         n += 2
-    kind, targets = reds_options(likeliest)
+    kind, targets = red_hypothesis.reds_options(likeliest)
     for hosts in (
         np.int64(likeliest.known_addresses),
         np.int64(likeliest.scanned_by_session | likeliest.meander_scanned),
@@ -210,9 +177,9 @@ def show_belief(b: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: An
         np.int64(likeliest.has_malware),
         targets,
     ):
-        for host in range(N_HOSTS):
+        for host in range(tables.N_HOSTS):
             shown[n + host] = hosts >> host & 1
-        n += N_HOSTS
+        n += tables.N_HOSTS
     for i in range(len(RED_ACTIONS)):
         shown[n + i] = kind == i
     n += len(RED_ACTIONS)
@@ -234,8 +201,8 @@ def sum_up(b: Any, hypotheses: Any, probabilities: Any) -> None:
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]
-        kind, targets = reds_options(h)
-        exploited_next = targets if kind == EXPLOIT else np.int64(0)
+        kind, targets = red_hypothesis.reds_options(h)
+        exploited_next = targets if kind == tables.EXPLOIT else np.int64(0)
         n_targets = max(count_bits(int(exploited_next)), 1)
         for i in range(len(CONTESTED)):
             host = CONTESTED[i]
@@ -260,9 +227,14 @@ def begin_beliefs(beliefs: Any, chosen: Any, hypotheses: Any, obs: Any, shown: A
     """
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):
-        its = hypotheses[chosen[i]]
-        begin_belief(beliefs[chosen[i]], its)
-        show_belief(beliefs[chosen[i]], its, obs[i], probabilities, shown[i])
+        b, its = beliefs[chosen[i]], hypotheses[chosen[i]]
+        # Either of the two attackers.
+        b.n_hypotheses = 2
+        b.decoys[:] = 0
+        red_hypothesis.begin_hypothesis(its[0], B_LINE)
+        red_hypothesis.begin_hypothesis(its[1], MEANDER)
+        b.probability[0] = b.probability[1] = 0.5
+        show_belief(b, its, obs[i], probabilities, shown[i])
 
 
 @entry_point
@@ -280,7 +252,7 @@ def conclude_steps(
     actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, N_SHOWN]`,
     written. candidates: `[N_CANDIDATES]`, working space.
     """
-    odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
+    odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities = np.zeros(N_PROBABILITIES)
     for i in range(len(chosen)):
         belief, its = beliefs[chosen[i]], hypotheses[chosen[i]]

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.blue_actions import act_as_blue
 from workflow_rl.cage2.compiled.hosts import draw_pid
 from workflow_rl.cage2.compiled.jit import compiled
-from workflow_rl.cage2.compiled.observe import observe
+from workflow_rl.cage2.compiled.observe import observe, reward
 from workflow_rl.cage2.compiled.random import randbelow, sample, seed
 from workflow_rl.cage2.compiled.red_actions import act_as_red
-from workflow_rl.cage2.compiled.red_agents import choose_as_red
-from workflow_rl.cage2.compiled.reward import reward
+from workflow_rl.cage2.compiled.red_agents import begin_red, choose_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR, NO_PROCESS, NONE
-from workflow_rl.cage2.compiled.tables import (
-    ACTION_HOST,
-    ACTION_KIND,
-    BOUND_ADDRESS,
-    BOUND_HOST,
-    BOUND_SUBNET,
-    DISCOVER_SYSTEMS,
-    N_ADDRESSES,
-    N_HOSTS,
-    N_POSSIBLE_SUBNETS,
-    N_SERVICES,
-    N_STARTING_SESSIONS,
-    N_SUBNET_HOSTS,
-    N_SUBNETS,
-    RED_HOST,
-    RED_SLEEP,
-    STARTING_HOSTS,
-    STARTING_SLOTS,
-    SUBNET,
-    SUBNET_HOSTS,
-    UNKNOWN,
-)
 
 
 @compiled
@@ -42,12 +20,12 @@ def reset_env(s: Any, episode_seed: int, red_agent: int) -> None:
     """`random.seed` and `State.reset`, whose draws are the addresses and the PIDs of sessions."""
     seed(s, episode_seed)
     s.error = NO_ERROR
-    s.red_agent = red_agent
     draw_addresses(s)
+    begin_red(s, red_agent)
     forget(s)
     s.session_pid[:] = 0
-    for i in range(N_STARTING_SESSIONS):
-        s.session_pid[STARTING_SLOTS[i]] = draw_pid(s, int(STARTING_HOSTS[i]))
+    for i in range(tables.N_STARTING_SESSIONS):
+        s.session_pid[tables.STARTING_SLOTS[i]] = draw_pid(s, int(tables.STARTING_HOSTS[i]))
 
 
 @compiled
@@ -55,16 +33,19 @@ def draw_addresses(s: Any) -> None:
     """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
     # These lists are empty when an episode begins, and serve as working space until then.
     chosen, pool = s.suspicious_pid, s.ports
-    s.first_address = BOUND_HOST
-    sample(s, N_POSSIBLE_SUBNETS, N_SUBNETS, s.subnet_index, pool)
-    for subnet in range(N_SUBNETS):
+    s.first_address = tables.BOUND_HOST
+    sample(s, tables.N_POSSIBLE_SUBNETS, tables.N_SUBNETS, s.subnet_index, pool)
+    for subnet in range(tables.N_SUBNETS):
         # CybORG chooses a part of the subnet that is large enough: the only one is the whole.
         randbelow(s, 1)
-        sample(s, N_ADDRESSES, N_SUBNET_HOSTS[subnet], chosen, pool)
-        for i in range(N_SUBNET_HOSTS[subnet]):
-            host = SUBNET_HOSTS[subnet, i]
+        sample(s, tables.N_ADDRESSES, tables.N_SUBNET_HOSTS[subnet], chosen, pool)
+        for i in range(tables.N_SUBNET_HOSTS[subnet]):
+            host = tables.SUBNET_HOSTS[subnet, i]
             s.address_index[host] = chosen[i] + 1
-            if s.subnet_index[subnet] == BOUND_SUBNET and s.address_index[host] == BOUND_ADDRESS:
+            if (
+                s.subnet_index[subnet] == tables.BOUND_SUBNET
+                and s.address_index[host] == tables.BOUND_ADDRESS
+            ):
                 s.first_address = host
 
 
@@ -75,45 +56,24 @@ def forget(s: Any) -> None:
     s.last_process[:] = NO_PROCESS
     s.free_process = NO_PROCESS
     s.n_processes = 0
-    for host in range(N_HOSTS):
-        for service in range(N_SERVICES):
+    for host in range(tables.N_HOSTS):
+        for service in range(tables.N_SERVICES):
             s.service_pid[host, service] = 0
     s.ot_running = True
     s.ot_active = True
     s.ot_listed_with_pid = True
     s.port_bits[0, :] = 0
     # The episode before has seldom left any.
-    if s.busy_host != NONE or len(s.port_bits) == N_HOSTS:
+    if s.busy_host != NONE or len(s.port_bits) == tables.N_HOSTS:
         for row in range(1, len(s.port_bits)):
             s.port_bits[row, :] = 0
     s.busy_host = NONE
     s.n_ports[:] = 0
     s.n_suspicious = 0
-    s.has_malware = 0
-    s.is_owned = 0
     s.n_red_sessions[:] = 0
-    s.known_subnets = 1 << SUBNET[RED_HOST]
-    s.known_addresses = 1 << RED_HOST
-    s.known_hostnames = 1 << RED_HOST
-    s.scanned_by_session = 0
     s.known_ports[:] = 0
-    s.knows_ot_service = False
-    s.b_line_action = 0
-    s.b_line_made = 0
-    s.b_line_host = NONE
-    s.meander_subnets = 0
-    s.meander_scanned = 0
-    s.meander_exploited = 0
-    s.meander_escalated = 0
-    s.meander_mapped = 0
-    s.meander_last_host = NONE
-    s.meander_last_address = NONE
-    s.red_kind = 0
-    s.red_target = 0
-    s.red_success = UNKNOWN
-    s.blue_success = UNKNOWN
+    s.blue_success = tables.UNKNOWN
     s.event_host = NONE
-    s.n_events = 0
     s.event_ports = 0
     s.reverse_shell_seen = False
     s.caught_host = NONE
@@ -126,7 +86,7 @@ def step_env(s: Any, action: int, obs: Any) -> float:
 
     Writes obs, uint32 `[13]`, and returns the reward.
     """
-    kind, host = int(ACTION_KIND[action]), int(ACTION_HOST[action])
+    kind, host = int(tables.ACTION_KIND[action]), int(tables.ACTION_HOST[action])
     act_as_blue(s, kind, host)
     choose_as_red(s)
     act_as_red(s)
@@ -140,9 +100,9 @@ def tell(s: Any, facts: Any) -> None:
     facts[0] = s.blue_success
     facts[1] = s.red_kind
     facts[2] = s.red_target
-    if s.red_kind == RED_SLEEP:
+    if s.red_kind == tables.RED_SLEEP:
         facts[2] = -1
-    elif s.red_kind == DISCOVER_SYSTEMS:
-        facts[2] = N_HOSTS + s.red_target
+    elif s.red_kind == tables.DISCOVER_SYSTEMS:
+        facts[2] = tables.N_HOSTS + s.red_target
     facts[3] = s.red_success
     facts[4] = -1 if s.caught_host == NONE else s.caught_host

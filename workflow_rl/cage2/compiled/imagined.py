@@ -10,42 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.cage2.compiled.blue_belief import (
-    BELIEF,
-    N_CANDIDATES,
-    N_PROBABILITIES,
-    conclude,
-    note_decoys,
-    show_belief,
-)
+from workflow_rl.cage2.compiled import blue_belief, observe, red_hypothesis, tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
-from workflow_rl.cage2.compiled.observe import (
-    EXPLOITED,
-    NO_ACTIVITY,
-    SCAN,
-    count_bits,
-    note_and_show,
-)
-from workflow_rl.cage2.compiled.red_hypothesis import (
-    DONE,
-    FAILED,
-    HYPOTHESIS,
-    N_OUTCOMES,
-    after_blue,
-    after_red,
-    odds_of,
-    reds_options,
-)
-from workflow_rl.cage2.compiled.reward import reward
-from workflow_rl.cage2.compiled.tables import (
-    ACTION_HOST,
-    ACTION_KIND,
-    ANALYSE,
-    IMPACT,
-    N_HOSTS,
-    OT_HOST,
-    RESTORE,
-)
 
 # What a hypothesis leaves out: the compromise that Blue has seen, and what `reward` reads. The OT
 # service stops only once, because a backup lists it without its PID.
@@ -78,51 +44,51 @@ def imagine_steps(
     from 0 to 1 for Red's target and for the outcome. rewards: float64 `[N]`, written. shown: uint8
     `[N, D]`, written.
     """
-    odds, weights = np.zeros(N_OUTCOMES), np.zeros(N_CANDIDATES)
-    probabilities = np.zeros(N_PROBABILITIES)
-    candidates = np.zeros(N_CANDIDATES, HYPOTHESIS)
-    copy = np.zeros(1, BELIEF)
-    words = np.zeros(N_HOSTS, np.uint32)
+    odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(blue_belief.N_CANDIDATES)
+    probabilities = np.zeros(blue_belief.N_PROBABILITIES)
+    candidates = np.zeros(blue_belief.N_CANDIDATES, red_hypothesis.HYPOTHESIS)
+    copy = np.zeros(1, blue_belief.BELIEF)
+    words = np.zeros(tables.N_HOSTS, np.uint32)
     obs = words.view(np.uint8)
     for n in range(len(truths)):
         h, s = truths[n], rest[n]
-        kind, host = int(ACTION_KIND[actions[n]]), int(ACTION_HOST[actions[n]])
+        kind, host = int(tables.ACTION_KIND[actions[n]]), int(tables.ACTION_HOST[actions[n]])
         copy[0] = beliefs[n]
-        new_decoy_host = note_decoys(copy[0], kind, host)
-        after_blue(h, kind, host)
-        if kind == RESTORE and host == OT_HOST:
+        new_decoy_host = blue_belief.note_decoys(copy[0], kind, host)
+        red_hypothesis.after_blue(h, kind, host)
+        if kind == tables.RESTORE and host == tables.OT_HOST:
             s.ot_running, s.ot_can_stop = True, False
-        found = kind == ANALYSE and h.has_malware >> host & 1 != 0
-        options = reds_options(h)
+        found = kind == tables.ANALYSE and h.has_malware >> host & 1 != 0
+        options = red_hypothesis.reds_options(h)
         red_kind, targets = int(options[0]), int(options[1])
-        target, activity = 0, NO_ACTIVITY
+        target, activity = 0, observe.NO_ACTIVITY
         if targets != 0:
             target = drawn_bit(targets, uniform[n, 0])
             # A subnet's number is read as a host's here, but the decoys there have no effect.
             decoys = int(copy[0].decoys[target])
             is_new = new_decoy_host == target
-            left, outcome = uniform[n, 1], FAILED
-            for looks in (NO_ACTIVITY, SCAN, EXPLOITED):
-                odds_of(h, red_kind, target, looks, decoys, is_new, odds)
-                for i in range(N_OUTCOMES):
+            left, outcome = uniform[n, 1], red_hypothesis.FAILED
+            for looks in (observe.NO_ACTIVITY, observe.SCAN, observe.EXPLOITED):
+                red_hypothesis.odds_of(h, red_kind, target, looks, decoys, is_new, odds)
+                for i in range(red_hypothesis.N_OUTCOMES):
                     if odds[i] > 0 and left >= 0:
                         activity, outcome = looks, i
                         left -= odds[i]
-            after_red(h, red_kind, target, outcome, decoys)
-            if red_kind == IMPACT and outcome == DONE and s.ot_can_stop:
+            red_hypothesis.after_red(h, red_kind, target, outcome, decoys)
+            if red_kind == tables.IMPACT and outcome == red_hypothesis.DONE and s.ot_can_stop:
                 s.ot_running = False
-        note_and_show(s, kind, host, activity, target, found, words)
-        conclude(beliefs[n], hypotheses[n], actions[n], obs, candidates, odds, weights)
-        show_belief(beliefs[n], hypotheses[n], obs, probabilities, shown[n])
+        observe.note_and_show(s, kind, host, activity, target, found, words)
+        blue_belief.conclude(beliefs[n], hypotheses[n], actions[n], obs, candidates, odds, weights)
+        blue_belief.show_belief(beliefs[n], hypotheses[n], obs, probabilities, shown[n])
         s.is_owned = h.is_owned
-        rewards[n] = reward(s, kind)
+        rewards[n] = observe.reward(s, kind)
 
 
 @compiled
 def drawn_bit(mask: int, uniform: float) -> int:
     """Return the number of one of a mask's bits, by a draw from 0 to 1."""
-    left = int(uniform * count_bits(mask))
-    for i in range(N_HOSTS):
+    left = int(uniform * observe.count_bits(mask))
+    for i in range(tables.N_HOSTS):
         if mask >> i & 1:
             if left == 0:
                 return i

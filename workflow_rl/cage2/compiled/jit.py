@@ -46,23 +46,20 @@ def entry_point(function: Function) -> Function:
     return cast(Function, dispatcher)
 
 
-def is_on_disk(function: Callable[..., Any], records: np.ndarray[Any, Any]) -> bool:
-    """Return whether an entry point is on disk, compiled for such records as first argument."""
-    cache_file = cast(Any, function)._cache._cache_file
-    of_them = numba.typeof(records)
-    return any(signature[0] == of_them for signature, *_ in cache_file._load_index())
-
-
 @functools.cache
 def announce_compiling(
     what: str, seconds: str, functions: tuple[Callable[..., Any], ...], records: np.dtype[Any]
 ) -> None:
-    """Say that the functions will be compiled, unless they are on disk.
+    """Say that entry points will be compiled, unless they are on disk for such first arguments.
 
     The cache asks once a process, because finding out takes longer than a thousand steps.
     """
-    if not all(is_on_disk(function, np.zeros(1, records)) for function in functions):
-        logger.warning("Compiling %s: about %s, only this once.", what, seconds)
+    of_them = numba.typeof(np.zeros(1, records))
+    for function in functions:
+        signatures = cast(Any, function)._cache._cache_file._load_index()
+        if all(signature[0] != of_them for signature, *_ in signatures):
+            logger.warning("Compiling %s: about %s, only this once.", what, seconds)
+            return
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What Blue sees at the end of a step: the 52 bits of `BlueTableWrapper`."""
+"""What Blue gets at the end of a step: the 52 bits of `BlueTableWrapper`, and the reward."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.state import NONE
-from workflow_rl.cage2.compiled.tables import (
-    FIRST_DECOY,
-    LAST_DECOY,
-    N_HOSTS,
-    REMOVE,
-    RESTORE,
-    TRUE,
-)
 
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
@@ -35,7 +28,7 @@ BYTES = np.array(
 def observe(s: Any, kind: int, host: int, obs: Any) -> None:
     """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32 `[13]`, a word a host."""
     decoy_host = NONE
-    if FIRST_DECOY <= kind <= LAST_DECOY and s.blue_success == TRUE:
+    if tables.FIRST_DECOY <= kind <= tables.LAST_DECOY and s.blue_success == tables.TRUE:
         decoy_host = host
     activity = NO_ACTIVITY
     if s.n_events > 0:
@@ -54,16 +47,16 @@ def note_and_show(
     kind, host: Blue's action. activity, seen_on: the activity that Blue saw, and its host.
     malware_found: whether Blue's analysis found Red's files.
     """
-    if kind == RESTORE:
+    if kind == tables.RESTORE:
         set_compromise(s, host, UNCOMPROMISED)
-    elif kind == REMOVE and compromise_of(s, host) != UNCOMPROMISED:
+    elif kind == tables.REMOVE and compromise_of(s, host) != UNCOMPROMISED:
         set_compromise(s, host, UNSURE)
     if activity == EXPLOITED:
         set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
     compromise = int(s.compromise)
-    for i in range(N_HOSTS):
+    for i in range(tables.N_HOSTS):
         obs[i] = BYTES[(compromise & 3) << 2]
         compromise >>= 2
     if activity != NO_ACTIVITY:
@@ -106,3 +99,18 @@ def compromise_of(s: Any, host: int) -> int:
 def set_compromise(s: Any, host: int, compromise: int) -> None:
     """Set the compromise of a host, which is kept from step to step as in `blue_info`."""
     s.compromise = int(s.compromise) & ~(3 << 2 * host) | compromise << 2 * host
+
+
+@compiled
+def reward(s: Any, kind: int) -> float:
+    """`HybridAvailabilityConfidentialityRewardCalculator` and the cost of Blue's action.
+
+    CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
+    0.0 is never negative.
+    """
+    tenths = tables.RESTORE_COST if kind == tables.RESTORE else 0
+    if not s.ot_running:
+        tenths += tables.WORTH_OF_OT_SERVICE
+    for host in range(tables.N_HOSTS):
+        tenths += (s.is_owned >> host & 1) * tables.WORTH[host]
+    return -tenths / 10.0

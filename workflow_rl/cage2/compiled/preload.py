@@ -10,7 +10,7 @@ import gc
 import numpy as np
 
 import workflow_rl.collection.worker  # noqa: F401
-from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
+from workflow_rl.cage2.compiled.simulator import CompiledEnvs
 from workflow_rl.environments.episode import EpisodeSpec
 
 _envs = CompiledEnvs(max_steps=1, n_envs=1)

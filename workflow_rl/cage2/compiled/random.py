@@ -82,12 +82,6 @@ def next_word(g: Any) -> Any:
 
 
 @compiled
-def getrandbits(g: Any, k: int) -> int:
-    """`getrandbits(k)` for 1 <= k <= 32."""
-    return next_word(g) >> (32 - k)
-
-
-@compiled
 def random(g: Any) -> float:
     """`random()`: 53 random bits in [0, 1)."""
     high = next_word(g) >> 5
@@ -123,15 +117,12 @@ def choices_index(g: Any, n: int) -> int:
 
 @compiled
 def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
-    """`sample(range(n), k)` into `chosen` `[k]`; `pool` `[n]` is working space.
+    """`sample(range(n), k)` for k <= 5 into `chosen` `[k]`; `pool` `[n]` is working space.
 
     As in CPython, a short population is dealt from a pool. For a long one `pool` is not used, and
     a number that was drawn before is drawn again.
     """
-    longest_pool = 21
-    if k > 5:
-        longest_pool += 4 ** math.ceil(math.log(k * 3) / math.log(4))
-    if n <= longest_pool:
+    if n <= 21:
         for i in range(n):
             pool[i] = i
         for i in range(k):
@@ -147,14 +138,6 @@ def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
             for earlier in range(i):
                 repeated |= chosen[earlier] == j
         chosen[i] = j
-
-
-@compiled
-def shuffle(g: Any, items: Any, n: int) -> None:
-    """`shuffle` of the first n items."""
-    for i in range(n - 1, 0, -1):
-        j = randbelow(g, i + 1)
-        items[i], items[j] = items[j], items[i]
 
 
 @compiled

@@ -4,98 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage2.compiled.hosts import (
-    add_process,
-    first_decoy_on_port,
-    red_session,
-    use_ephemeral_port,
-)
+from workflow_rl.cage2.compiled import hosts, state, tables
 from workflow_rl.cage2.compiled.jit import compiled
 from workflow_rl.cage2.compiled.random import choices_index, randbelow, random
-from workflow_rl.cage2.compiled.state import (
-    KIND,
-    NO_PROCESS,
-    NONE,
-    PRIVILEGED,
-    SHELL,
-    SSH,
-    TOO_MANY_SUSPICIOUS_PIDS,
-)
-from workflow_rl.cage2.compiled.tables import (
-    BRUTEFORCEABLE,
-    DECOY_PORT,
-    DETECTION_RATE,
-    DISCOVER_SERVICES,
-    DISCOVER_SYSTEMS,
-    ENTERPRISE,
-    EPHEMERAL,
-    ESCALATE,
-    EXPLOIT,
-    EXPLORED_ADDRESSES,
-    EXPLORED_SUBNETS,
-    FALSE,
-    GUARDED,
-    HTTP_RFI,
-    HTTPS_RFI,
-    IMPACT,
-    LISTENING,
-    N_DECOYS,
-    N_EXPLOITS,
-    N_HOSTS,
-    N_LISTENING,
-    NOT_VULNERABLE,
-    ODDS_OF_TOP_CHOICE,
-    OT_HOST,
-    PREFERENCE,
-    RED_HOST,
-    SHOWS_OT_SERVICE,
-    SQL_INJECTION,
-    SSH_BRUTE_FORCE,
-    SSH_PORT,
-    SUBNET,
-    SUBNET_MASK,
-    TRUE,
-    UNKNOWN,
-    VULNERABILITY,
-    VULNERABLE_AS_ROOT,
-    WORDS_OF_BRUTE_FORCE,
-)
 
 
 @compiled
 def act_as_red(s: Any) -> None:
     """`Action.sim_execute` of the action that the red agent has chosen."""
     kind, target = int(s.red_kind), int(s.red_target)
-    s.event_host = NONE
+    s.event_host = state.NONE
     s.n_events = 0
     s.event_ports = 0
     s.reverse_shell_seen = False
-    s.caught_host = NONE
+    s.caught_host = state.NONE
     succeeded = False
-    if kind == DISCOVER_SYSTEMS:
+    if kind == tables.DISCOVER_SYSTEMS:
         succeeded = discover_remote_systems(s, target)
-    elif kind == DISCOVER_SERVICES:
+    elif kind == tables.DISCOVER_SERVICES:
         succeeded = discover_network_services(s, target)
-    elif kind == EXPLOIT:
+    elif kind == tables.EXPLOIT:
         succeeded = exploit_remote_service(s, target)
-    elif kind == ESCALATE:
+    elif kind == tables.ESCALATE:
         succeeded = privilege_escalate(s, target)
-    elif kind == IMPACT:
+    elif kind == tables.IMPACT:
         succeeded = impact(s, target)
     else:
-        s.red_success = UNKNOWN
+        s.red_success = tables.UNKNOWN
         return
-    s.red_success = TRUE if succeeded else FALSE
+    s.red_success = tables.TRUE if succeeded else tables.FALSE
 
 
 @compiled
 def is_reachable(s: Any, subnet: int) -> bool:
     """`ConcreteAction.check_routable` from User0, where Red's session 0 is."""
-    if not GUARDED[subnet]:
+    if not tables.GUARDED[subnet]:
         return True
     n_sessions = 0
-    for host in range(N_HOSTS):
-        n_sessions += (ENTERPRISE >> host & 1) * s.n_red_sessions[host]
+    for host in range(tables.N_HOSTS):
+        n_sessions += (tables.ENTERPRISE >> host & 1) * s.n_red_sessions[host]
     return n_sessions > 0
 
 
@@ -112,7 +59,7 @@ def discover_remote_systems(s: Any, subnet: int) -> bool:
     """`Pingsweep`."""
     if not is_reachable(s, subnet):
         return False
-    s.known_addresses |= SUBNET_MASK[subnet]
+    s.known_addresses |= tables.SUBNET_MASK[subnet]
     s.known_subnets |= 1 << subnet
     return True
 
@@ -120,26 +67,26 @@ def discover_remote_systems(s: Any, subnet: int) -> bool:
 @compiled
 def discover_network_services(s: Any, host: int) -> bool:
     """`Portscan`: succeeds even if the host cannot be reached, but then shows nothing."""
-    if not is_reachable(s, SUBNET[host]):
+    if not is_reachable(s, tables.SUBNET[host]):
         return True
     ports = 0
-    for i in range(N_LISTENING[host]):
-        port = int(LISTENING[host, i])
+    for i in range(tables.N_LISTENING[host]):
+        port = int(tables.LISTENING[host, i])
         ports |= 1 << port
-        use_ephemeral_port(s, host)
+        hosts.use_ephemeral_port(s, host)
         show_connection(s, host, port)
     process = s.first_process[host]
-    while process != NO_PROCESS:
-        kind = s.processes[process].kind & KIND
-        if kind < N_DECOYS:
-            port = int(DECOY_PORT[kind])
+    while process != state.NO_PROCESS:
+        kind = s.processes[process].kind & state.KIND
+        if kind < tables.N_DECOYS:
+            port = int(tables.DECOY_PORT[kind])
             ports |= 1 << port
-            use_ephemeral_port(s, host)
+            hosts.use_ephemeral_port(s, host)
             show_connection(s, host, port)
         process = s.processes[process].next
     # Every host listens on some port.
     s.scanned_by_session |= 1 << host
-    s.known_ports[host] = ports & ((1 << N_EXPLOITS) - 1)
+    s.known_ports[host] = ports & ((1 << tables.N_EXPLOITS) - 1)
     return True
 
 
@@ -149,9 +96,9 @@ def exploit_remote_service(s: Any, host: int) -> bool:
     if not s.scanned_by_session >> host & 1:
         return False
     exploit = choose_exploit(s, int(s.known_ports[host]))
-    if exploit == NONE or not is_reachable(s, SUBNET[host]):
+    if exploit == state.NONE or not is_reachable(s, tables.SUBNET[host]):
         return False
-    if exploit == SSH_BRUTE_FORCE:
+    if exploit == tables.SSH_BRUTE_FORCE:
         return ssh_brute_force(s, host)
     return exploit_service(s, host, exploit)
 
@@ -163,18 +110,18 @@ def choose_exploit(s: Any, ports: int) -> int:
     The exploits' weights only rank them: the preferred one, or by chance one of the others.
     """
     options = ports
-    if not ports & ((1 << HTTP_RFI) | (1 << HTTPS_RFI)):
-        options &= ~(1 << SQL_INJECTION)
-    n_options, top = 0, NONE
-    for i in range(N_EXPLOITS - 1, -1, -1):
-        exploit = int(PREFERENCE[i])
+    if not ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI)):
+        options &= ~(1 << tables.SQL_INJECTION)
+    n_options, top = 0, state.NONE
+    for i in range(tables.N_EXPLOITS - 1, -1, -1):
+        exploit = int(tables.PREFERENCE[i])
         if options >> exploit & 1:
             n_options += 1
             top = exploit
     if n_options < 2:
         return top
     index = choices_index(s, n_options - 1)
-    if random(s) < ODDS_OF_TOP_CHOICE:
+    if random(s) < tables.ODDS_OF_TOP_CHOICE:
         return top
     options &= ~(1 << top)
     exploit = 0
@@ -187,28 +134,28 @@ def choose_exploit(s: Any, ports: int) -> int:
 @compiled
 def exploit_service(s: Any, host: int, exploit: int) -> bool:
     """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
-    vulnerability = VULNERABILITY[host, exploit]
-    if vulnerability == NOT_VULNERABLE:
-        if first_decoy_on_port(s, host, exploit) != NO_PROCESS:
-            use_ephemeral_port(s, host)
+    vulnerability = tables.VULNERABILITY[host, exploit]
+    if vulnerability == tables.NOT_VULNERABLE:
+        if hosts.has_decoy_on_port(s, host, exploit):
+            hosts.use_ephemeral_port(s, host)
             show_connection(s, host, exploit)
             show_connection(s, host, exploit)
         return False
-    use_ephemeral_port(s, host)
+    hosts.use_ephemeral_port(s, host)
     show_connection(s, host, exploit)
     # A reverse session, from another port of the host.
-    use_ephemeral_port(s, host)
-    as_root = vulnerability == VULNERABLE_AS_ROOT
-    pid = add_process(s, host, SHELL | (PRIVILEGED if as_root else 0))
+    hosts.use_ephemeral_port(s, host)
+    as_root = vulnerability == tables.VULNERABLE_AS_ROOT
+    pid = hosts.add_process(s, host, state.SHELL | (state.PRIVILEGED if as_root else 0))
     s.has_malware |= 1 << host
     start_session(s, host, as_root)
-    if random(s) < DETECTION_RATE:
-        show_connection(s, host, EPHEMERAL)
+    if random(s) < tables.DETECTION_RATE:
+        show_connection(s, host, tables.EPHEMERAL)
         s.reverse_shell_seen = True
         s.caught_host = host
         n = int(s.n_suspicious)
         if n == len(s.suspicious_pid):
-            s.error = TOO_MANY_SUSPICIOUS_PIDS
+            s.error = state.TOO_MANY_SUSPICIOUS_PIDS
         else:
             # Blue's Monitor at the end of this step: `add_sus_pids`.
             s.suspicious_host[n] = host
@@ -220,18 +167,18 @@ def exploit_service(s: Any, host: int, exploit: int) -> bool:
 @compiled
 def ssh_brute_force(s: Any, host: int) -> bool:
     """`SSHBruteForce`."""
-    is_service = VULNERABILITY[host, SSH_BRUTE_FORCE] != NOT_VULNERABLE
-    if not is_service and first_decoy_on_port(s, host, SSH_PORT) == NO_PROCESS:
+    is_service = tables.VULNERABILITY[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
+    if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT):
         return False
-    for _ in range(WORDS_OF_BRUTE_FORCE):
-        use_ephemeral_port(s, RED_HOST)
-        show_connection(s, host, SSH_PORT)
-    if not is_service or not BRUTEFORCEABLE[host]:
+    for _ in range(tables.WORDS_OF_BRUTE_FORCE):
+        hosts.use_ephemeral_port(s, tables.RED_HOST)
+        show_connection(s, host, tables.SSH_PORT)
+    if not is_service or not tables.BRUTEFORCEABLE[host]:
         return False
-    add_process(s, host, SSH)
+    hosts.add_process(s, host, state.SSH)
     start_session(s, host, False)
-    use_ephemeral_port(s, host)
-    show_connection(s, host, SSH_PORT)
+    hosts.use_ephemeral_port(s, host)
+    show_connection(s, host, tables.SSH_PORT)
     return True
 
 
@@ -250,16 +197,16 @@ def privilege_escalate(s: Any, host: int) -> bool:
 
     Red's first session, on User0, is SYSTEM's.
     """
-    if host != RED_HOST and not s.is_owned >> host & 1:
+    if host != tables.RED_HOST and not s.is_owned >> host & 1:
         if s.n_red_sessions[host] == 0:
             return False
-        session = red_session(s, host, randbelow(s, s.n_red_sessions[host]))
-        s.processes[session].kind |= PRIVILEGED
+        session = hosts.red_session(s, host, randbelow(s, s.n_red_sessions[host]))
+        s.processes[session].kind |= state.PRIVILEGED
         s.is_owned |= 1 << host
         s.has_malware |= 1 << host
-    s.known_addresses |= EXPLORED_ADDRESSES[host]
-    s.known_subnets |= EXPLORED_SUBNETS[host]
-    if SHOWS_OT_SERVICE[host]:
+    s.known_addresses |= tables.EXPLORED_ADDRESSES[host]
+    s.known_subnets |= tables.EXPLORED_SUBNETS[host]
+    if tables.SHOWS_OT_SERVICE[host]:
         s.knows_ot_service = True
     return True
 
@@ -273,7 +220,7 @@ def impact(s: Any, host: int) -> bool:
         randbelow(s, s.n_red_sessions[host])
     if not s.knows_ot_service:
         return False
-    assert host == OT_HOST
+    assert host == tables.OT_HOST
     if s.ot_active:
         s.ot_active = False
         if s.ot_listed_with_pid:

@@ -10,91 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import red_agents, tables
 from workflow_rl.cage2.compiled.jit import compiled
-from workflow_rl.cage2.compiled.meander import act_as_meander, learn_as_meander, meanders_options
 from workflow_rl.cage2.compiled.observe import NO_ACTIVITY, activity_of, count_bits
-from workflow_rl.cage2.compiled.red_agents import (
-    CHOOSES_FIRST_HOST,
-    MEANDER,
-    PLAN,
-    next_of_b_line,
-    target_of_b_line,
-)
-from workflow_rl.cage2.compiled.state import NO_ERROR, NONE
-from workflow_rl.cage2.compiled.tables import (
-    BRUTEFORCEABLE,
-    DECOY_PORT,
-    DETECTION_RATE,
-    DISCOVER_SERVICES,
-    DISCOVER_SYSTEMS,
-    ENTERPRISE,
-    EPHEMERAL,
-    ESCALATE,
-    EXPLOIT,
-    EXPLORED_ADDRESSES,
-    EXPLORED_SUBNETS,
-    FALSE,
-    GUARDED,
-    HTTP_RFI,
-    HTTPS_RFI,
-    IMPACT,
-    LISTENING_PORTS,
-    N_DECOYS,
-    N_EXPLOITS,
-    N_HOSTS,
-    N_LISTENING,
-    NOT_VULNERABLE,
-    ODDS_OF_TOP_CHOICE,
-    PREFERENCE,
-    RED_HOST,
-    REMOVE,
-    RESTORE,
-    SHOWS_OT_SERVICE,
-    SQL_INJECTION,
-    SSH_BRUTE_FORCE,
-    SUBNET,
-    SUBNET_MASK,
-    TRUE,
-    UNKNOWN,
-    USER,
-    VULNERABILITY,
-    VULNERABLE_AS_ROOT,
-    WORDS_OF_BRUTE_FORCE,
-)
+from workflow_rl.cage2.compiled.state import NO_ERROR, NONE, RED
 
 HYPOTHESIS = np.dtype(
     [
-        # As in `state.STATE` (`error` for RedMeander's program, which sets it; nothing here reads
-        # it). What RedMeander did last it learns from at once.
+        # `error` is for RedMeander's program, which sets it; nothing here reads it. What RedMeander
+        # did last it learns from at once.
         ("error", np.uint8),
-        ("red_agent", np.uint8),
-        ("red_kind", np.uint8),
-        ("red_target", np.uint8),
-        ("red_success", np.uint8),
         ("n_events", np.uint8),
-        ("b_line_action", np.uint8),
-        ("b_line_made", np.uint16),
-        ("b_line_host", np.uint8),
-        ("meander_subnets", np.uint8),
-        ("meander_scanned", np.uint16),
-        ("meander_exploited", np.uint16),
-        ("meander_escalated", np.uint16),
-        ("meander_mapped", np.uint16),
-        ("meander_last_host", np.uint8),
-        ("meander_last_address", np.uint8),
-        ("known_subnets", np.uint8),
-        ("known_addresses", np.uint16),
-        ("known_hostnames", np.uint16),
-        ("scanned_by_session", np.uint16),
-        ("knows_ot_service", np.uint8),
-        ("has_malware", np.uint16),
-        ("is_owned", np.uint16),
+        *RED,
         # Masks of hosts: Red has sessions there; monitoring caught all of them as a user's, so that
         # Remove ends them unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
         # Masks of decoys.
-        ("decoys_when_scanned", np.uint8, N_HOSTS),
+        ("decoys_when_scanned", np.uint8, tables.N_HOSTS),
     ],
     align=True,
 )
@@ -103,36 +36,15 @@ HYPOTHESIS = np.dtype(
 FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION = range(7)
 N_OUTCOMES = 7
 
-ALL_EXPLOITS = (1 << N_EXPLOITS) - 1
-FIRST_HOSTS = SUBNET_MASK[USER] & ~(1 << RED_HOST)
+ALL_EXPLOITS = (1 << tables.N_EXPLOITS) - 1
+FIRST_HOSTS = tables.SUBNET_MASK[tables.USER] & ~(1 << tables.RED_HOST)
 
 
 @compiled
 def begin_hypothesis(h: Any, red_agent: int) -> None:
     """Set the hypothesis at the start of an episode."""
     h.error = NO_ERROR
-    h.red_agent = red_agent
-    h.red_kind = 0
-    h.red_target = 0
-    h.red_success = UNKNOWN
-    h.n_events = 0
-    h.b_line_action = 0
-    h.b_line_made = 0
-    h.b_line_host = NONE
-    h.meander_subnets = 0
-    h.meander_scanned = 0
-    h.meander_exploited = 0
-    h.meander_escalated = 0
-    h.meander_mapped = 0
-    h.meander_last_host = NONE
-    h.meander_last_address = NONE
-    h.known_subnets = 1 << SUBNET[RED_HOST]
-    h.known_addresses = 1 << RED_HOST
-    h.known_hostnames = 1 << RED_HOST
-    h.scanned_by_session = 0
-    h.knows_ot_service = 0
-    h.has_malware = 0
-    h.is_owned = 0
+    red_agents.begin_red(h, red_agent)
     h.sessions = 0
     h.removable = 0
     h.decoys_when_scanned[:] = 0
@@ -164,7 +76,7 @@ def is_same(a: Any, b: Any) -> bool:
         or a.knows_ot_service != b.knows_ot_service
     ):
         return False
-    for host in range(N_HOSTS):
+    for host in range(tables.N_HOSTS):
         if a.decoys_when_scanned[host] != b.decoys_when_scanned[host]:
             return False
     return True
@@ -174,12 +86,12 @@ def is_same(a: Any, b: Any) -> bool:
 def after_blue(h: Any, kind: int, host: int) -> None:
     """Apply Blue's action."""
     bit = 1 << host
-    if kind == RESTORE:
+    if kind == tables.RESTORE:
         h.sessions &= ~bit
         h.removable &= ~bit
         h.is_owned &= ~bit
         h.has_malware &= ~bit
-    elif kind == REMOVE and h.removable & ~h.is_owned & bit:
+    elif kind == tables.REMOVE and h.removable & ~h.is_owned & bit:
         h.sessions &= ~bit
         h.removable &= ~bit
 
@@ -190,19 +102,19 @@ def reds_options(h: Any) -> tuple[np.int64, np.int64]:
 
     All of them are equally likely.
     """
-    if h.red_agent == MEANDER:
-        return meanders_options(h)
-    action = next_of_b_line(h)
-    kind = np.int64(PLAN[action, 0])
-    if action == CHOOSES_FIRST_HOST and h.b_line_host == NONE:
+    if h.red_agent == red_agents.MEANDER:
+        return red_agents.meanders_options(h)
+    action = red_agents.next_of_b_line(h)
+    kind = np.int64(red_agents.PLAN[action, 0])
+    if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
         return kind, np.int64(FIRST_HOSTS)
-    return kind, np.int64(1 << target_of_b_line(h, action))
+    return kind, np.int64(1 << red_agents.target_of_b_line(h, action))
 
 
 @compiled
 def is_within_reach(h: Any, subnet: int) -> bool:
     """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
-    return not GUARDED[subnet] or h.sessions & ENTERPRISE != 0
+    return not tables.GUARDED[subnet] or h.sessions & tables.ENTERPRISE != 0
 
 
 @compiled
@@ -215,14 +127,16 @@ def odds_of(
     whether Blue set one up in this step. odds: `[N_OUTCOMES]`, written.
     """
     odds[:] = 0
-    if kind == EXPLOIT:
+    if kind == tables.EXPLOIT:
         odds_of_exploit(h, target, activity, decoys, is_new_decoy, odds)
-    elif kind == DISCOVER_SERVICES:
+    elif kind == tables.DISCOVER_SERVICES:
         looks = NO_ACTIVITY
-        if is_within_reach(h, SUBNET[target]):
+        if is_within_reach(h, tables.SUBNET[target]):
             n_decoys = count_bits(decoys)
-            ports = LISTENING_PORTS[target] | decoy_ports(decoys)
-            looks = activity_of(int(N_LISTENING[target]) + n_decoys, ports, False, is_new_decoy)
+            ports = tables.LISTENING_PORTS[target] | decoy_ports(decoys)
+            looks = activity_of(
+                int(tables.N_LISTENING[target]) + n_decoys, ports, False, is_new_decoy
+            )
         odds[DONE] = 1.0 if activity == looks else 0.0
     elif activity == NO_ACTIVITY:
         odds[DONE if succeeds(h, kind, target) else FAILED] = 1.0
@@ -231,12 +145,12 @@ def odds_of(
 @compiled
 def succeeds(h: Any, kind: int, target: int) -> bool:
     """Return whether an action succeeds that shows nothing and involves no chance."""
-    if kind == DISCOVER_SYSTEMS:
+    if kind == tables.DISCOVER_SYSTEMS:
         return is_within_reach(h, target)
     has_session = h.sessions >> target & 1 != 0
-    if kind == ESCALATE:
-        return target == RED_HOST or has_session
-    return kind == IMPACT and has_session and h.knows_ot_service != 0
+    if kind == tables.ESCALATE:
+        return target == tables.RED_HOST or has_session
+    return kind == tables.IMPACT and has_session and h.knows_ot_service
 
 
 @compiled
@@ -244,98 +158,81 @@ def odds_of_exploit(
     h: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
 ) -> None:
     """See `odds_of` and `red_actions.exploit_remote_service`."""
-    found = (LISTENING_PORTS[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
-    if not found & (1 << HTTP_RFI | 1 << HTTPS_RFI):
-        found &= ~(1 << SQL_INJECTION)
+    found = (tables.LISTENING_PORTS[host] | decoy_ports(h.decoys_when_scanned[host])) & ALL_EXPLOITS
+    if not found & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
+        found &= ~(1 << tables.SQL_INJECTION)
     is_scanned = h.scanned_by_session >> host & 1
-    if not found or not is_scanned or not is_within_reach(h, SUBNET[host]):
+    if not found or not is_scanned or not is_within_reach(h, tables.SUBNET[host]):
         odds[FAILED] = 1.0 if activity == NO_ACTIVITY else 0.0
         return
     in_place = decoy_ports(decoys)
     n_others = count_bits(found) - 1
-    chance = ODDS_OF_TOP_CHOICE if n_others else 1.0
-    for i in range(N_EXPLOITS):
-        exploit = PREFERENCE[i]
-        if found >> exploit & 1:
-            is_decoy = in_place >> exploit & 1 != 0
-            add_odds(host, exploit, activity, is_decoy, is_new_decoy, chance, odds)
-            chance = (1 - ODDS_OF_TOP_CHOICE) / max(n_others, 1)
-
-
-@compiled
-def add_odds(
-    host: int,
-    exploit: int,
-    activity: int,
-    is_decoy: bool,
-    is_new_decoy: bool,
-    chance: float,
-    odds: Any,
-) -> None:
-    """Add the odds of one exploit, which Red chooses with probability `chance`."""
-    vulnerability = VULNERABILITY[host, exploit]
-    if vulnerability == NOT_VULNERABLE and not is_decoy:
-        odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
-    elif exploit == SSH_BRUTE_FORCE:
-        looks = activity_of(WORDS_OF_BRUTE_FORCE, 1 << exploit, False, is_new_decoy)
-        is_open = vulnerability != NOT_VULNERABLE and BRUTEFORCEABLE[host]
-        odds[SSH_SESSION if is_open else FAILED] += chance if activity == looks else 0.0
-    elif vulnerability == NOT_VULNERABLE:
-        looks = activity_of(2, 1 << exploit, False, is_new_decoy)
-        odds[FAILED] += chance if activity == looks else 0.0
-    else:
-        as_root = vulnerability == VULNERABLE_AS_ROOT
-        looks = activity_of(2, 1 << exploit | 1 << EPHEMERAL, True, is_new_decoy)
-        if activity == looks:
-            odds[ROOT_SHELL if as_root else SHELL] += chance * DETECTION_RATE
-        looks = activity_of(1, 1 << exploit, False, is_new_decoy)
-        if activity == looks:
-            odds[UNSEEN_ROOT_SHELL if as_root else UNSEEN_SHELL] += chance * (1 - DETECTION_RATE)
+    # Red's favourite is the first of those found; the others are equally likely.
+    chance = tables.ODDS_OF_TOP_CHOICE if n_others else 1.0
+    for i in range(tables.N_EXPLOITS):
+        exploit = tables.PREFERENCE[i]
+        if not found >> exploit & 1:
+            continue
+        vulnerability = tables.VULNERABILITY[host, exploit]
+        is_open = vulnerability != tables.NOT_VULNERABLE
+        as_root = vulnerability == tables.VULNERABLE_AS_ROOT
+        port = 1 << exploit
+        if not is_open and not in_place & port:
+            odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
+        elif exploit == tables.SSH_BRUTE_FORCE:
+            looks = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
+            outcome = SSH_SESSION if is_open and tables.BRUTEFORCEABLE[host] else FAILED
+            odds[outcome] += chance if activity == looks else 0.0
+        elif not is_open:
+            looks = activity_of(2, port, False, is_new_decoy)
+            odds[FAILED] += chance if activity == looks else 0.0
+        else:
+            caught = tables.DETECTION_RATE
+            looks = activity_of(2, port | 1 << tables.EPHEMERAL, True, is_new_decoy)
+            if activity == looks:
+                odds[ROOT_SHELL if as_root else SHELL] += chance * caught
+            looks = activity_of(1, port, False, is_new_decoy)
+            if activity == looks:
+                odds[UNSEEN_ROOT_SHELL if as_root else UNSEEN_SHELL] += chance * (1 - caught)
+        chance = (1 - tables.ODDS_OF_TOP_CHOICE) / max(n_others, 1)
 
 
 @compiled
 def after_red(h: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
     """Apply Red's action with an outcome, and what Red learns."""
     bit = 1 << target
-    act(h, kind, target)
+    if h.red_agent == red_agents.MEANDER:
+        red_agents.act_as_meander(h, kind, target)
+    else:
+        action = red_agents.next_of_b_line(h)
+        if action == red_agents.CHOOSES_FIRST_HOST:
+            h.b_line_host = target
+        red_agents.act_as_b_line(h, action)
     # B_line reads only the events of its last scan. Blue may not have seen them.
     h.n_events = 0
-    if kind == DISCOVER_SYSTEMS and outcome == DONE:
-        h.known_addresses |= SUBNET_MASK[target]
+    if kind == tables.DISCOVER_SYSTEMS and outcome == DONE:
+        h.known_addresses |= tables.SUBNET_MASK[target]
         h.known_subnets |= bit
-    elif kind == DISCOVER_SERVICES and is_within_reach(h, SUBNET[target]):
+    elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, tables.SUBNET[target]):
         h.n_events = 1
         h.scanned_by_session |= bit
         h.decoys_when_scanned[target] = decoys
-    elif kind == ESCALATE and outcome == DONE:
-        if target != RED_HOST:
+    elif kind == tables.ESCALATE and outcome == DONE:
+        if target != tables.RED_HOST:
             h.is_owned |= bit
             h.has_malware |= bit
-        h.known_addresses |= EXPLORED_ADDRESSES[target]
-        h.known_subnets |= EXPLORED_SUBNETS[target]
-        if SHOWS_OT_SERVICE[target]:
-            h.knows_ot_service = 1
+        h.known_addresses |= tables.EXPLORED_ADDRESSES[target]
+        h.known_subnets |= tables.EXPLORED_SUBNETS[target]
+        if tables.SHOWS_OT_SERVICE[target]:
+            h.knows_ot_service = True
     elif outcome >= SHELL:
         start_session(h, bit, outcome)
-    h.red_success = FALSE if outcome == FAILED else TRUE
-    if h.red_agent == MEANDER:
-        learn_as_meander(h)
+    h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
+    if h.red_agent == red_agents.MEANDER:
+        red_agents.learn_as_meander(h)
         # These no longer matter: without them more hypotheses are equal.
-        h.red_success = UNKNOWN
+        h.red_success = tables.UNKNOWN
         h.n_events = 0
-
-
-@compiled
-def act(h: Any, kind: int, target: int) -> None:
-    """Note an action in the red agent's lists."""
-    if h.red_agent == MEANDER:
-        act_as_meander(h, kind, target)
-        return
-    action = next_of_b_line(h)
-    if action == CHOOSES_FIRST_HOST:
-        h.b_line_host = target
-    h.b_line_action = action
-    h.b_line_made |= 1 << action
 
 
 @compiled
@@ -358,7 +255,7 @@ def start_session(h: Any, bit: int, outcome: int) -> None:
 def decoy_ports(decoys: int) -> int:
     """Return the mask of ports of a mask of decoys."""
     ports = 0
-    for decoy in range(N_DECOYS):
+    for decoy in range(tables.N_DECOYS):
         if decoys >> decoy & 1:
-            ports |= 1 << DECOY_PORT[decoy]
+            ports |= 1 << tables.DECOY_PORT[decoy]
     return ports

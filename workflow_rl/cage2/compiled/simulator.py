@@ -1,24 +1,29 @@
-"""Many environments at once, and one behind CybORG's interface."""
+"""Many environments at once, as a worker's envs, and one behind CybORG's interface."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from agents.policies.distributions import Actions
+from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
-from workflow_rl.cage2.compiled.jit import announce_compiling, compiled, entry_point, prefetch
+from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, prefetch
+from workflow_rl.cage2.compiled.network import red_action_of
 from workflow_rl.cage2.compiled.random import M, N, seed
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, STATE, error_of, state_for
-from workflow_rl.cage2.compiled.tables import N_ACTIONS, N_HOSTS, UNKNOWN
-from workflow_rl.cage2.compiled.texts import red_action_of
+from workflow_rl.cage2.cyborg.simulators import Facts
 from workflow_rl.cage2.env.arguments import SEED_LIMIT
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.environments.env_batch import Transitions
+from workflow_rl.environments.episode import EpisodeSpec
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
 """Further facts about a step: see `Simulator.facts`."""
-NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
+NO_FACTS = np.array([tables.UNKNOWN, -1, -1, tables.UNKNOWN, -1], np.int8)
 
 # The number of envs by which prefetching is ahead, and the cache lines that every step reads.
 AHEAD, FIRST_LINES, LINE = 6, 5, 64
@@ -52,7 +57,11 @@ def step_envs(states: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, fa
             for line in range(FIRST_LINES):
                 prefetch(states, i + 2 * AHEAD, LINE * line)
         if i + AHEAD < n_envs:
-            prefetch_words(states, i + AHEAD)
+            # The words of the generator that the next draws read.
+            word = np.int64(states[i + AHEAD].mt_index)
+            for at in (word, word + M if word + M < N else word + M - N):
+                prefetch(states, i + AHEAD, FIRST_WORD + 4 * at)
+                prefetch(states, i + AHEAD, FIRST_WORD + 4 * at + LINE)
         if chosen[i]:
             if states[i].error == NO_ERROR:
                 rewards[i] = step_env(states[i], actions[i], obs[i])
@@ -67,16 +76,6 @@ def reseed_envs(states: Any, seeds: Any) -> None:
     """Seed the generator of each env, as `random.seed(seeds[i])` does."""
     for i in range(len(states)):
         seed(states[i], seeds[i])
-
-
-@compiled
-def prefetch_words(states: Any, i: int) -> None:
-    """Prefetch the words of the generator that the next draws read."""
-    following = np.int64(states[i].mt_index)
-    middle = following + M if following + M < N else following + M - N
-    for word in (following, middle):
-        prefetch(states, i, FIRST_WORD + 4 * word)
-        prefetch(states, i, FIRST_WORD + 4 * word + LINE)
 
 
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
@@ -106,26 +105,23 @@ class Simulator:
         announce_compiling(what, "20 seconds", (reset_envs, step_envs), self.states.dtype)
         self.rewards = np.zeros(n_envs)
         self.facts = np.zeros((n_envs, len(FACTS)), np.int8)
-        self._words = np.zeros((n_envs, N_HOSTS), np.uint32)
+        self._words = np.zeros((n_envs, tables.N_HOSTS), np.uint32)
         self._all = np.ones(n_envs, np.bool_)
-        self._view()
-
-    def _view(self) -> None:
         self.obs = self._words.view(np.uint8)
-        # Records are copied many times as fast in the form of bytes.
-        self._rows = self.states.view(np.uint8).reshape(len(self.states), -1)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a view would be an array of its own.
-        return {name: value for name, value in vars(self).items() if name not in ("obs", "_rows")}
+        return {name: value for name, value in vars(self).items() if name != "obs"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._view()
+        self.obs = self._words.view(np.uint8)
 
     @property
     def _kept(self) -> tuple[NDArray[Any], ...]:
-        return self._rows, self._words, self.rewards, self.facts
+        # Records are copied many times as fast in the form of bytes.
+        rows = self.states.view(np.uint8).reshape(len(self.states), -1)
+        return rows, self._words, self.rewards, self.facts
 
     def save(self) -> Snapshot:
         """Return a snapshot of all that the next steps follow from."""
@@ -177,7 +173,7 @@ class Simulator:
             RuntimeError: an env cannot go on: what happens in it does not fit into its state, or
                 CybORG itself would fail. Reset it.
         """
-        self.play(self._checked("actions", actions, N_ACTIONS), self._mask(chosen))
+        self.play(self._checked("actions", actions, tables.N_ACTIONS), self._mask(chosen))
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
@@ -213,7 +209,6 @@ class CompiledSimulator:
         self._simulator = Simulator(1, max_steps)
         self._chosen = np.ones(1, np.bool_)
         self._action = np.zeros(1, np.int64)
-        self._tell()
 
     @property
     def state(self) -> Any:
@@ -222,9 +217,7 @@ class CompiledSimulator:
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
         """Start an episode with the draws that follow `random.seed(seed)`."""
-        obs = self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0]
-        self._tell()
-        return obs
+        return self._simulator.reset(abs(seed), RED_AGENTS.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step, 0 <= action < 145: observation (52 bits, overwritten by the next call) and
@@ -232,29 +225,16 @@ class CompiledSimulator:
         simulator = self._simulator
         self._action[0] = action
         simulator.play(self._action, self._chosen)
-        self._tell()
         return simulator.obs[0], simulator.rewards.item()
 
-    def _tell(self) -> None:
-        (
-            self.blue_success,
-            self.red_action,
-            self.red_target,
-            self.red_success,
-            self._caught_host,
-        ) = self._simulator.facts[0].tolist()
+    @property
+    def facts(self) -> Facts:
+        ((blue, action, target, red, caught_host),) = self._simulator.facts.tolist()
+        return blue, action, target, red, CAUGHT_ROWS[caught_host].copy()
 
     @property
-    def suspicious_hosts(self) -> NDArray[np.bool_]:
-        return CAUGHT[self._caught_host].copy()
-
-    @property
-    def blue_text(self) -> str:
-        return ACTION_NAMES[self._action[0]]
-
-    @property
-    def red_text(self) -> str:
-        return red_action_of(self.state)
+    def texts(self) -> tuple[str, str]:
+        return ACTION_NAMES[self._action[0]], red_action_of(self.state)
 
     def save(self) -> Snapshot:
         """Return a snapshot."""
@@ -263,8 +243,55 @@ class CompiledSimulator:
     def load(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
         self._simulator.load(snapshot)
-        self._tell()
 
 
-CAUGHT = np.eye(N_HOSTS + 1, N_HOSTS, dtype=np.bool_)
+CAUGHT = np.eye(tables.N_HOSTS + 1, tables.N_HOSTS, dtype=np.bool_)
 """Masks of hosts, `[14, 13]`: row i has host i alone, and row -1 has none."""
+CAUGHT_ROWS = tuple(CAUGHT)
+"""The same masks, which a tuple hands out faster than an array."""
+
+
+class CompiledEnvs:
+    """`n_envs` networks that step in one call of compiled code.
+
+    They play what as many `Cage2Env` play. Episodes are truncated after `max_steps` steps.
+    """
+
+    def __init__(self, max_steps: int, n_envs: int) -> None:
+        self.n_envs = n_envs
+        self._max_steps = max_steps
+        self._simulator = Simulator(n_envs, max_steps)
+        self._steps_left = np.zeros(n_envs, np.int64)
+
+    @property
+    def states(self) -> NDArray[Any]:
+        """The envs themselves, records `[n_envs]` of `state.STATE`."""
+        return self._simulator.states
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[np.uint8]:
+        """Begin an episode in each of M envs. Returns obs [M, 52]."""
+        chosen = self._chosen(envs)
+        seeds, red_agents = np.zeros((2, self.n_envs), np.int64)
+        seeds[envs] = [spec.env_seed for spec in specs]
+        red_agents[envs] = [RED_AGENTS.index(spec.variant) for spec in specs]
+        self._simulator.reset(seeds, red_agents, chosen)
+        self._steps_left[envs] = self._max_steps
+        return self._simulator.obs[envs]
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+        chosen = self._chosen(envs)
+        all_actions = np.zeros(self.n_envs, np.int64)
+        all_actions[envs] = actions
+        obs, rewards = self._simulator.step(all_actions, chosen)
+        self._steps_left[envs] -= 1
+        truncated = self._steps_left[envs] == 0
+        return Transitions(obs[envs], rewards[envs], np.zeros_like(truncated), truncated)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _chosen(self, envs: Sequence[int]) -> NDArray[np.bool_]:
+        chosen = np.zeros(self.n_envs, np.bool_)
+        chosen[envs] = True
+        return chosen

@@ -7,16 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.random import GENERATOR, N
-from workflow_rl.cage2.compiled.tables import (
-    N_DECOYS,
-    N_EPHEMERAL,
-    N_HOSTS,
-    N_LISTENING,
-    N_SERVICES,
-    N_STARTING_SESSIONS,
-    N_SUBNETS,
-)
 
 SIZES = (100, 1_000, 10_000)
 """Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
@@ -27,7 +19,7 @@ NO_PROCESS = 0  # The first slot is never used.
 
 # Kinds of processes that are added in an episode: decoys (numbered as in `tables.DECOYS`), and
 # those of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM.
-SHELL, SSH = N_DECOYS, N_DECOYS + 1
+SHELL, SSH = tables.N_DECOYS, tables.N_DECOYS + 1
 KIND, PRIVILEGED = 15, 16
 
 # Why an episode cannot go on.
@@ -50,26 +42,12 @@ def state_for(n_steps: int) -> np.dtype[Any]:
     return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]))
 
 
-# Fields that every step reads come first: with thousands of envs, loading a record costs more
-# than the step itself.
-_EVERY_STEP: list[Any] = [
-    ("error", np.uint8),
+RED: list[Any] = [
     ("red_agent", np.uint8),
     # The last step.
     ("red_kind", np.uint8),
     ("red_target", np.uint8),
     ("red_success", np.uint8),
-    ("blue_success", np.uint8),
-    # Connections seen in it, all on one host: how many, the mask of their local ports, and
-    # whether one leads to a reverse shell; the host with a process caught; and whether
-    # Blue's analysis found Red's files.
-    ("event_host", np.uint8),
-    ("reverse_shell_seen", np.bool_),
-    ("event_ports", np.uint16),
-]
-_EVERY_STEP_TOO: list[Any] = [
-    ("caught_host", np.uint8),
-    ("malware_found", np.bool_),
     # B_line: where it is, which actions it has made before, the first host it attacks.
     ("b_line_action", np.uint8),
     ("b_line_made", np.uint16),
@@ -82,25 +60,17 @@ _EVERY_STEP_TOO: list[Any] = [
     ("meander_mapped", np.uint16),
     ("meander_last_host", np.uint8),
     ("meander_last_address", np.uint8),
-    # The host whose address comes first in Red's list.
-    ("first_address", np.uint8),
     # What Red knows: its action space, and the memory of `RedAbstractSession`.
     ("known_subnets", np.uint8),
     ("known_addresses", np.uint16),
     ("known_hostnames", np.uint16),
     ("scanned_by_session", np.uint16),
     ("knows_ot_service", np.bool_),
-    # The OT service: does its process run, is it listed as active, and with its PID?
-    ("ot_running", np.bool_),
-    ("ot_active", np.bool_),
-    ("ot_listed_with_pid", np.bool_),
     # Masks of hosts: Red's files are there, Red has privileged sessions there.
     ("has_malware", np.uint16),
     ("is_owned", np.uint16),
-    # Two bits a host: no, unknown, user, privileged.
-    ("compromise", np.uint32),
-    ("mt_index", GENERATOR["mt_index"]),
 ]
+"""What Red is, has and knows: fields of a network, and of an account of one."""
 
 
 @functools.cache
@@ -109,30 +79,50 @@ def _state(n_steps: int) -> np.dtype[Any]:
     # on the decoys in place: long episodes have a bit for each port.
     is_long = n_steps > SIZES[0]
     n_processes, n_suspicious = 2 * n_steps, max(128, n_steps)
-    n_rows = N_HOSTS if is_long else 2
+    n_rows = tables.N_HOSTS if is_long else 2
     count: type[np.unsignedinteger] = np.uint16 if is_long else np.uint8
     # A scan shows all that listens on a host.
-    assert N_LISTENING.max() + n_processes <= np.iinfo(count).max
+    assert tables.N_LISTENING.max() + n_processes <= np.iinfo(count).max
     process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
     return np.dtype(
         [
-            *_EVERY_STEP,
+            # Fields that every step reads come first: with thousands of envs, loading a record
+            # costs more than the step itself.
+            ("error", np.uint8),
+            *RED,
+            ("blue_success", np.uint8),
+            # Connections seen in the last step, all on one host: how many, the mask of their local
+            # ports, and whether one leads to a reverse shell; the host with a process caught; and
+            # whether Blue's analysis found Red's files.
+            ("event_host", np.uint8),
+            ("reverse_shell_seen", np.bool_),
+            ("event_ports", np.uint16),
             ("n_events", count),
-            *_EVERY_STEP_TOO,
-            ("n_red_sessions", count, N_HOSTS),
-            ("known_ports", np.uint8, N_HOSTS),
+            ("caught_host", np.uint8),
+            ("malware_found", np.bool_),
+            # The host whose address comes first in Red's list.
+            ("first_address", np.uint8),
+            # The OT service: does its process run, is it listed as active, and with its PID?
+            ("ot_running", np.bool_),
+            ("ot_active", np.bool_),
+            ("ot_listed_with_pid", np.bool_),
+            # Two bits a host: no, unknown, user, privileged.
+            ("compromise", np.uint32),
+            ("mt_index", GENERATOR["mt_index"]),
+            ("n_red_sessions", count, tables.N_HOSTS),
+            ("known_ports", np.uint8, tables.N_HOSTS),
             # Processes, on each host a linked list in the order in which CybORG lists them.
-            ("first_process", count, N_HOSTS),
-            ("last_process", count, N_HOSTS),
+            ("first_process", count, tables.N_HOSTS),
+            ("last_process", count, tables.N_HOSTS),
             ("free_process", count),
             ("n_processes", count),
             ("n_suspicious", count),
             ("busy_host", np.uint8),
             ("n_ports", np.int16, 2),
-            ("session_pid", np.uint16, N_STARTING_SESSIONS),
+            ("session_pid", np.uint16, tables.N_STARTING_SESSIONS),
             ("processes", process, n_processes + 1),
             # The PID that a decoy's service is listed with; 0: no such service.
-            ("service_pid", np.uint16, (N_HOSTS, N_SERVICES)),
+            ("service_pid", np.uint16, (tables.N_HOSTS, tables.N_SERVICES)),
             # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),
@@ -140,12 +130,12 @@ def _state(n_steps: int) -> np.dtype[Any]:
             # Red's host and on one other with many, a bit each; of the rest, the first half of the
             # hosts is listed from the left of `ports`, the others from the right.
             ("ports", np.uint16, MAX_PORTS),
-            ("port_bits", np.uint32, (n_rows, (N_EPHEMERAL + 31) // 32)),
+            ("port_bits", np.uint32, (n_rows, (tables.N_EPHEMERAL + 31) // 32)),
             ("mt", np.uint32, N),
             # The addresses: each subnet's index among the possible ones, each host's within its
             # subnet.
-            ("subnet_index", np.uint16, N_SUBNETS),
-            ("address_index", np.uint8, N_HOSTS),
+            ("subnet_index", np.uint16, tables.N_SUBNETS),
+            ("address_index", np.uint8, tables.N_HOSTS),
         ],
         align=True,
     )

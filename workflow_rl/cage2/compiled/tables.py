@@ -13,16 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.scenario2 import (
-    ACTION_NAMES,
-    HOSTS,
-    RED_ACTIONS,
-    SUCCESSES,
-    scenario2,
-)
+from workflow_rl.cage2 import scenario2
 
-N_HOSTS = len(HOSTS)
-SCENARIO = scenario2()
+N_HOSTS = len(scenario2.HOSTS)
+SCENARIO = scenario2.scenario2()
 SUBNETS = tuple(SCENARIO["Subnets"])
 N_SUBNETS = len(SUBNETS)
 NETWORK = IPv4Network("10.0.0.0/16")
@@ -58,11 +52,11 @@ NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT = range(3)
 
 
 def _index(hostname: str) -> int:
-    return HOSTS.index(hostname)
+    return scenario2.HOSTS.index(hostname)
 
 
 def _mask(part_of_name: str) -> int:
-    return sum(1 << i for i, name in enumerate(HOSTS) if part_of_name in name)
+    return sum(1 << i for i, name in enumerate(scenario2.HOSTS) if part_of_name in name)
 
 
 def _process_type(process: dict[str, Any]) -> str:
@@ -91,17 +85,13 @@ def _vulnerability(host: dict[str, Any], exploit: int) -> int:
     for process in host["Processes"]:
         ports = [c["local_port"] for c in process.get("Connections", ())]
         if _process_type(process) == EXPLOITED_TYPES[exploit] and PORTS[exploit] in ports:
-            if exploit in (HTTP_RFI, HTTPS_RFI):
-                assert "rfi" in process["Properties"]
-            if exploit == ETERNAL_BLUE:
-                assert host["System info"]["OSType"] == "WINDOWS"
             if exploit == SSH_BRUTE_FORCE:
                 return VULNERABLE
             return VULNERABLE_AS_ROOT if process["Username"] in PRIVILEGED_USERS else VULNERABLE
     return NOT_VULNERABLE
 
 
-_HOST_ROWS = [SCENARIO["Hosts"][name] for name in HOSTS]
+_HOST_ROWS = [SCENARIO["Hosts"][name] for name in scenario2.HOSTS]
 LISTENING = _table([_listening(row) for row in _HOST_ROWS], np.uint8)
 N_LISTENING = np.array([len(_listening(row)) for row in _HOST_ROWS])
 LISTENING_PORTS = np.array([sum(1 << p for p in set(_listening(row))) for row in _HOST_ROWS])
@@ -134,9 +124,7 @@ N_SUBNET_HOSTS = np.array([len(subnet["Hosts"]) for subnet in SCENARIO["Subnets"
 SUBNET_MASK = np.array(
     [sum(1 << _index(name) for name in row["Hosts"]) for row in SCENARIO["Subnets"].values()]
 )
-SUBNET = np.array(
-    [next(i for i in range(N_SUBNETS) if SUBNET_MASK[i] >> host & 1) for host in range(N_HOSTS)]
-)
+SUBNET = (SUBNET_MASK[:, None] >> np.arange(N_HOSTS) & 1).argmax(axis=0)
 # The subnets in the order of Red's action space, which is the order of their first hosts.
 SUBNETS_BY_HOST = np.array(list(dict.fromkeys(SUBNET.tolist())))
 USER, ENTERPRISE_SUBNET = SUBNETS.index("User"), SUBNETS.index("Enterprise")
@@ -146,49 +134,37 @@ GUARDED = np.array(
 )
 
 
-def _bound_addresses() -> list[tuple[int, int]]:
-    """Return the host and the address of processes that are bound to one of the network.
-
-    Addresses are counted from the first one of the network.
-    """
-    return [
-        (host, int(address) - int(NETWORK.network_address))
-        for host, row in enumerate(_HOST_ROWS)
-        for process in row["Processes"]
-        for connection in process.get("Connections", ())
-        if (address := IPv4Address(connection["local_address"])) in NETWORK
-    ]
-
-
 # RedMeander shuffles the addresses in the order of the true state. That is the order of the hosts,
 # but an address that a process of a host is bound to comes right before the host's own.
-((BOUND_HOST, _BOUND_ADDRESS),) = _bound_addresses()
+((BOUND_HOST, _BOUND_ADDRESS),) = [
+    (host, int(address) - int(NETWORK.network_address))
+    for host, row in enumerate(_HOST_ROWS)
+    for process in row["Processes"]
+    for connection in process.get("Connections", ())
+    if (address := IPv4Address(connection["local_address"])) in NETWORK
+]
 assert BOUND_HOST == 0
 BOUND_SUBNET, BOUND_ADDRESS = divmod(_BOUND_ADDRESS, 16)
 
 # --- Sessions at the start -----------------------------------------------------------------------
 
 
-def _starting_sessions() -> list[tuple[str, int, str]]:
-    """Return agent, host and user of each session, in the order in which `State` starts them."""
-    return [
-        (agent, _index(session["hostname"]), session["username"])
-        for agent, row in SCENARIO["Agents"].items()
-        for is_child in (False, True)
-        for session in row["starting_sessions"]
-        if ("parent" in session) == is_child
-    ]
-
-
-STARTING_HOSTS = np.array([host for _, host, _ in _starting_sessions()])
-STARTING_AGENTS = tuple(agent for agent, *_ in _starting_sessions())
-STARTING_USERS = tuple(user for *_, user in _starting_sessions())
+# Agent, host and user of each session, in the order in which `State` starts them.
+_STARTING = [
+    (agent, _index(session["hostname"]), session["username"])
+    for agent, row in SCENARIO["Agents"].items()
+    for is_child in (False, True)
+    for session in row["starting_sessions"]
+    if ("parent" in session) == is_child
+]
+STARTING_AGENTS, _HOSTS_OF_SESSIONS, STARTING_USERS = zip(*_STARTING, strict=True)
+STARTING_HOSTS = np.array(_HOSTS_OF_SESSIONS)
 N_STARTING_SESSIONS = len(STARTING_HOSTS)
 # The place of each session in a list by host, and where the sessions of a host begin and end.
 STARTING_SLOTS = np.argsort(np.argsort(STARTING_HOSTS, kind="stable"))
 FIRST_SLOT = np.searchsorted(np.sort(STARTING_HOSTS), np.arange(N_HOSTS + 1))
 _BLUES_USERS = [
-    [user for agent, at, user in _starting_sessions() if (agent, at) == ("Blue", host)]
+    [user for agent, at, user in _STARTING if (agent, at) == ("Blue", host)]
     for host in range(N_HOSTS)
 ]
 N_BLUE_SESSIONS = np.array([len(users) for users in _BLUES_USERS])
@@ -217,17 +193,14 @@ def _explored(host: dict[str, Any], facts: str | None) -> int:
 EXPLORED_ADDRESSES = np.array([_explored(row, None) for row in _HOST_ROWS])
 EXPLORED_SUBNETS = np.array(
     [
-        sum(
-            1 << int(s)
-            for s in {SUBNET[i] for i in range(N_HOSTS) if _explored(row, "All") >> i & 1}
-        )
+        sum(1 << i for i in range(N_SUBNETS) if _explored(row, "All") & SUBNET_MASK[i])
         for row in _HOST_ROWS
     ]
 )
 SHOWS_OT_SERVICE = np.array(
     [
         "OTService" in row.get("info", {}).get(name, {}).get("Services", ())
-        for name, row in zip(HOSTS, _HOST_ROWS, strict=True)
+        for name, row in zip(scenario2.HOSTS, _HOST_ROWS, strict=True)
     ]
 )
 # The host in Enterprise that a host in User leads to.
@@ -240,15 +213,15 @@ LEADS_TO_ENTERPRISE = np.array(
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
-KINDS = tuple(dict.fromkeys(name.partition(" ")[0] for name in ACTION_NAMES))
+KINDS = tuple(dict.fromkeys(name.partition(" ")[0] for name in scenario2.ACTION_NAMES))
 SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE = map(
     KINDS.index,
     ("Sleep", "Monitor", "Analyse", "Remove", "DecoyApache", "DecoyVsftpd", "Restore"),
 )
-N_ACTIONS = len(ACTION_NAMES)
-ACTION_KIND = np.array([KINDS.index(name.partition(" ")[0]) for name in ACTION_NAMES])
+N_ACTIONS = len(scenario2.ACTION_NAMES)
+ACTION_KIND = np.array([KINDS.index(name.partition(" ")[0]) for name in scenario2.ACTION_NAMES])
 ACTION_HOST = np.array(
-    [_index(name.partition(" ")[2]) if " " in name else 0 for name in ACTION_NAMES]
+    [_index(name.partition(" ")[2]) if " " in name else 0 for name in scenario2.ACTION_NAMES]
 )
 
 # For each decoy: the port that it opens, the port that must be free, the operating system (None:
@@ -274,17 +247,8 @@ DECOY_RUNS_ON = np.array(
         for row in DECOYS.values()
     ]
 )
-# Which decoys can be set up on a host at all.
-DECOY_FITS = np.array(
-    [
-        [
-            bool(DECOY_RUNS_ON[decoy, host])
-            and not LISTENING_PORTS[host] >> DECOY_FREE_PORT[decoy] & 1
-            for decoy in range(N_DECOYS)
-        ]
-        for host in range(len(HOSTS))
-    ]
-)
+# Which decoys can be set up on a host at all, by host and decoy.
+DECOY_FITS = DECOY_RUNS_ON.T & (LISTENING_PORTS[:, None] >> DECOY_FREE_PORT & 1 == 0)
 DECOY_IS_PRIVILEGED = np.array([row[3] for row in DECOYS.values()])
 # Where a host lists the service of each decoy. A decoy for Windows and one for Linux can share a
 # place.
@@ -294,5 +258,7 @@ assert all(len(set(SERVICE[runs])) == runs.sum() for runs in DECOY_RUNS_ON.T)
 
 # --- Red's actions -------------------------------------------------------------------------------
 
-RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(len(RED_ACTIONS))
-FALSE, TRUE, UNKNOWN = range(len(SUCCESSES))
+RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(
+    len(scenario2.RED_ACTIONS)
+)
+FALSE, TRUE, UNKNOWN = range(len(scenario2.SUCCESSES))

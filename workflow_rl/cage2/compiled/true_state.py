@@ -8,25 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.jit import compiled, entry_point
 from workflow_rl.cage2.compiled.red_agents import B_LINE, LAST
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
-from workflow_rl.cage2.compiled.tables import (
-    N_DECOYS,
-    N_EXPLOITS,
-    N_HOSTS,
-    N_SUBNETS,
-    TRUE,
-)
 from workflow_rl.cage2.scenario2 import RED_ACTIONS, RED_AGENTS
 
 N_MASKS_OF_HOSTS, N_HOSTS_POINTED_AT, N_FLAGS = 9, 4, 4
 N_B_LINE_ACTIONS = LAST + 1
 N_SHOWN = (
-    (4 + N_MASKS_OF_HOSTS + N_HOSTS_POINTED_AT) * N_HOSTS
-    + (1 + N_EXPLOITS + N_DECOYS) * N_HOSTS
+    (4 + N_MASKS_OF_HOSTS + N_HOSTS_POINTED_AT) * tables.N_HOSTS
+    + (1 + tables.N_EXPLOITS + tables.N_DECOYS) * tables.N_HOSTS
     + N_FLAGS
-    + 2 * N_SUBNETS
+    + 2 * tables.N_SUBNETS
     + len(RED_AGENTS)
     + N_B_LINE_ACTIONS
     + len(RED_ACTIONS)
@@ -51,33 +45,33 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
         s.meander_escalated,
         s.meander_mapped,
     ):
-        for host in range(N_HOSTS):
+        for host in range(tables.N_HOSTS):
             shown[n + host] = hosts >> host & 1
-        n += N_HOSTS
+        n += tables.N_HOSTS
     # The last one names a host only after some actions, the others only once there is one.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
-        if host < N_HOSTS:
+        if host < tables.N_HOSTS:
             shown[n + host] = 1
-        n += N_HOSTS
-    for host in range(N_HOSTS):
+        n += tables.N_HOSTS
+    for host in range(tables.N_HOSTS):
         shown[n] = s.n_red_sessions[host] > 0
-        for exploit in range(N_EXPLOITS):
+        for exploit in range(tables.N_EXPLOITS):
             shown[n + 1 + exploit] = s.known_ports[host] >> exploit & 1
-        n += 1 + N_EXPLOITS
+        n += 1 + tables.N_EXPLOITS
         process = s.first_process[host]
         while process != NO_PROCESS:
             kind = s.processes[process].kind & KIND
-            if kind < N_DECOYS:
+            if kind < tables.N_DECOYS:
                 shown[n + kind] = 1
             process = s.processes[process].next
-        n += N_DECOYS
+        n += tables.N_DECOYS
     for flag in (s.ot_running, s.ot_active, s.ot_listed_with_pid, s.knows_ot_service):
         shown[n] = flag
         n += 1
     for subnets in (s.known_subnets, s.meander_subnets):
-        for subnet in range(N_SUBNETS):
+        for subnet in range(tables.N_SUBNETS):
             shown[n + subnet] = subnets >> subnet & 1
-        n += N_SUBNETS
+        n += tables.N_SUBNETS
     shown[n + s.red_agent] = 1
     n += len(RED_AGENTS)
     if s.red_agent == B_LINE:
@@ -85,7 +79,7 @@ def show_state(s: Any, obs: Any, shown: Any) -> None:
     n += N_B_LINE_ACTIONS
     shown[n + s.red_kind] = 1
     n += len(RED_ACTIONS)
-    shown[n] = s.red_success == TRUE
+    shown[n] = s.red_success == tables.TRUE
 
 
 @entry_point

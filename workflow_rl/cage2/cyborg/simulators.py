@@ -6,40 +6,40 @@ processes stay small. A simulator is imported when it is made.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import random
+import subprocess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
 from workflow_rl.cage2.cyborg.private_cyborg import no_stable_baselines3
-from workflow_rl.cage2.scenario2 import (
-    ACTION_NAMES,
-    HOSTS,
-    RED_ACTIONS,
-    RED_AGENTS,
-    RED_TARGETS,
-    SUCCESSES,
-    scenario2,
-)
+from workflow_rl.runs.machine import package_version
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
 OWN_RED = "own"
 """What a simulator calls the red agent whose class it was given."""
 UPSTREAM_COMMIT = "26ce1c1"
-_RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
-_RED_TARGET_INDEX = {name: index for index, name in enumerate(RED_TARGETS)}
+_RED_ACTION_INDEX = {name: index for index, name in enumerate(scenario2.RED_ACTIONS)}
+_RED_TARGET_INDEX = {name: index for index, name in enumerate(scenario2.RED_TARGETS)}
+
+
+Facts: TypeAlias = tuple[int, int, int, int, NDArray[np.bool_]]
+"""What happened in a step: Blue's success, Red's action, target and success, and the mask of hosts
+`[13]` on which a process was caught, a copy. Successes are indices into `SUCCESSES`, Red's action
+and target into `RED_ACTIONS` and `RED_TARGETS` (-1: none). It is a plain tuple, because making a
+named one takes a tenth of a step."""
 
 
 class Simulator(Protocol):
     """One simulated network that plays episodes. Copies and pickles go on as the original would.
 
     An observation is an array of 52 zeros and ones (any integer dtype), which the next call may
-    overwrite. Successes are indices into `SUCCESSES`, Red's action and target into `RED_ACTIONS`
-    and `RED_TARGETS` (-1: none). Texts are CybORG's. No call changes the caller's `random` state.
+    overwrite. No call changes the caller's `random` state.
     """
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]: ...
@@ -47,26 +47,12 @@ class Simulator(Protocol):
     def step(self, action: int) -> tuple[NDArray[Any], float]: ...
 
     @property
-    def blue_success(self) -> int: ...
+    def facts(self) -> Facts:
+        """Facts about the last step."""
 
     @property
-    def blue_text(self) -> str: ...
-
-    @property
-    def red_action(self) -> int: ...
-
-    @property
-    def red_target(self) -> int: ...
-
-    @property
-    def red_success(self) -> int: ...
-
-    @property
-    def red_text(self) -> str: ...
-
-    @property
-    def suspicious_hosts(self) -> NDArray[np.bool_]:
-        """Mask of hosts `[13]`, a copy."""
+    def texts(self) -> tuple[str, str]:
+        """Blue's and Red's last action, as CybORG prints them."""
 
     def save(self) -> Any:
         """Return a snapshot of all that the next steps follow from."""
@@ -108,13 +94,13 @@ class ChallengeSimulator:
             cyborg = cyborg_class(scenario, "sim", agents={"Red": agents.SleepAgent})
             self._wrapper = challenge_wrapper(env=cyborg, agent_name="Blue")
         names = tuple(map(str, self._wrapper.possible_actions))
-        if names != ACTION_NAMES:
+        if names != scenario2.ACTION_NAMES:
             raise RuntimeError(
                 f"the simulator offers Blue {len(names)} actions instead of CAGE-2's "
-                f"{len(ACTION_NAMES)}: install the challenge's commit {UPSTREAM_COMMIT}"
+                f"{len(scenario2.ACTION_NAMES)}: install the challenge's commit {UPSTREAM_COMMIT}"
             )
         self._controller = cyborg.environment_controller
-        self._red_agents = {name: getattr(agents, name)() for name in RED_AGENTS}
+        self._red_agents = {name: getattr(agents, name)() for name in scenario2.RED_AGENTS}
         self._blue_table = self._wrapper.env.env.env
 
     def play_against(self, own_red: type) -> None:
@@ -141,50 +127,34 @@ class ChallengeSimulator:
         return obs, float(reward)
 
     @property
-    def blue_success(self) -> int:
-        # The wrapper takes the success out of Blue's observation.
-        return SUCCESSES.index(str(self._blue_table.success))
-
-    @property
-    def blue_text(self) -> str:
-        return str(self._controller.action["Blue"])
-
-    @property
-    def red_action(self) -> int:
-        return red_action_index(self._controller.action["Red"])
-
-    @property
-    def red_target(self) -> int:
-        return red_target_index(self._controller.action["Red"], self._controller.state)
-
-    @property
-    def red_success(self) -> int:
-        return SUCCESSES.index(str(self._controller.observation["Red"].data["success"]))
-
-    @property
-    def red_text(self) -> str:
-        return str(self._controller.action["Red"])
-
-    @property
-    def suspicious_hosts(self) -> NDArray[np.bool_]:
-        seen = self._controller.observation["Blue"].data
+    def facts(self) -> Facts:
+        controller = self._controller
+        red, seen = controller.action["Red"], controller.observation["Blue"].data
         # A decoy that Blue has just set up is listed with a PID too, but without connections.
-        return np.array(
-            [
-                any(
-                    "PID" in process and "Connections" in process
-                    for process in seen.get(host, {}).get("Processes", ())
-                )
-                for host in HOSTS
-            ]
+        caught = [
+            any(
+                "PID" in process and "Connections" in process
+                for process in seen.get(host, {}).get("Processes", ())
+            )
+            for host in scenario2.HOSTS
+        ]
+        return (
+            # The wrapper takes the success out of Blue's observation.
+            scenario2.SUCCESSES.index(str(self._blue_table.success)),
+            red_action_index(red),
+            red_target_index(red, controller.state),
+            scenario2.SUCCESSES.index(str(controller.observation["Red"].data["success"])),
+            np.array(caught),
         )
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        return str(self._controller.action["Blue"]), str(self._controller.action["Red"])
+
     def save(self) -> bytes:
-        """See Simulator."""
         return dumps(vars(self), {})
 
     def load(self, snapshot: bytes) -> None:
-        """See Simulator."""
         with no_stable_baselines3():  # In a new process this imports CybORG.
             vars(self).update(loads(snapshot, {}))
 
@@ -227,12 +197,12 @@ def make_simulator(name: str, max_steps: int, own_red: type | None = None) -> Si
     if name == "cyborg-stock":
         return _stock_simulator()
     if name == "compiled":
-        compiled = importlib.import_module("workflow_rl.cage2.compiled.simulator")
-        simulator: Simulator = compiled.CompiledSimulator(max_steps)
-        return simulator
-    speedups = importlib.import_module("workflow_rl.cage2.cyborg.speedups")
-    sped_up: Simulator = speedups.SpedUpSimulator()
-    return sped_up
+        from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+        return CompiledSimulator(max_steps)
+    from workflow_rl.cage2.cyborg.speedups import SpedUpSimulator
+
+    return SpedUpSimulator()
 
 
 def _simulator_with(own_red: type, name: str) -> Simulator:
@@ -255,7 +225,7 @@ def _stock_simulator() -> ChallengeSimulator:
         agents = importlib.import_module("csle_cyborg.agents")
         main = importlib.import_module("csle_cyborg.main")
         wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
-    return ChallengeSimulator(main.Main, scenario2(), agents, wrapper.ChallengeWrapper)
+    return ChallengeSimulator(main.Main, scenario2.scenario2(), agents, wrapper.ChallengeWrapper)
 
 
 def _upstream_simulator() -> ChallengeSimulator:
@@ -276,3 +246,34 @@ def _upstream_simulator() -> ChallengeSimulator:
     assert package.__file__ is not None
     scenario = Path(package.__file__).parent / "Shared" / "Scenarios" / "Scenario2.yaml"
     return ChallengeSimulator(package.CybORG, str(scenario), agents, wrapper.ChallengeWrapper)
+
+
+class SimulatorVersion(NamedTuple):
+    """Name and version of a CybORG package, and the commit of the challenge's repository.
+
+    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like 26ce1c1.
+    """
+
+    name: str
+    version: str
+    commit: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} (commit {self.commit})"
+
+
+def simulator_version(simulator: str) -> SimulatorVersion:
+    """Return the package behind one of `simulators.SIMULATORS`; "unknown" for what is unknown."""
+    if simulator != "cyborg-upstream":
+        return SimulatorVersion("csle-cyborg", package_version("csle-cyborg"), UPSTREAM_COMMIT)
+    spec = importlib.util.find_spec("CybORG")
+    commit = "unknown"
+    if spec is not None and spec.origin is not None:
+        answer = subprocess.run(
+            ["git", "-C", str(Path(spec.origin).parent), "rev-parse", "--short=7", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        commit = answer.stdout.strip() or "unknown"
+    return SimulatorVersion("CybORG", package_version("CybORG"), commit)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
-from workflow_rl.cage2.cyborg.simulators import red_action_index, red_target_index
+from workflow_rl.cage2.cyborg.simulators import Facts, red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES, scenario2
 
@@ -123,27 +123,30 @@ class SpedUpSimulator:
         if not self._is_valid_for_red(red):
             red = self._invalid_action(red)
         self._show_red(red.sim_execute(state))
-        self.blue_text, self._red_action = ACTION_NAMES[action], red
-        self.red_action = red_action_index(red)
-        self.red_target = red_target_index(red, state)
-        self.blue_success = SUCCESSES.index(blue_obs["success"].name)
-        self.red_success = SUCCESSES.index(self._red_obs["success"].name)
         reward = round(self._reward() + blue.cost, 1)
-        return self._observe(action, blue_obs), reward
+        obs, caught = self._observe(action, blue_obs)
+        self._actions = action, red
+        self.facts: Facts = (
+            SUCCESSES.index(blue_obs["success"].name),
+            red_action_index(red),
+            red_target_index(red, state),
+            SUCCESSES.index(self._red_obs["success"].name),
+            caught,
+        )
+        return obs, reward
 
     @property
-    def red_text(self) -> str:
-        """See `simulators.Simulator`. The text is made when it is read, which is seldom."""
-        return str(self._red_action)
+    def texts(self) -> tuple[str, str]:
+        # They are made when they are read, which is seldom.
+        action, red = self._actions
+        return ACTION_NAMES[action], str(red)
 
     def save(self) -> bytes:
-        """See `simulators.Simulator`."""
         CYBORG.let_play(self)
         self.random_state = CYBORG.random.getstate()
         return CYBORG.dumps(vars(self))
 
     def load(self, snapshot: bytes) -> None:
-        """See `simulators.Simulator`."""
         vars(self).update(CYBORG.loads(snapshot))
         CYBORG.take_turn_again(self)
 
@@ -215,8 +218,12 @@ class SpedUpSimulator:
                 disrupted += worth
         return -round(disrupted, 1) - round(linux + windows, 1)
 
-    def _observe(self, action: int, blue_obs: dict[str, Any]) -> NDArray[np.uint8]:
-        """Return Blue's 52 bits: `Monitor` and `BlueTableWrapper`, without making the table.
+    def _observe(
+        self, action: int, blue_obs: dict[str, Any]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Return Blue's 52 bits, and the mask of the hosts on which a process was caught.
+
+        These are `Monitor` and `BlueTableWrapper`, without making the table.
 
         Anomalies of a host are the process of a decoy that was set up in this step, and the
         connections since the last step. CybORG also compares anomalies with the first observation
@@ -229,7 +236,7 @@ class SpedUpSimulator:
             compromise[HOSTS.index(target), 2:] = NO
         elif kind == "Remove" and compromise[HOSTS.index(target), 2:].any():
             compromise[HOSTS.index(target), 2:] = UNKNOWN
-        activities, suspicious = [], []
+        activities, suspicious = [], list[int]()
         for index, hostname in enumerate(HOSTS):
             events = self._state.hosts[hostname].events
             seen = events["NetworkConnections"]
@@ -247,13 +254,12 @@ class SpedUpSimulator:
             events["NetworkConnections"] = []
         if any(file["Density"] >= 0.9 for file in target_obs.get("Files", ())):
             compromise[HOSTS.index(target), 2:] = PRIVILEGED
-        self.suspicious_hosts = np.zeros(len(HOSTS), np.bool_)
-        if suspicious:
-            self.suspicious_hosts[suspicious] = True
+        caught = np.zeros(len(HOSTS), np.bool_)
+        caught[suspicious] = True
         obs = compromise.copy()
         for index, activity in activities:
             obs[index, :2] = activity
-        return obs.ravel()
+        return obs.ravel(), caught
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:

@@ -11,20 +11,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
-from workflow_rl.cage2.cyborg.simulators import OWN_RED, make_simulator
-from workflow_rl.cage2.env.arguments import (
-    DEFAULT_STEPS,
-    NO_PICTURES,
-    TellsItsLength,
-    check_options,
-    check_red_agent,
-    check_render_mode,
-    checked_count,
-    checked_seed,
-    checked_whole,
-    observation_space,
-    red_agent_of,
-)
+from workflow_rl.cage2.cyborg.simulators import OWN_RED, Facts, make_simulator
+from workflow_rl.cage2.env import arguments
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 if TYPE_CHECKING:
@@ -48,7 +36,7 @@ class Snapshot(NamedTuple):
     generator: Mapping[str, Any] | None
 
 
-class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
+class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 against one red agent.
 
     An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario2.HOSTS`
@@ -105,12 +93,12 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     ) -> None:
         own_red = red_agent if isinstance(red_agent, type) else None
         if own_red is None:
-            check_red_agent(red_agent)
-        check_render_mode(render_mode)
-        self.max_steps = DEFAULT_STEPS
+            arguments.check_red_agent(red_agent)
+        arguments.check_render_mode(render_mode)
+        self.max_steps = arguments.DEFAULT_STEPS
         if max_steps is not None:
-            self.max_steps = checked_count("max_steps", max_steps)
-        self.observation_space = observation_space(obs_dtype)
+            self.max_steps = arguments.checked_count("max_steps", max_steps)
+        self.observation_space = arguments.observation_space(obs_dtype)
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.red_agent = red_agent
         self.simulator = simulator
@@ -131,14 +119,14 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         Raises:
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
         """
-        check_options(options, ("red_agent",))
+        arguments.check_options(options, ("red_agent",))
         red_agent = self._red_agent_asked_for(options or {})
         if seed is not None:
-            seed = checked_seed(seed)
+            seed = arguments.checked_seed(seed)
         super().reset(seed=seed)
         episode_seed = int(self.np_random.integers(2**31)) if seed is None else seed
         if isinstance(red_agent, str):
-            red_agent = red_agent_of(red_agent, episode_seed)
+            red_agent = arguments.red_agent_of(red_agent, episode_seed)
             self._episode_red_agent = RED_AGENTS.index(red_agent)
         self._steps_left = self.max_steps
         self._last_action = NOTHING
@@ -147,15 +135,9 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         obs = self._simulator.reset(
             episode_seed, red_agent if isinstance(red_agent, str) else OWN_RED
         )
-        return obs.astype(self._dtype), {
-            "red_agent": NUMBERS[self._episode_red_agent],
-            "blue_action": NUMBERS[-1],
-            "blue_success": NUMBERS[UNKNOWN],
-            "red_action": NUMBERS[-1],
-            "red_target": NUMBERS[-1],
-            "red_success": NUMBERS[UNKNOWN],
-            "suspicious_hosts": np.zeros(len(HOSTS), np.bool_),
-        }
+        nobody = np.zeros(len(HOSTS), np.bool_)
+        info = self._info((UNKNOWN, NOTHING, NOTHING, UNKNOWN, nobody))
+        return obs.astype(self._dtype), info
 
     def _red_agent_asked_for(self, options: Mapping[str, Any]) -> str | type:
         if isinstance(self.red_agent, type):
@@ -165,7 +147,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 )
             return self.red_agent
         choice: str = options.get("red_agent", self.red_agent)
-        check_red_agent(choice)
+        arguments.check_red_agent(choice)
         return choice
 
     def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -175,26 +157,29 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             ValueError: the action is no index into `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
-        index = action if type(action) is int else checked_whole("action", action)
+        index = action if type(action) is int else arguments.checked_whole("action", action)
         if not 0 <= index < N_ACTIONS:
             raise ValueError(f"action={action}: choose an index from 0 to {N_ACTIONS - 1}")
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        simulator = self._simulator
-        obs, reward = simulator.step(index)
+        obs, reward = self._simulator.step(index)
         self._steps_left -= 1
         self._last_action = index
         self._new_actions.append(index)
-        info = {
-            "red_agent": NUMBERS[self._episode_red_agent],
-            "blue_action": NUMBERS[index],
-            "blue_success": NUMBERS[simulator.blue_success],
-            "red_action": NUMBERS[simulator.red_action],
-            "red_target": NUMBERS[simulator.red_target],
-            "red_success": NUMBERS[simulator.red_success],
-            "suspicious_hosts": simulator.suspicious_hosts,
-        }
+        info = self._info(self._simulator.facts)
         return obs.astype(self._dtype), reward, False, self._steps_left == 0, info
+
+    def _info(self, facts: Facts) -> dict[str, Any]:
+        blue_success, red_action, red_target, red_success, suspicious_hosts = facts
+        return {
+            "red_agent": NUMBERS[self._episode_red_agent],
+            "blue_action": NUMBERS[self._last_action],
+            "blue_success": NUMBERS[blue_success],
+            "red_action": NUMBERS[red_action],
+            "red_target": NUMBERS[red_target],
+            "red_success": NUMBERS[red_success],
+            "suspicious_hosts": suspicious_hosts,
+        }
 
     def _name_of_red(self) -> str:
         if isinstance(self.red_agent, type):
@@ -203,7 +188,7 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
     def render(self) -> NoReturn:
         """Raise NotImplementedError, which names the alternatives."""
-        raise NotImplementedError(NO_PICTURES)
+        raise NotImplementedError(arguments.NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
         """Return the last step in CybORG's words: who attacks, what both sides did, whether they
@@ -214,14 +199,14 @@ class Cage2Env(TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """
         if self._last_action == NOTHING:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
-        simulator = self._simulator
+        blue_success, _, _, red_success, caught = self._simulator.facts
         return {
             "red_agent": self._name_of_red(),
             "blue_action": ACTION_NAMES[self._last_action],
-            "blue_success": SUCCESSES[simulator.blue_success],
-            "red_action": simulator.red_text,
-            "red_success": SUCCESSES[simulator.red_success],
-            "suspicious_hosts": tuple(HOSTS[i] for i in np.flatnonzero(simulator.suspicious_hosts)),
+            "blue_success": SUCCESSES[blue_success],
+            "red_action": self._simulator.texts[1],
+            "red_success": SUCCESSES[red_success],
+            "suspicious_hosts": tuple(HOSTS[i] for i in np.flatnonzero(caught)),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:

@@ -125,20 +125,19 @@ class Cage2:
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Blue's policy sees them."""
-        envs = self._make_bare_envs(n_envs)
+        envs: EnvBatch
+        # A worker imports one simulator alone. One call steps all compiled envs.
+        if self.simulator == "compiled":
+            from workflow_rl.cage2.compiled.simulator import CompiledEnvs
+
+            envs = CompiledEnvs(self.max_steps, n_envs)
+        else:
+            from workflow_rl.cage2.env.cage2_env import Cage2Env
+
+            make_env = functools.partial(
+                Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
+            )
+            envs = SerialEnvs(make_env, n_envs, variant_option="red_agent")
         if not self._has_own_view:
             return envs
         return ViewedEnvs(envs, self.observation, self.actions, self.opening)
-
-    def _make_bare_envs(self, n_envs: int) -> EnvBatch:
-        # A worker imports one simulator alone. One call steps all compiled envs.
-        if self.simulator == "compiled":
-            from workflow_rl.cage2.compiled.env_batch import CompiledEnvs
-
-            return CompiledEnvs(self.max_steps, n_envs)
-        from workflow_rl.cage2.env.cage2_env import Cage2Env
-
-        make_env = functools.partial(
-            Cage2Env, max_steps=self.max_steps, simulator=self.simulator, obs_dtype="uint8"
-        )
-        return SerialEnvs(make_env, n_envs, variant_option="red_agent")

@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.agent.action_sets import after_actions, masks_of
 from workflow_rl.cage2.compiled.simulator import CAUGHT, FACTS, Simulator, red_action_of
 from workflow_rl.cage2.compiled.simulator import Snapshot as Networks
-from workflow_rl.cage2.env.arguments import (
-    DEFAULT_STEPS,
-    TellsItsLength,
-    check_options,
-    check_red_agent,
-    check_render_mode,
-    checked_count,
-    checked_seed,
-    observation_space,
-    red_agent_of,
-)
+from workflow_rl.cage2.env import arguments
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, SUCCESSES
 
 N_ACTIONS = len(ACTION_NAMES)
@@ -41,7 +31,7 @@ class Snapshot(NamedTuple):
     generators: tuple[Mapping[str, Any] | None, ...]
 
 
-class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
+class CompiledVectorEnv(arguments.TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any]):
     """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
@@ -93,18 +83,18 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
                 f"simulator={simulator!r}: this vector environment plays 'compiled' only; for "
                 'another use gymnasium.make_vec(..., vectorization_mode="sync") or "async"'
             )
-        check_render_mode(render_mode)
+        arguments.check_render_mode(render_mode)
         lengths = {"max_steps": max_steps, "max_episode_steps": max_episode_steps}
         if max_episode_steps == -1:  # Gymnasium's value for the env's own length.
             del lengths["max_episode_steps"]
-        given = [checked_count(name, n) for name, n in lengths.items() if n is not None]
-        self.num_envs = num_envs = checked_count("num_envs", num_envs)
-        self.max_steps = min(given, default=DEFAULT_STEPS)
+        given = [arguments.checked_count(name, n) for name, n in lengths.items() if n is not None]
+        self.num_envs = num_envs = arguments.checked_count("num_envs", num_envs)
+        self.max_steps = min(given, default=arguments.DEFAULT_STEPS)
         self.describe_steps = describe_steps
         self.simulator = simulator
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = observation_space(obs_dtype)
+        self.single_observation_space = arguments.observation_space(obs_dtype)
         self.single_action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -136,7 +126,7 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         Raises:
             ValueError: a seed or an option is wrong; no env has been reset then.
         """
-        check_options(options, ("red_agent", "reset_mask"))
+        arguments.check_options(options, ("red_agent", "reset_mask"))
         options = options or {}
         mask = options.get("reset_mask")
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
@@ -179,8 +169,11 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         beginning = ~playing
         if mode == AutoresetMode.SAME_STEP and truncated.any():
             final_info = self._describe(truncated) if self.describe_steps else {}
+            last_obs, final_obs = self._observed(), np.full(self.num_envs, None, object)
+            for i in np.flatnonzero(truncated).tolist():
+                final_obs[i] = last_obs[i]
             infos = {
-                "final_obs": _objects(list(self._observed()), truncated),
+                "final_obs": final_obs,
                 "_final_obs": truncated.copy(),
                 "final_info": final_info,
                 "_final_info": truncated.copy(),
@@ -264,15 +257,15 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
             ValueError: an argument is out of range.
             gymnasium.error.ResetNeeded: an env has no episode in progress.
         """
-        n = checked_count("n", n)
+        n = arguments.checked_count("n", n)
         if not self._steps_left.all():
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        n_envs = checked_count("n times num_envs", self.num_envs * n)
+        n_envs = arguments.checked_count("n times num_envs", self.num_envs * n)
         if seed is None:
             first = int(np.random.SeedSequence().generate_state(1)[0])
         else:
-            first = checked_seed(seed)
-            checked_seed(first + n_envs - 1)
+            first = arguments.checked_seed(seed)
+            arguments.checked_seed(first + n_envs - 1)
         red_agents = [name for name in self.red_agents for _ in range(n)]
         envs = CompiledVectorEnv(
             n_envs,
@@ -282,20 +275,12 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
             self.describe_steps,
             obs_dtype=str(self._dtype),
         )
-        envs._go_on(
-            self._simulator.save(),
-            [np.repeat(array, n, axis=0) for array in self._episodes],
-            first + np.arange(n_envs),
-        )
+        seeds = first + np.arange(n_envs)
+        envs._simulator.load_repeated(self._simulator.save(), seeds)
+        for array, other in zip(envs._episodes, self._episodes, strict=True):
+            array[:] = np.repeat(other, n, axis=0)
+        envs._generator_seeds[:] = seeds.tolist()
         return envs
-
-    def _go_on(
-        self, networks: Networks, episodes: Sequence[NDArray[Any]], seeds: NDArray[np.int64]
-    ) -> None:
-        self._simulator.load_repeated(networks, seeds)
-        for array, other in zip(self._episodes, episodes, strict=True):
-            array[:] = other
-        self._generator_seeds = seeds.tolist()
 
     @property
     def _episodes(self) -> tuple[NDArray[Any], ...]:
@@ -311,10 +296,10 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, str) or not np.iterable(seed):
-            first = checked_seed(seed)
-            checked_seed(first + self.num_envs - 1)
+            first = arguments.checked_seed(seed)
+            arguments.checked_seed(first + self.num_envs - 1)
             return list(range(first, first + self.num_envs))
-        seeds = [None if one is None else checked_seed(one) for one in seed]
+        seeds = [None if one is None else arguments.checked_seed(one) for one in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} seeds for {self.num_envs} envs")
         return seeds
@@ -351,7 +336,9 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
                     self._generators[i] = generator
                 seed = int(generator.integers(2**31))
             episode_seeds[i] = seed
-            self._episode_red_agents[i] = _INDEX[red_agent_of(red_agents[i], seed)]
+            self._episode_red_agents[i] = RED_AGENTS.index(
+                arguments.red_agent_of(red_agents[i], seed)
+            )
         self._simulator.reset(episode_seeds, self._episode_red_agents, chosen)
         self._steps_left[chosen] = self.max_steps
         self._started |= chosen
@@ -376,24 +363,13 @@ class CompiledVectorEnv(TellsItsLength, gymnasium.vector.VectorEnv[Any, Any, Any
         return values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
 
 
-_INDEX = {name: i for i, name in enumerate(RED_AGENTS)}
-
-
 def _one_for_each(red_agent: str | Iterable[str], num_envs: int) -> list[str]:
     if isinstance(red_agent, str) or not isinstance(red_agent, Iterable):
-        check_red_agent(red_agent)
+        arguments.check_red_agent(red_agent)
         return [red_agent] * num_envs
     names = list(red_agent)
     if len(names) != num_envs:
         raise ValueError(f"red_agent names {len(names)} agents, but num_envs={num_envs}")
     for name in names:
-        check_red_agent(name)
+        arguments.check_red_agent(name)
     return names
-
-
-def _objects(values: Sequence[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the values of the chosen envs, and None for the others."""
-    array = np.full(len(values), None, object)
-    for i in np.flatnonzero(chosen).tolist():
-        array[i] = values[i]
-    return array

@@ -17,14 +17,18 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 
 
-class TrueStateView:
-    """Shows the whole network: see `compiled.true_state`. states: the simulator's own array."""
+class TrueStateView(View):
+    """Shows the whole network: see `compiled.true_state`. envs: of the compiled simulator."""
 
-    def __init__(self, states: NDArray[Any]) -> None:
-        self._states = states
+    def __init__(self, envs: EnvBatch) -> None:
+        states = getattr(envs, "states", None)
+        if states is None:
+            raise InvalidEnvironmentError(
+                "observation", "true-state is shown by the simulator compiled alone"
+            )
+        self._states: NDArray[Any] = states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """See View."""
         from workflow_rl.cage2.compiled.true_state import N_SHOWN, show_states
 
         shown = np.empty((len(obs), N_SHOWN), np.uint8)
@@ -32,20 +36,7 @@ class TrueStateView:
         return shown
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """See View."""
         return self.begin(envs, obs)
-
-
-def _view_of(observation: str, envs: EnvBatch) -> View:
-    """Return the view. Raise InvalidEnvironmentError for the true state, unless `envs` show it."""
-    if observation != "true-state":
-        return make_view(observation)
-    states = getattr(envs, "states", None)
-    if states is None:
-        raise InvalidEnvironmentError(
-            "observation", "true-state is shown by the simulator compiled alone"
-        )
-    return TrueStateView(states)
 
 
 def view_size(observation: str) -> int:
@@ -69,14 +60,15 @@ class ViewedEnvs:
         self.n_envs = envs.n_envs
         self.close = envs.close
         self._envs = envs
-        self._view = _view_of(observation, envs)
+        is_true_state = observation == "true-state"
+        self.view = TrueStateView(envs) if is_true_state else make_view(observation)
         self._actions = make_action_set(actions)
         self._opening = [ACTION_NAMES.index(name) for name in opening]
         self._opening_rewards = np.zeros(envs.n_envs)
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Bits:
         """Begin an episode in each of M envs. Return what Blue sees, uint8 [M, D]."""
-        seen = self._view.begin(envs, self._envs.reset(envs, specs))
+        seen = self.view.begin(envs, self._envs.reset(envs, specs))
         self._actions.begin(envs)
         self._opening_rewards[envs] = 0
         for action in self._opening:
@@ -98,4 +90,4 @@ class ViewedEnvs:
     def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
         transitions = self._envs.step(envs, actions)
         self._actions.after(envs, actions)
-        return transitions._replace(obs=self._view.after(envs, actions, transitions.obs))
+        return transitions._replace(obs=self.view.after(envs, actions, transitions.obs))

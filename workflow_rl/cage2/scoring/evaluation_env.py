@@ -1,8 +1,9 @@
 """The environment of evaluations, whose observations also tell what happened in each step.
 
-An observation is a record (RECORD) of the 52 bits and of what `info` says. So scripted agents,
-which need more than the bits, play in the same workers as policies, and a trajectory holds the
-actions that the official result file lists. Workers import this module: it imports no torch.
+An observation is a record (RECORD) of the 52 bits, of what `info` says and of Red's action. So
+scripted agents, which need more than the bits, play in the same workers as policies, and a
+trajectory holds the actions that the official result file lists. Workers import this module: it
+imports no torch.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.policies.distributions import Choice
 from agents.policies.numpy_policy import Actor
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_scripted_agent
 from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario2 import HOSTS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 
 ACTION_CHARACTERS = 64
 RECORD = np.dtype(
     [
         ("obs", np.uint8, OBS_SIZE),
         ("suspicious", np.bool_, len(HOSTS)),
-        ("blue_action", f"S{ACTION_CHARACTERS}"),
         ("red_action", f"S{ACTION_CHARACTERS}"),
     ]
 )
@@ -41,26 +42,20 @@ class EvaluationEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode. The first record has empty actions."""
+        """Start an episode. The first record has no action."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return _record(obs, info, {}), info
+        return _record(obs, info, ""), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play one step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        described = self.unwrapped.describe()  # type: ignore[attr-defined]
-        return _record(obs, info, described), float(reward), terminated, truncated, info
+        red_action = self.unwrapped.describe()["red_action"]  # type: ignore[attr-defined]
+        return _record(obs, info, red_action), float(reward), terminated, truncated, info
 
 
-def _record(obs: NDArray[np.uint8], info: dict[str, Any], described: dict[str, Any]) -> Any:
-    record = np.zeros((), RECORD)
-    record["obs"] = obs
-    record["suspicious"] = info["suspicious_hosts"]
-    for name in ("blue_action", "red_action"):
-        text = described.get(name, "").encode()
-        assert len(text) <= ACTION_CHARACTERS, text
-        record[name] = text
-    return record
+def _record(obs: NDArray[np.uint8], info: dict[str, Any], red_action: str) -> Any:
+    assert len(red_action) <= ACTION_CHARACTERS, red_action
+    return np.array((obs, info["suspicious_hosts"], red_action.encode()), RECORD)
 
 
 class PolicyBlue:
@@ -74,9 +69,7 @@ class PolicyBlue:
         """Begin or continue an episode: see Actor."""
         self.actor.reset(seed, env, n_acted)
 
-    def act(
-        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions for records [M], and their log-probabilities."""
         return self.actor.act(obs["obs"], envs)
 
@@ -96,15 +89,10 @@ class ScriptedBlue:
         self._agents[env] = make_scripted_agent(self.name)
         self._agents[env].reset(seed)
 
-    def act(
-        self, obs: NDArray[Any], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions for records [M], and NaN."""
         actions = [
-            self._agents[env].act(
-                record["obs"],
-                {"suspicious_hosts": record["suspicious"]},
-            )
+            self._agents[env].act(record["obs"], {"suspicious_hosts": record["suspicious"]})
             for env, record in zip(envs, obs, strict=True)
         ]
         return np.array(actions), np.full(len(actions), np.nan, np.float32)
@@ -114,5 +102,5 @@ def step_actions(trajectory: Trajectory) -> list[tuple[str, str]]:
     """Return the actions of Blue and Red in each of the `T` steps, as CybORG prints them."""
     # A record describes the step before it.
     records: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
-    blue, red = (records[name].astype(str).tolist() for name in ("blue_action", "red_action"))
-    return list(zip(blue, red, strict=True))
+    blue = [ACTION_NAMES[action] for action in trajectory.action]
+    return list(zip(blue, records["red_action"].astype(str).tolist(), strict=True))

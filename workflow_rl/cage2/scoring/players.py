@@ -1,7 +1,8 @@
-"""Blue agents that tell how they decide, for recordings."""
+"""Trained agents on the 52 bits, and blue agents that tell how they decide, for recordings."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -10,14 +11,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Choice
-from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.env.arguments import OBS_SIZE
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scoring.loading import load_trained, on_the_bits
 from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
-from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+
+
+def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
+    """Return the actor of a run folder, checkpoint or policy file, for the 52 bits.
+
+    Raises CheckpointError, also if the agent is not for CAGE-2.
+    """
+    return on_the_bits(*load_trained(path, greedy), path)
+
+
+def load_trained(
+    path: str | os.PathLike[str], greedy: bool = True, which: str | None = None
+) -> tuple[NumpyPolicy, Environment]:
+    """Return the policy of a run folder, checkpoint or policy file, and its training environment.
+
+    Raises CheckpointError, also if the agent is not for CAGE-2.
+    """
+    from workflow_rl.runs.saved_agent import load_saved
+
+    policy, environment = load_saved(Path(path), which, greedy)
+    require_fitting(policy, environment, path)
+    return policy, environment
+
+
+def require_fitting(
+    policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
+) -> None:
+    """Raise CheckpointError, naming `path`, unless the policy fits CAGE-2.
+
+    environment: what the policy was trained on.
+    """
+    from workflow_rl.runs.checkpoint import CheckpointError
+
+    spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
+    if (policy.obs_dim, policy.distribution) == (spaces.obs_dim, spaces.distribution):
+        return
+    if not isinstance(environment, Cage2):
+        raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
+    raise CheckpointError(
+        f"{path} has a network of another shape: from {policy.obs_dim} numbers to "
+        f"{policy.network.n_outputs}, but {spaces.obs_dim} observed bits and "
+        f"{spaces.distribution.n_outputs} actions are needed"
+    )
+
+
+def on_the_bits(policy: Actor, environment: Environment, path: str | os.PathLike[str]) -> Actor:
+    """Return an actor on the 52 bits that plays with a policy of `environment`.
+
+    Raises CheckpointError, naming `path`, if the policy sees what an evaluation does not show.
+    """
+    from workflow_rl.runs.checkpoint import CheckpointError
+
+    try:
+        actor = environment.bare_actor(policy)
+    except InvalidEnvironmentError as error:
+        raise CheckpointError(f"{path}: {error}, which no evaluation shows") from None
+    if isinstance(environment, Cage2) and environment.observation == "belief":
+        _compile_beliefs(actor)
+    return actor
+
+
+def _compile_beliefs(actor: Actor) -> None:
+    # Each worker would compile the functions otherwise, without a word about the wait.
+    from workflow_rl.cage2.compiled.blue_belief import BELIEF, begin_beliefs
+    from workflow_rl.cage2.compiled.jit import announce_compiling
+
+    announce_compiling("what Blue concludes", "a minute", (begin_beliefs,), BELIEF)
+    for _ in range(2):
+        actor.act(np.zeros((1, OBS_SIZE), np.uint8))
+    actor.reset(0)
 
 
 class Blue(Protocol):
@@ -46,11 +117,9 @@ class ScriptedPlayer:
         self._agent = make_scripted_agent(name)
 
     def reset(self, seed: int) -> None:
-        """See Blue."""
         self._agent.reset(seed)
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, None]:
-        """See Blue."""
         return self._agent.act(obs, {"suspicious_hosts": caught}), None
 
 
@@ -83,12 +152,10 @@ class TrainedPlayer:
         self._critic = critic
 
     def reset(self, seed: int) -> None:
-        """See Blue."""
         self._actor.reset(seed)
         self._actions.begin([0])
 
     def decide(self, obs: NDArray[np.uint8], caught: NDArray[np.bool_]) -> tuple[int, Decision]:
-        """See Blue."""
         # The action behind each choice depends on the steps before.
         choices = self._actions.chosen([0] * self._actions.n, np.arange(self._actions.n))
         self._policy.obs = self._policy.outputs = None
@@ -98,7 +165,9 @@ class TrainedPlayer:
         if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
             return int(action), Decision(((ACTION_NAMES[action], 1.0),), None, is_opening=True)
         probability = np.zeros(len(ACTION_NAMES))
-        np.add.at(probability, choices, _softmax(outputs[0]))
+        logits = outputs[0].astype(np.float64)
+        weights = np.exp(logits - logits.max())
+        np.add.at(probability, choices, weights / weights.sum())
         likeliest = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
         if action not in likeliest:
             likeliest.append(int(action))
@@ -118,15 +187,9 @@ class _WatchedPolicy:
         self.outputs: NDArray[Any] | None = None
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """See Actor."""
         self.obs = np.atleast_2d(obs)
         self.outputs = self.policy.outputs(self.obs, envs)
         return self.policy.act(obs, envs)
-
-
-def _softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
-    weights = np.exp(logits.astype(np.float64) - logits.max())
-    return np.asarray(weights / weights.sum())
 
 
 def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blue:
@@ -136,23 +199,15 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
     """
     if not agent.exists() and str(agent) in SCRIPTED_AGENTS:
         return ScriptedPlayer(str(agent))
-    from workflow_rl.runs.saved_agent import saved_path
+    from workflow_rl.runs.checkpoint import load_checkpoint
+    from workflow_rl.runs.saved_agent import critic_of, saved_path
 
     policy, environment = load_trained(agent, greedy, which)
     path = saved_path(agent, which)
     # A critic with a memory would need the episode before each observation.
     has_critic = path.suffix == ".pt" and not policy.network.memory_size
-    critic = _critic(path) if has_critic else None
-    return TrainedPlayer(_name_of(agent), policy, environment, critic, path)
-
-
-def _critic(path: Path) -> Critic:
-    from workflow_rl.runs.checkpoint import load_checkpoint
-    from workflow_rl.runs.saved_agent import critic_of
-
-    return critic_of(load_checkpoint(path), path)
-
-
-def _name_of(agent: Path) -> str:
-    """Return a name that tells agents apart, without the path of a machine."""
-    return "/".join(agent.absolute().parts[-2:]) if agent.is_file() else agent.absolute().name
+    critic = critic_of(load_checkpoint(path), path) if has_critic else None
+    # A name that tells agents apart, without the path of a machine.
+    parts = agent.absolute().parts
+    name = "/".join(parts[-2:]) if agent.is_file() else parts[-1]
+    return TrainedPlayer(name, policy, environment, critic, path)

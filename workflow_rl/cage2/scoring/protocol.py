@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage2.cyborg.simulator_version import simulator_version
+from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import EvaluationEnv, PolicyBlue, ScriptedBlue

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage2.scenario2 import (
-    ACTION_NAMES,
-    HOSTS,
-    RED_ACTIONS,
-    RED_TARGETS,
-    SUCCESSES,
-)
+from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.scoring.protocol import cell_spec
 
 if TYPE_CHECKING:
@@ -146,26 +140,25 @@ def record_episode(
     spec = cell_spec(seed, max_steps, red_agent, episode)
     simulator = CompiledSimulator(max_steps)
     obs = simulator.reset(spec.env_seed, red_agent)
-    caught = np.zeros(len(HOSTS), np.bool_)
+    caught = np.zeros(len(scenario2.HOSTS), np.bool_)
     blue.reset(spec.action_seed)
     beginning, steps, total = _network(simulator.state, obs), list[Step](), 0.0
     for _ in range(max_steps):
         action, decision = blue.decide(obs.copy(), caught)
         obs, reward = simulator.step(action)
-        caught = simulator.suspicious_hosts
         total += reward
-        target = simulator.red_target
+        blue_success, red_action, target, red_success, caught = simulator.facts
         steps.append(
             Step(
-                blue_action=ACTION_NAMES[action],
-                blue_success=SUCCESSES[simulator.blue_success],
-                red_action=RED_ACTIONS[simulator.red_action],
-                red_target=None if target < 0 else RED_TARGETS[target],
-                red_text=simulator.red_text,
-                red_success=SUCCESSES[simulator.red_success],
-                caught=tuple(HOSTS[host] for host in np.flatnonzero(caught)),
+                blue_action=scenario2.ACTION_NAMES[action],
+                blue_success=scenario2.SUCCESSES[blue_success],
+                red_action=scenario2.RED_ACTIONS[red_action],
+                red_target=None if target < 0 else scenario2.RED_TARGETS[target],
+                red_text=simulator.texts[1],
+                red_success=scenario2.SUCCESSES[red_success],
+                caught=tuple(scenario2.HOSTS[host] for host in np.flatnonzero(caught)),
                 reward=reward,
-                costs=_costs(simulator.state, ACTION_NAMES[action]),
+                costs=_costs(simulator.state, scenario2.ACTION_NAMES[action]),
                 total=total,
                 decision=decision,
                 after=_network(simulator.state, obs),
@@ -191,7 +184,7 @@ def _network(state: Any, obs: NDArray[np.uint8]) -> NetworkState:
     files, addresses = int(state["has_malware"]), int(state["known_addresses"])
     scanned, processes = int(state["scanned_by_session"]), state["first_process"].tolist()
     hosts = []
-    for host, bits in enumerate(obs.reshape(len(HOSTS), 4).tolist()):
+    for host, bits in enumerate(obs.reshape(len(scenario2.HOSTS), 4).tolist()):
         rights, decoys = list[bool](), list[str]()
         if processes[host] or host == RED_HOST:
             rights = [is_privileged for _, is_privileged in red_sessions(state, host)]
@@ -227,13 +220,13 @@ _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
 def _costs(state: Any, blue_action: str) -> dict[str, float]:
-    """Return the costs of a step by cause: see `compiled.reward`."""
+    """Return the costs of a step by cause: see `compiled.observe.reward`."""
     from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
 
     costs: dict[str, float] = {}
     if blue_action.startswith("Restore"):
         costs[blue_action] = RESTORE_COST / 10
-    for host, name in enumerate(HOSTS):
+    for host, name in enumerate(scenario2.HOSTS):
         if state["is_owned"] >> host & 1 and WORTH[host]:
             costs[f"{name} held by Red"] = int(WORTH[host]) / 10
     if not state["ot_running"]:

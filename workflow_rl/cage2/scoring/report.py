@@ -16,13 +16,11 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
 from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
-from workflow_rl.cage2.scoring.loading import load_actor
-from workflow_rl.cage2.scoring.players import load_blue
+from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
-from workflow_rl.cage2.scoring.replay_page import replay_page
+from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.output_files import write_text

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from prettytable import PrettyTable, TableStyle
 
 from agents.trajectory import Trajectory
-from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion
+from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES

@@ -20,7 +20,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
     TOP_SCORES,
     champion_score,
 )
-from workflow_rl.cage2.scoring.loading import on_the_bits, require_fitting
+from workflow_rl.cage2.scoring.players import on_the_bits, require_fitting
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import (
     ProtocolScores,

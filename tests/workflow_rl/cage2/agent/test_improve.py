@@ -74,7 +74,7 @@ def test_a_choice_is_better_if_it_gains_two_standard_errors(
         return np.broadcast_to(gained[:, None, None], (len(first), n_rollouts, n_steps))
 
     monkeypatch.setattr(rollouts, "imagined_rewards", imagined)
-    monkeypatch.setattr(improving, "that_matter", lambda *arguments: {0: 0, 1: 2})
+    monkeypatch.setattr(rollouts, "that_matter", lambda *arguments: {0: 0, 1: 2})
     places: Any = [Believed(None, None, place, 99) for place in range(4)]  # type: ignore[arg-type]
     found = better_choice((0, State(0, places=places)), SLEEPS, "by-host", 30, 0)
     assert (None if found is None else found.gain) == gain

@@ -117,7 +117,7 @@ def test_they_go_on_as_the_simulator_does(red_agent: str) -> None:
     n, at, n_steps = 300, 30, 15
     random = np.random.default_rng(0)
     watched = Watched(champion.parameters, environment, [red_agent] * n, SEED)
-    for _ in range(at):
+    while watched.t < at:
         watched.step()
     ours = []
     for env in range(n):

@@ -21,12 +21,12 @@ from agents.policies.numpy_policy import NumpyPolicy
 from agents.ppo.agent import PPOAgent, PPOConfig
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.agent.scripted import make_scripted_agent
-from workflow_rl.cage2.cyborg.simulator_version import SimulatorVersion, simulator_version
+from workflow_rl.cage2.cyborg.simulators import SimulatorVersion, simulator_version
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import RECORD, EvaluationEnv, step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
-from workflow_rl.cage2.scoring.loading import load_actor, load_trained
+from workflow_rl.cage2.scoring.players import load_actor, load_trained
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores, score_table
 from workflow_rl.commands.evaluate import evaluate
@@ -257,9 +257,12 @@ def test_the_result_file_has_the_official_format(tmp_path):
 
 def test_the_actions_of_a_step_are_those_of_the_record_after_it():
     records = np.zeros(3, RECORD)
-    records["blue_action"] = [b"", b"Sleep", b"Monitor"]
     records["red_action"] = [b"", b"Impact Op_Server0", b"Sleep"]
-    trajectory = cell(-1.0).trajectories[0]._replace(obs=records[:2], last_obs=records[2, ...])
+    trajectory = (
+        cell(-1.0)
+        .trajectories[0]
+        ._replace(obs=records[:2], last_obs=records[2, ...], action=np.array([0, 1]))
+    )
     assert step_actions(trajectory) == [("Sleep", "Impact Op_Server0"), ("Monitor", "Sleep")]
 
 

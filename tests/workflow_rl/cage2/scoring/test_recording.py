@@ -16,13 +16,12 @@ from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring import comparison
-from workflow_rl.cage2.scoring.comparison import compare_with_cyborg
+from workflow_rl.cage2.scoring import replay_page
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
-from workflow_rl.cage2.scoring.loading import load_actor
-from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_blue
+from workflow_rl.cage2.scoring.players import ScriptedPlayer, TrainedPlayer, load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.recording import Recording, moments_of, record_episode
+from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -227,7 +226,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
         raise ModuleNotFoundError("No module named 'csle_cyborg'")
 
     monkeypatch.setattr(parity.LockStep, "__init__", missing)
-    comparison._lock_step.cache_clear()
+    replay_page._lock_step.cache_clear()
     assert compare_with_cyborg(one).is_same is None
 
 

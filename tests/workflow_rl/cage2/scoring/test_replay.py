@@ -15,12 +15,10 @@ from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
-from workflow_rl.cage2.scoring.comparison import Comparison
-from workflow_rl.cage2.scoring.loading import load_actor
-from workflow_rl.cage2.scoring.players import ScriptedPlayer
+from workflow_rl.cage2.scoring.players import ScriptedPlayer, load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.cage2.scoring.recording import record_episode
-from workflow_rl.cage2.scoring.replay_page import replay_page
+from workflow_rl.cage2.scoring.replay_page import Comparison, replay_page
 from workflow_rl.commands.main import main
 
 STEPS = "12"

@@ -21,7 +21,7 @@ from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
 from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
-from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import evaluate_actor
 from workflow_rl.cage2.scoring.scores import to_dict
 from workflow_rl.output_files import sha256_of

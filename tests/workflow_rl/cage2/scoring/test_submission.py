@@ -17,7 +17,7 @@ from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cage2.scoring.loading import load_actor
+from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
 

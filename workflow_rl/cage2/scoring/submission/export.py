@@ -28,7 +28,6 @@ ACTING = (
     "workflow_rl.cage2.agent.views",
     "workflow_rl.cage2.compiled.blue_belief",
     "workflow_rl.cage2.compiled.red_hypothesis",
-    "workflow_rl.cage2.compiled.meander",
     "workflow_rl.cage2.compiled.observe",
     "workflow_rl.cage2.compiled.random",
     "workflow_rl.cage2.compiled.red_agents",

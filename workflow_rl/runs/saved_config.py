@@ -40,7 +40,9 @@ def settings_in(config: Mapping[str, Any]) -> Settings:
 def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the classes that a saved config names and that nobody has imported: "algorithm" and
     "network", each with its "module:Name"."""
-    names = {"algorithm": config["algorithm"], "network": config["settings"].get("network")}
+    settings = config.get("settings")
+    network = settings.get("network") if isinstance(settings, Mapping) else None
+    names = {"algorithm": config.get("algorithm"), "network": network}
     known = {"algorithm": algorithm.names(), "network": NETWORKS}
     return {
         what: name

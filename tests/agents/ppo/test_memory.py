@@ -15,7 +15,7 @@ from agents.ppo.batch import in_time_order, stack_sequences
 from agents.ppo.config import PPOConfig
 from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
-from tests.any_envs import RecallEnv
+from tests.recall_env import RecallEnv
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec

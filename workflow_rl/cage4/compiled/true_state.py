@@ -7,7 +7,7 @@ facts that are the same in every episode.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
 from workflow_rl.cage4.compiled.hosts import (
@@ -36,6 +36,7 @@ from workflow_rl.cage4.compiled.network import (
     host_name,
 )
 from workflow_rl.cage4.compiled.red_tables import DISCOVERY, RANDOM_SELECT, STATES
+from workflow_rl.cage4.compiled.state import CELL, SESSION
 from workflow_rl.cage4.scenario4 import ZONES
 
 PROCESS_NAMES = (
@@ -60,17 +61,58 @@ USERS = ("user", "ubuntu", "root")
 FILES = ("cmd.sh", "escalate.sh")
 DENSITY = 0.9
 EXPLOIT_DECOY = 2
+HOST_NAMES = tuple(map(host_name, range(N_HOSTS)))
+ZONE_OF, PORTS = ZONE.tolist(), LISTENS_ON.tolist()
 SESSION_TYPES = ("RED_ABSTRACT_SESSION", "SSH", "RED_REVERSE_SHELL")
 
 
-def true_state(s: Any) -> list[Any]:
+class Cell(NamedTuple):
+    """The fields of `state.CELL`."""
+
+    next: int
+    first: int
+    pid: int
+    local_port: int
+    remote_port: int
+    local_host: int
+    remote_host: int
+    kind: int
+    user: int
+
+
+class Session(NamedTuple):
+    """The fields of `state.SESSION`."""
+
+    children: int
+    scans: int
+    ident: int
+    pid: int
+    parent: int
+    host: int
+    type: int
+    user: int
+
+
+assert (Cell._fields, Session._fields) == (CELL.names, SESSION.names)
+NOT_SHOWN = ("cells", "sessions", "port_bits", "log_host", "log_port", "knows_id")
+
+
+def true_state(state: Any) -> list[Any]:
     """Return the state of a record."""
+    # Plain numbers are read ten times as fast as those in a record.
+    s = {name: state[name].tolist() for name in state.dtype.names if name not in NOT_SHOWN}
+    s["cells"] = state["cells"][: s["n_cells"]].tolist()
+    s["sessions"] = [
+        [Session._make(each) for each in sessions[:n].tolist()]
+        for sessions, n in zip(state["sessions"], s["n_sessions"], strict=True)
+    ]
     hosts = [host for host in range(N_HOSTS) if s["exists"][host]]
     used: dict[int, list[int]] = {host: [] for host in hosts}
-    for i in range(int(s["n_log"])):
-        host = int(s["log_host"][i])
+    n = s["n_log"]
+    drawn = zip(state["log_host"][:n].tolist(), state["log_port"][:n].tolist(), strict=True)
+    for i, (host, port) in enumerate(drawn):
         if i >= s["first_log"][host]:
-            used[host].append(int(s["log_port"][i]))
+            used[host].append(port)
     blocks = [
         [ZONES[to], [ZONES[z] for z in s["blocked_order"][to][: s["n_blocked"][to]]]]
         for to in s["blocking"][: s["n_blocking"]]
@@ -80,63 +122,63 @@ def true_state(s: Any) -> list[Any]:
         [*_blue_sessions(s), *_green_sessions(s), *_red_sessions(s)],
         [*_blue_agents(s), *_green_agents(s), *_red_agents(s)],
         blocks,
-        int(s["phase"]),
-        int(s["step_count"]),
+        s["phase"],
+        s["step_count"],
     ]
 
 
 def address(s: Any, host: int) -> str:
     """Return a host's address."""
-    return f"10.0.{s['zone_octet'][ZONE[host]]}.{s['host_octet'][host]}"
+    return f"10.0.{s['zone_octet'][ZONE_OF[host]]}.{s['host_octet'][host]}"
 
 
-def _cells(s: Any, first: int) -> Iterator[Any]:
+def _cells(s: Any, first: int) -> Iterator[Cell]:
     while first:
-        cell = s["cells"][first]
+        cell = Cell._make(s["cells"][first])
         yield cell
-        first = int(cell["next"])
+        first = cell.next
 
 
 def _host(s: Any, host: int, used: list[int]) -> list[Any]:
     services = [
         [
-            SERVICE_NAMES[s["service_kind"][host, i]],
-            int(s["service_pid"][host, i]),
-            bool(s["service_active"][host, i]),
-            int(s["reliability"][host, i]),
+            SERVICE_NAMES[s["service_kind"][host][i]],
+            s["service_pid"][host][i],
+            bool(s["service_active"][host][i]),
+            s["reliability"][host][i],
         ]
         for i in range(s["n_services"][host])
     ]
     events = s["events"][host]
     return [
-        host_name(host),
+        HOST_NAMES[host],
         [address(s, host)],
         [_process(s, cell) for cell in _cells(s, s["processes"][host])],
         services,
         _sessions_on(s, host),
-        [[FILES[cell["kind"]], DENSITY] for cell in _cells(s, s["files"][host])],
+        [[FILES[cell.kind], DENSITY] for cell in _cells(s, s["files"][host])],
         [_connection(s, cell) for cell in _cells(s, events[CONNECTIONS])],
         [_connection(s, cell) for cell in _cells(s, events[OLD_CONNECTIONS])],
         [_process_event(s, cell) for cell in _cells(s, events[PROCESSES])],
         [_process_event(s, cell) for cell in _cells(s, events[OLD_PROCESSES])],
         used,
-        int(s["impact_count"][host]),
+        s["impact_count"][host],
     ]
 
 
 def _process(s: Any, cell: Any) -> list[Any]:
-    kind = int(cell["kind"])
+    kind = cell.kind
     is_decoy = DECOY_APACHE <= kind <= DECOY_VSFTPD
     version = {SMTP: "HARAKA_2_8_9", DECOY_HARAKA: "HARAKA_2_7_0"}.get(kind)
     connections: list[Any] = []
-    if LISTENS_ON[kind]:
-        connections.append(["0.0.0.0", int(LISTENS_ON[kind]), None, None, None])
-    connections += [_connection(s, each) for each in _cells(s, cell["first"])]
+    if PORTS[kind]:
+        connections.append(["0.0.0.0", PORTS[kind], None, None, None])
+    connections += [_connection(s, each) for each in _cells(s, cell.first)]
     return [
         PROCESS_NAMES[kind],
-        int(cell["pid"]),
+        cell.pid,
         1 if is_decoy or kind == SHELL else None,
-        USERS[cell["user"]],
+        USERS[cell.user],
         TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == SHELL else None,
         version,
         EXPLOIT_DECOY if is_decoy else 0,
@@ -147,35 +189,35 @@ def _process(s: Any, cell: Any) -> list[Any]:
 
 def _connection(s: Any, cell: Any) -> list[Any]:
     return [
-        address(s, cell["local_host"]),
-        int(cell["local_port"]) or None,
-        address(s, cell["remote_host"]),
-        int(cell["remote_port"]) or None,
+        address(s, cell.local_host),
+        cell.local_port or None,
+        address(s, cell.remote_host),
+        cell.remote_port or None,
         None,
     ]
 
 
 def _process_event(s: Any, cell: Any) -> list[Any]:
-    local: list[Any] = [["local_address", address(s, cell["local_host"])]]
-    local.append(["local_port", int(cell["local_port"])])
-    if not cell["pid"]:
+    local: list[Any] = [["local_address", address(s, cell.local_host)]]
+    local.append(["local_port", cell.local_port])
+    if not cell.pid:
         return local
-    remote = ["remote_address", address(s, cell["remote_host"])]
-    connection = [*local, remote, ["remote_port", int(cell["remote_port"])]]
-    return [["pid", int(cell["pid"])], ["Connections", [connection]]]
+    remote = ["remote_address", address(s, cell.remote_host)]
+    connection = [*local, remote, ["remote_port", cell.remote_port]]
+    return [["pid", cell.pid], ["Connections", [connection]]]
 
 
 def _sessions_on(s: Any, host: int) -> list[Any]:
     sessions: list[Any] = []
     for agent in range(N_BLUE):
         if host in s["blue_order"][agent][: s["n_blue_sessions"][agent]]:
-            sessions.append([f"blue_agent_{agent}", [int(s["blue_ident"][host])]])
+            sessions.append([f"blue_agent_{agent}", [s["blue_ident"][host]]])
     for i in range(s["n_greens"]):
         if s["green_host"][i] == host:
             sessions.append([f"green_agent_{i}", [0]])
     cells = list(_cells(s, s["red_sessions"][host]))
     for agent in range(N_RED):
-        idents = [int(cell["pid"]) for cell in cells if cell["kind"] == agent]
+        idents = [cell.pid for cell in cells if cell.kind == agent]
         if idents:
             sessions.append([f"red_agent_{agent}", idents])
     return sessions
@@ -183,27 +225,27 @@ def _sessions_on(s: Any, host: int) -> list[Any]:
 
 def _session_pid(s: Any, host: int, index: int) -> int:
     """Return the PID of a session that a host had from the start, by its place in the list."""
-    return int(s["original_pid"][host, int(s["n_original"][host]) + index])
+    return int(s["original_pid"][host][s["n_original"][host] + index])
 
 
 def _blue_sessions(s: Any) -> Iterator[list[Any]]:
     for agent in range(N_BLUE):
         hosts = s["blue_order"][agent][: s["n_blue_sessions"][agent]]
         suspicious = [
-            [host_name(host), [int(cell["pid"]) for cell in _cells(s, s["suspicious"][host])]]
+            [HOST_NAMES[host], [cell.pid for cell in _cells(s, s["suspicious"][host])]]
             for host in s["suspicious_order"][agent][: s["n_suspicious"][agent]]
         ]
         sessions = []
-        for host in map(int, hosts):
-            ident = int(s["blue_ident"][host])
+        for host in hosts:
+            ident = s["blue_ident"][host]
             is_parent = ident == 0
             # On the hosts of users, a green session came after the blue one.
-            is_user = FIRST_USER <= host % PLACES < FIRST_USER + s["n_users"][ZONE[host]]
+            is_user = FIRST_USER <= host % PLACES < FIRST_USER + s["n_users"][ZONE_OF[host]]
             sessions.append(
                 [
                     ident,
                     ident,
-                    host_name(host),
+                    HOST_NAMES[host],
                     "ubuntu",
                     "VELOCIRAPTOR_SERVER" if is_parent else "UNKNOWN",
                     None if is_parent else 0,
@@ -220,48 +262,47 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
 
 def _green_sessions(s: Any) -> Iterator[list[Any]]:
     for i in range(s["n_greens"]):
-        host = int(s["green_host"][i])
+        host = s["green_host"][i]
         # On one host, the red session came last.
-        kinds = [int(kind) for kind in s["original_kind"][host][: s["n_original"][host]]]
-        pid = int(s["original_pid"][host, kinds.index(GREEN_SESSION)])
-        session = [0, 0, host_name(host), "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
+        pid = s["original_pid"][host][s["original_kind"][host].index(GREEN_SESSION)]
+        session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]
 
 
 def _red_sessions(s: Any) -> Iterator[list[Any]]:
     for agent in range(N_RED):
         sessions = []
-        for session in s["sessions"][agent][: s["n_sessions"][agent]]:
-            is_abstract = session["type"] == ABSTRACT
+        for session in s["sessions"][agent]:
+            is_abstract = session.type == ABSTRACT
             scans = [
                 [
-                    address(s, scan["local_host"]),
-                    [int(cell["local_port"]) for cell in _cells(s, scan["first"])],
+                    address(s, scan.local_host),
+                    [cell.local_port for cell in _cells(s, scan.first)],
                 ]
-                for scan in _cells(s, session["scans"])
+                for scan in _cells(s, session.scans)
             ]
-            parent = int(session["parent"])
+            parent = session.parent
             sessions.append(
                 [
-                    *[int(session["ident"])] * 2,
-                    host_name(int(session["host"])),
-                    USERS[session["user"]],
-                    SESSION_TYPES[session["type"]],
+                    *[session.ident] * 2,
+                    HOST_NAMES[session.host],
+                    USERS[session.user],
+                    SESSION_TYPES[session.type],
                     None if parent == NO_PARENT else parent,
-                    int(session["pid"]),
+                    session.pid,
                     True,
-                    [int(cell["pid"]) for cell in _cells(s, session["children"])],
+                    [cell.pid for cell in _cells(s, session.children)],
                     "RedAbstractSession" if is_abstract else "Session",
                     scans if is_abstract else None,
                     None,
                 ]
             )
-        yield [f"red_agent_{agent}", int(s["sessions_count"][agent]), sessions]
+        yield [f"red_agent_{agent}", s["sessions_count"][agent], sessions]
 
 
 def _blue_agents(s: Any) -> Iterator[list[Any]]:
     for agent in range(N_BLUE):
-        ticks = int(s["blue_ticks"][agent])
+        ticks = s["blue_ticks"][agent]
         busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
         yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
 
@@ -273,14 +314,14 @@ def _green_agents(s: Any) -> Iterator[list[Any]]:
 
 def _red_agents(s: Any) -> Iterator[list[Any]]:
     for agent in range(N_RED):
-        ticks = int(s["red_ticks"][agent])
-        steps = int(s["red_steps"][agent])
+        ticks = s["red_ticks"][agent]
+        steps = s["red_steps"][agent]
         hosts = [
             [
                 address(s, host),
                 [
-                    ["state", STATES[s["host_state"][agent, host]]],
-                    ["hostname", host_name(int(host)) if s["named"][agent, host] else None],
+                    ["state", STATES[s["host_state"][agent][host]]],
+                    ["hostname", HOST_NAMES[host] if s["named"][agent][host] else None],
                 ],
             ]
             for host in s["hosts"][agent][: s["n_hosts"][agent]]
@@ -289,7 +330,7 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
             f"red_agent_{agent}",
             bool(s["is_active"][agent]),
             [RED_ACTIONS[s["red_kind"][agent]], ticks] if ticks else None,
-            [[int(ident), True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
+            [[ident, True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
             [
                 [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
                 for zone in range(N_ZONES)

@@ -234,6 +234,52 @@ _EVERY_STEP: list[Any] = [
 ]
 
 
+_OF_HOSTS: list[Any] = [
+    ("events", np.uint32, (N_HOSTS, 4)),
+    ("last_event", np.uint32, (N_HOSTS, 4)),
+    ("processes", np.uint32, N_HOSTS),
+    ("last_process", np.uint32, N_HOSTS),
+    ("red_sessions", np.uint32, N_HOSTS),
+    ("files", np.uint32, N_HOSTS),
+    ("impact_count", np.uint16, N_HOSTS),
+]
+_OF_AGENTS: list[Any] = [
+    # What red agents know of hosts and zones.
+    ("knows_address", np.uint8, (N_RED, N_HOSTS)),
+    ("knows_name", np.uint8, (N_RED, N_HOSTS)),
+    ("known_zones", np.uint16, N_RED),
+    # A finite-state agent's hosts in order, with state, and whether it knows the name.
+    ("n_hosts", np.uint8, N_RED),
+    ("hosts", np.uint8, (N_RED, N_HOSTS)),
+    ("host_state", np.uint8, (N_RED, N_HOSTS)),
+    ("named", np.uint8, (N_RED, N_HOSTS)),
+    # Blue sessions: on each host an id; the order in which the agent lists the hosts.
+    ("blue_parent", np.uint8, N_BLUE),
+    ("n_blue_sessions", np.uint8, N_BLUE),
+    ("blue_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
+    ("blue_ident", np.uint8, N_HOSTS),
+    ("suspicious", np.uint32, N_HOSTS),
+    ("last_suspicious", np.uint32, N_HOSTS),
+    ("n_suspicious", np.uint8, N_BLUE),
+    ("suspicious_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
+]
+_OF_THE_EPISODE: list[Any] = [
+    # Zones with a list of blocked zones, in order, and the lists.
+    ("n_blocking", np.uint8),
+    ("blocking", np.uint8, N_ZONES),
+    ("n_blocked", np.uint8, N_ZONES),
+    ("blocked_order", np.uint8, (N_ZONES, N_ZONES)),
+    # The scenario: octets of zones and hosts, processes and the session PIDs of hosts.
+    ("zone_octet", np.uint8, N_ZONES),
+    ("host_octet", np.uint8, N_HOSTS),
+    ("n_original", np.uint8, N_HOSTS),
+    ("original_kind", np.uint8, (N_HOSTS, MAX_ORIGINAL)),
+    ("original_pid", np.uint16, (N_HOSTS, MAX_ORIGINAL)),
+    ("marked", np.uint8, N_HOSTS),  # Working space.
+    ("rare", np.uint32, len(RARE)),
+]
+
+
 @functools.cache
 def state_for(n_steps: int) -> np.dtype[Any]:
     """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
@@ -243,51 +289,17 @@ def state_for(n_steps: int) -> np.dtype[Any]:
     return np.dtype(
         [
             *_EVERY_STEP,
-            ("events", np.uint32, (N_HOSTS, 4)),
-            ("last_event", np.uint32, (N_HOSTS, 4)),
-            ("processes", np.uint32, N_HOSTS),
-            ("last_process", np.uint32, N_HOSTS),
-            ("red_sessions", np.uint32, N_HOSTS),
-            ("files", np.uint32, N_HOSTS),
-            ("impact_count", np.uint16, N_HOSTS),
-            # What red agents know: sessions and their number since the start, ids for actions, in
-            # order, and whether an id, an address, a name, a zone is known.
+            *_OF_HOSTS,
+            # Red sessions, and their number since the start; ids for actions, in order, and whether
+            # an agent knows an id.
             ("n_sessions", np.uint16, N_RED),
             ("sessions_count", np.int32, N_RED),
             ("sessions", SESSION, (N_RED, n_sessions)),
             ("n_ids", np.uint16, N_RED),
             ("ids", np.uint16, (N_RED, n_sessions)),
             ("knows_id", np.uint8, (N_RED, n_sessions)),
-            ("knows_address", np.uint8, (N_RED, N_HOSTS)),
-            ("knows_name", np.uint8, (N_RED, N_HOSTS)),
-            ("known_zones", np.uint16, N_RED),
-            # A finite-state agent's hosts in order, with state, and whether it knows the name.
-            ("n_hosts", np.uint8, N_RED),
-            ("hosts", np.uint8, (N_RED, N_HOSTS)),
-            ("host_state", np.uint8, (N_RED, N_HOSTS)),
-            ("named", np.uint8, (N_RED, N_HOSTS)),
-            # Blue sessions: on each host an id; the order in which the agent lists the hosts.
-            ("blue_parent", np.uint8, N_BLUE),
-            ("n_blue_sessions", np.uint8, N_BLUE),
-            ("blue_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
-            ("blue_ident", np.uint8, N_HOSTS),
-            ("suspicious", np.uint32, N_HOSTS),
-            ("last_suspicious", np.uint32, N_HOSTS),
-            ("n_suspicious", np.uint8, N_BLUE),
-            ("suspicious_order", np.uint8, (N_BLUE, MAX_BLUE_SESSIONS)),
-            # Zones with a list of blocked zones, in order, and the lists.
-            ("n_blocking", np.uint8),
-            ("blocking", np.uint8, N_ZONES),
-            ("n_blocked", np.uint8, N_ZONES),
-            ("blocked_order", np.uint8, (N_ZONES, N_ZONES)),
-            # The scenario: octets of zones and hosts, processes and the session PIDs of hosts.
-            ("zone_octet", np.uint8, N_ZONES),
-            ("host_octet", np.uint8, N_HOSTS),
-            ("n_original", np.uint8, N_HOSTS),
-            ("original_kind", np.uint8, (N_HOSTS, MAX_ORIGINAL)),
-            ("original_pid", np.uint16, (N_HOSTS, MAX_ORIGINAL)),
-            ("marked", np.uint8, N_HOSTS),  # Working space.
-            ("rare", np.uint32, len(RARE)),
+            *_OF_AGENTS,
+            *_OF_THE_EPISODE,
             # Cells in use end at n_cells, but those in the list that starts at free_cell.
             ("n_cells", np.uint32),
             ("free_cell", np.uint32),

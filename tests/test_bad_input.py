@@ -97,7 +97,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()
         if path.stat().st_size < 2**28
-        else str(path.stat())
+        else str((path.stat().st_size, path.stat().st_mtime_ns))
         for path in folder.rglob("*")
         if path.is_file()
     }

@@ -236,6 +236,8 @@ def command_of(words: list[str]) -> tuple[click.Command, list[str]] | None:
 def test_commands_are_understood() -> None:
     understood = set()
     for page, span in [*code_in_text(), *lines_of_blocks()]:
+        if re.match(r"export [A-Z_]+=", span):  # The shell's, not this package's.
+            continue
         # N and $seed stand for numbers.
         words = shlex.split(re.sub(r"\b[A-Z]\b|\$\w+", "1", span.replace("'", "")))
         while words and re.match(r"[A-Z_]+=", words[0]):
@@ -251,6 +253,8 @@ def test_commands_are_understood() -> None:
         except click.MissingParameter:
             pass  # It is a part of one.
         except click.UsageError as error:
+            if "cannot be imported: No module named 'my_" in error.format_message():
+                continue  # A file that the reader writes.
             pytest.fail(f"{name_of(page)}: `{span}`: {error.format_message()}")
     assert len(understood) > 60
 

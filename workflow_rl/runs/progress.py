@@ -1,4 +1,4 @@
-"""What a run says while it goes on: a bar on a terminal, a line every tenth in a log file."""
+"""What a run shows while it trains: a bar on a terminal, a line every tenth in a log file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Progress(tqdm):
         self._done, self._whole, self._unit = facts["initial"], facts["total"], facts["unit"]
 
     def show(self, done: int, text: str) -> None:
-        """Say that so much is done, and a text."""
+        """Show how many episodes or steps are done, and a text."""
         if self._in_lines and done * 10 // self._whole > self._done * 10 // self._whole:
             share = f"{done / self._whole:4.0%} ({done} of {self._whole} {self._unit})"
             print(f"{share}: {text}", file=sys.stderr, flush=True)
@@ -36,7 +36,7 @@ class Progress(tqdm):
 
 
 def progress_bar(learners: Sequence[Learner], quiet: bool) -> Progress:
-    """Of the runs' episodes, or steps where they are given in steps."""
+    """Return a bar of the runs' episodes, or of their steps if their end is given in steps."""
     config = learners[0].config
     in_episodes = config.total_episodes is not None
     each = config.total_episodes if in_episodes else config.total_steps

@@ -29,7 +29,7 @@ def a_checkpoint() -> Checkpoint:
 def test_round_trip(tmp_path):
     save_checkpoint(tmp_path / "checkpoint.pt", a_checkpoint())
     loaded = load_checkpoint(tmp_path / "checkpoint.pt")
-    assert loaded.config["seed"] == 7
+    assert loaded.config == {"seed": 7, "action_mask": True}
     assert loaded.training == a_checkpoint().training
     assert torch.equal(loaded.agent["weight"], torch.arange(3.0))
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]

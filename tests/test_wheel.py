@@ -125,6 +125,9 @@ if __name__ == "__main__":  # Workers import this file.
     run = train(config, "run", env=lambda: Corridor())
     assert evaluate(run, 2, env=Corridor).lengths
     load_agent(run, env=Corridor).act([0.0])
+    # torch's compiler, which nothing needs, takes longer to import than this run.
+    import sys
+    assert not {"torch._dynamo", "torch._inductor"} & set(sys.modules)
 """
     (tmp_path / "main.py").write_text(code)
     corridor = blocks(ROOT / "docs" / "how-to" / "own-environment.md")[0]

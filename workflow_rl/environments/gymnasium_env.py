@@ -132,7 +132,7 @@ class GymnasiumEnvironment:
         if self.steps_together:
             make = self._factory()
             assert make is not None
-            return BatchedEnvs(make(n_envs, **self.args), n_envs)
+            return BatchedEnvs(make(n_envs, **self.args), n_envs, self.masks)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property

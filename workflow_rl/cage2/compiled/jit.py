@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,8 +14,6 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-
-logger = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,7 +56,7 @@ def announce_compiling(
     for function in functions:
         signatures = cast(Any, function)._cache._cache_file._load_index()
         if all(signature[0] != of_them for signature, *_ in signatures):
-            logger.warning("Compiling %s: about %s, only this once.", what, seconds)
+            print(f"Compiling {what}: about {seconds}, only this once.", file=sys.stderr)
             return
 
 

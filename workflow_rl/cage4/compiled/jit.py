@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,8 +14,6 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-
-logger = logging.getLogger(__name__)
 
 # In compiled code, `int` of an unsigned number is an unsigned 64-bit number, whose sum with another
 # number is a float.
@@ -75,7 +73,7 @@ def announce_compiling(
     The cache asks once a process, because finding out takes longer than a thousand steps.
     """
     if not all(is_on_disk(function, np.zeros(1, records)) for function in functions):
-        logger.warning("Compiling %s: about %s, only this once.", what, seconds)
+        print(f"Compiling {what}: about {seconds}, only this once.", file=sys.stderr)
 
 
 def _multiply_add(

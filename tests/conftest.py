@@ -47,11 +47,13 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
 def workers_share_simulators() -> Iterator[None]:
     """Fork all workers from a process that knows every simulator.
 
-    A process has one fork server. It would know what the first test to start workers plays, and the
-    workers of all others would import their simulator themselves.
+    A process has one fork server. It would know what the first test to start workers plays, or
+    nothing if another package starts it, and the workers of all others would import their simulator
+    themselves.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_pool, "PRELOAD", "tests.preloaded")
+        local_pool.ensure_fork_server()
         yield
 
 

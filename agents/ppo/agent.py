@@ -20,6 +20,7 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Distribution, to_plain
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.ppo.adam import Adam
 from agents.ppo.batch import distinct_rows, make_batch, stack_obs, stack_sequences
 from agents.ppo.config import Annealed, PPOConfig
 from agents.ppo.losses import (
@@ -91,9 +92,7 @@ class PPOAgent(Agent):
         ).to(self.device)
         self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True
-        )
+        self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor at the present `policy_version`."""
@@ -140,9 +139,7 @@ class PPOAgent(Agent):
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
         """Learn in epochs. Returns the first six metrics, from policy_loss on."""
         config = self.config
-        for group in self.optimizer.param_groups:
-            group["lr"] = annealed.learning_rate
-
+        self.optimizer.learning_rate = annealed.learning_rate
         obs, batch = self._make_batch(trajectories)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
@@ -261,7 +258,7 @@ class PPOAgent(Agent):
         values meanwhile.
         """
         config = self.config
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         if helper is None:
             critic_loss = self._learn_values(minibatch)
             policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
@@ -333,14 +330,7 @@ class PPOAgent(Agent):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See Agent."""
         self._load_policy(state)
-        # The optimizer would change the given tensors. Its settings are this agent's.
-        moments = copy.deepcopy(state["optimizer"]["state"])
-        settings = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": settings})
-        for parameter, kept in self.optimizer.state.items():
-            if not parameter.shape == kept["exp_avg"].shape == kept["exp_avg_sq"].shape:
-                raise ValueError("its optimizer is of another network")
-            kept["step"].item()  # Raises RuntimeError for more than one number.
+        self.optimizer.load_state_dict(state["optimizer"])
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing.forkserver
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,12 +32,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
         return path
 
     return path_of
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_fork_server(simulator: str) -> None:
-    """One that has imported this simulator: a worker that has to imports it for a second."""
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module", params=SIMULATORS)

@@ -19,7 +19,7 @@ LATEST = "checkpoint.pt"
 def make_agent(config: TrainConfig) -> Agent:
     """Return the agent that a run begins with. Raises ConfigError if its device is missing."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     # Nothing here reads uninitialised memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # Sums are split by torch's number of threads: part of what makes two runs equal.

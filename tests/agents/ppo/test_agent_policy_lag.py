@@ -184,11 +184,9 @@ def test_the_lag_is_measured_over_all_steps(limit: int | None, stale_fraction: f
 
 def test_a_wholly_stale_rollout_teaches_nothing_but_counts() -> None:
     def learned(agent: PPOAgent) -> list[Any]:
-        optimizer = agent.optimizer.state_dict()
-        moments = [
-            tensor.tolist() for each in optimizer["state"].values() for tensor in each.values()
-        ]
-        return [weights(agent), moments, optimizer["param_groups"]]
+        states = agent.optimizer.state.values()
+        moments = [tensor.tolist() for state in states for tensor in state.values()]
+        return [weights(agent), moments, agent.optimizer.learning_rate]
 
     agent = agent_at_version_5(max_policy_lag=0)
     before = learned(agent)

@@ -101,8 +101,6 @@ def test_a_stop_is_noticed_while_waiting():
 
 def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     """Not even before they can ignore it."""
-    # Another test may have started the fork server otherwise.
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
     with LocalPool(COUNTING, 1) as pool:
         (worker,) = worker_pids(pool)
         for pid in (worker, psutil.Process(worker).ppid()):

@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 
 from tests.tiny_runs import same_weights
 from workflow_rl.commands.main import main
-from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import read_config
 
@@ -37,12 +36,6 @@ def refused(result: Result, *parts: str) -> None:
     for part in parts:
         assert part in error
     assert "Traceback" not in result.output
-
-
-@pytest.fixture(autouse=True)
-def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for `finished`, which is there before."""
-    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")

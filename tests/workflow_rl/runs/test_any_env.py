@@ -95,11 +95,6 @@ def run(path: Path, config: TrainConfig, before: Before | None = None) -> dict[s
     return loop.train(config, path, resumed, quiet=True, collector_of=collector_of)
 
 
-@pytest.fixture(autouse=True)
-def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
     """An undisturbed run of an env and a kind."""

@@ -43,11 +43,6 @@ def return_of(stream: SeedStream, number: int) -> float:
     return episode_spec(0, number, (), stream).env_seed / 2**32
 
 
-@pytest.fixture(autouse=True)
-def _no_learning_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
-
-
 def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) -> Path:
     config = TrainConfig(
         *("async", 2),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing.forkserver
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.own_networks import Picture, Remembering
 from tests.pages import ROOT, blocks
 from tests.tiny_runs import run, same_weights
 from workflow_rl import api
+from workflow_rl.collection import local_pool
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
@@ -46,6 +48,18 @@ def config_of(kind: str = "episodes", mode: str = "async", **changes: Any) -> An
         **changes,
     }
     return TrainConfig(mode, **given)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers_know_torch() -> Iterator[None]:
+    """Fork this module's workers from a process that has imported torch, which takes seconds."""
+    server = multiprocessing.forkserver._forkserver  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_pool, "PRELOAD", "tests.own_networks")
+        server._stop()
+        local_pool.ensure_fork_server()
+        yield
+        server._stop()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from agents.policies.distributions import Categorical
 from agents.ppo.agent import PPOAgent
+from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import NO_PROCESS, SIZES
 from workflow_rl.cage2.cyborg.network import cyborg_network
@@ -310,23 +311,6 @@ def test_more_workers_report_the_same() -> None:
     seconds = one.output.rindex("(")
     assert one.output[:seconds] == two.output[:seconds]
     assert one.output.count("no difference") == 3
-
-
-class InjectsFaults:
-    """Sleeps; where it plays, hidden state is wrong from seed 51 on."""
-
-    def reset(self, seed: int) -> None:
-        step = CompiledSimulator.step
-
-        def step_with_fault(simulator: CompiledSimulator, action: int) -> Any:
-            result = step(simulator, action)
-            simulator.state["has_malware"] = seed >= 51
-            return result
-
-        CompiledSimulator.step = step_with_fault
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        return 0
 
 
 def test_differences_in_other_processes_are_reported() -> None:

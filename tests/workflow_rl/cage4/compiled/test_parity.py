@@ -62,7 +62,13 @@ def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
 
 
 @pytest.mark.skipif(not TRACES.is_file(), reason="stored episodes are not beside the repository")
-@pytest.mark.parametrize("name", ["random_2_120", "random_10_499", "sleep_11_499"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "random_2_120",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("random_10_499", "sleep_11_499")),
+    ],
+)
 def test_stored_episodes_are_repeated(name: str) -> None:
     keys = ("obs", "mask", "actions", "messages", "rewards", "done", "state", "rng")
     with np.load(TRACES) as traces:

@@ -1,0 +1,24 @@
+"""An agent for other processes, which import this module and not all that the tests import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workflow_rl.cage2.compiled.simulator import CompiledSimulator
+
+
+class InjectsFaults:
+    """Sleeps; where it plays, hidden state is wrong from seed 51 on."""
+
+    def reset(self, seed: int) -> None:
+        step = CompiledSimulator.step
+
+        def step_with_fault(simulator: CompiledSimulator, action: int) -> Any:
+            result = step(simulator, action)
+            simulator.state["has_malware"] = seed >= 51
+            return result
+
+        CompiledSimulator.step = step_with_fault  # type: ignore[method-assign]
+
+    def act(self, obs: Any, info: Any = None) -> int:
+        return 0

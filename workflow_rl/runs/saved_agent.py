@@ -56,7 +56,7 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyP
         policy_version = saved_number(checkpoint.agent, "policy_version")
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from None
-    return NumpyPolicy(parameters, policy_version, greedy)
+    return parameters.actor(policy_version, greedy)
 
 
 def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:

@@ -153,6 +153,5 @@ def split(
 
 def layout_of(values: Mapping[str, Any]) -> TeamLayout:
     """Return the layout that `to_plain` gave. Raises TypeError."""
-    return TeamLayout(**{name: tuple(v) if type(v) is list else v for name, v in values.items()})
-
-
+    plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
+    return TeamLayout(**plain)

@@ -48,7 +48,10 @@ class ShiftEnv:
     def _obs(self) -> dict[str, Any]:
         here = 2 <= self._steps < self.length - 1
         self.agents = ["early", "late"] if here else ["early"]
-        self._shown = {"early": int(self._random.integers(2)), "late": int(self._random.integers(3))}
+        self._shown = {
+            "early": int(self._random.integers(2)),
+            "late": int(self._random.integers(3)),
+        }
         sizes = {"early": 2, "late": 3}
         return {one: np.eye(sizes[one], dtype=np.float32)[self._shown[one]] for one in self.agents}
 

@@ -70,10 +70,12 @@ class PPO(Algorithm):
             settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
         )
 
-    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters | TeamParameters:
+    def saved_policy(  # type: ignore[override]
+        self, settings: Settings, state: Mapping[str, Any]
+    ) -> PolicyParameters | TeamParameters:
         """See Algorithm."""
+        assert isinstance(settings, PPOConfig)
         if "team" in state:
-            assert isinstance(settings, PPOConfig)
             layout = layout_of(state["team"])
             policies = _policies(settings, layout)
             parameters = {

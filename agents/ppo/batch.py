@@ -147,7 +147,7 @@ def make_batch(
             alike = np.flatnonzero(lengths == length)
             steps = ends[alike] - length + np.arange(length)[:, None]
             reward = np.stack([rewards[n] for n in alike], axis=1)
-            durations = [trajectories[n].durations for n in alike]
+            durations: list[Any] = [trajectories[int(n)].durations for n in alike]
             over = discount if durations[0] is None else discount ** np.stack(durations, axis=1)
             advantage[steps] = generalized_advantages(
                 reward, value[steps], bootstrap[alike], over, gae_lambda

@@ -68,7 +68,7 @@ class TeamAgent(Agent):
             learner.policy_version = self.policy_version + 1
         self.policy_version += 1
         if not updated:
-            return PPOMetrics(*[float("nan")] * 7, 0, 0.0, 0, 0.0)
+            return PPOMetrics._make([*[float("nan")] * 7, 0, 0.0, 0, 0.0])
         means = PPOMetrics._make(np.average(np.array(updated, float), 0, weights).tolist())
         return means._replace(
             policy_lag_min=min(one.policy_lag_min for one in updated),

@@ -1,4 +1,4 @@
-"""A team of PettingZoo's ParallelEnv as one Gymnasium environment, whose rows `agents.team` says."""
+"""A team of PettingZoo's ParallelEnv as one Gymnasium environment: see `agents.team`."""
 
 from __future__ import annotations
 

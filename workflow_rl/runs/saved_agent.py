@@ -243,6 +243,8 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_player(Path(path), None, greedy, env, trust)
+    if not isinstance(policy, NumpyPolicy):
+        raise CheckpointError(f"{path} is a team, which load_agent cannot play yet: evaluate can")
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

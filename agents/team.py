@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from agents.trajectory import Trajectory
 
-ABSENT, BUSY, ACTS = 0, 1, 2
-"""An agent's status: it is not there; it is there and decides nothing; it decides."""
+ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3
+"""An agent's status: it is not there; it is there and decides nothing; it decides; it shows what it
+saw when it was truncated."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +122,25 @@ def split(
     The steps at which an agent does not decide join its decision before: their rewards are added,
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
-    An agent that is absent at the end has `terminated`.
+    The trajectory of an agent that was cut off before the others ends there, `truncated`. An agent
+    that is absent at the end has `terminated`.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
     own = layout.rewards(rows)[1:].astype(np.float64) if layout.own_rewards else None
     for policy, of in policies.items():
         for k in of:
-            decided = np.flatnonzero(status[:-1, k] == ACTS)
+            end = next(iter(np.flatnonzero(status[:, k] == CUT_OFF).tolist()), joint.length)
+            decided = np.flatnonzero(status[:end, k] == ACTS)
             if not len(decided):
                 continue
             seen = layout.seen_by(k, rows, of)
-            durations = np.diff(np.append(decided, joint.length))
-            since = np.arange(decided[0], joint.length) - np.repeat(decided, durations)
-            reward = (joint.reward if own is None else own[:, k])[decided[0] :] * discount**since
-            terminated = joint.terminated or bool(status[-1, k] == ABSENT)
+            durations = np.diff(np.append(decided, end))
+            since = np.arange(decided[0], end) - np.repeat(decided, durations)
+            earned = joint.reward if own is None else own[:, k]
+            reward = earned[decided[0] : end] * discount**since
+            here = status[end, k] != CUT_OFF and joint.terminated
+            terminated = bool(here or status[end, k] == ABSENT)
             yield (
                 policy,
                 joint._replace(
@@ -143,7 +148,7 @@ def split(
                     action=joint.action[decided, k],
                     log_prob=joint.log_prob[decided, k],
                     reward=np.add.reduceat(reward, decided - decided[0]),
-                    last_obs=seen[-1],
+                    last_obs=seen[end],
                     terminated=terminated,
                     truncated=not terminated,
                     durations=durations,

@@ -65,8 +65,8 @@ class TeamPolicy:
         actions = np.zeros(acts.shape, np.int64)
         log_probs = np.zeros(acts.shape, np.float32)
         for name, of in self.parameters.policies.items():
-            rows = {k: np.flatnonzero(acts[:, k]).tolist() for k in of}
-            randoms = [self._randoms[envs[row]][k] for k in of for row in rows[k]]
+            rows = {k: np.flatnonzero(acts[:, k]) for k in of}
+            randoms = [self._randoms[envs[row]][k] for k in of for row in rows[k].tolist()]
             if not randoms:
                 continue
             seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])

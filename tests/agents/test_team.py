@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.ppo.advantages import generalized_advantages
-from agents.team import ABSENT, ACTS, BUSY, TeamLayout, policy_map, split
+from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
 from agents.trajectory import Trajectory
 
 LAYOUT = TeamLayout(("a", "b"), (1, 1), (2, 2))
@@ -42,6 +42,18 @@ def test_steps_without_a_decision_join_the_decision_before() -> None:
     assert two.reward.tolist() == [2 + 4 / 2 + 8 / 4]
     assert two.log_prob.tolist() == [-3]
     assert two.terminated  # It is absent at the end.
+
+
+def test_an_agent_that_is_cut_off_has_not_terminated() -> None:
+    status = [(ACTS, ACTS), (ACTS, CUT_OFF), (ACTS, ABSENT), (CUT_OFF, ABSENT)]
+    whole = joint(status, [1.0, 2.0, 4.0])
+    own = dict(split(whole, LAYOUT, {"one": (0,), "two": (1,)}, 0.5))
+    assert own["one"].reward.tolist() == [1, 2, 4]
+    assert own["one"].last_obs.tolist() == [3]
+    assert (own["one"].terminated, own["one"].truncated) == (False, True)
+    assert own["two"].reward.tolist() == [1]
+    assert own["two"].last_obs.tolist() == [11]
+    assert (own["two"].terminated, own["two"].truncated) == (False, True)
 
 
 def test_agents_of_one_policy_see_which_of_them_they_are() -> None:

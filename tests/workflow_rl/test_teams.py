@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from agents.policies.distributions import Categorical
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.team_policy import TeamParameters
 from agents.settings import ConfigError
+from agents.team import TeamLayout
 from tests.tiny_teams import ShiftEnv
 from workflow_rl import TrainConfig, evaluate, train
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.run_record import weights_digest
 
+LAYOUT = TeamLayout(("alone",), (3,), (2,))
+WEIGHT, BIAS = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros(2, np.float32)
 SETTINGS = {
     **{"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2},
     **{"learning_rate": 0.01, "learning_rate_final": 0.01},
@@ -33,6 +42,26 @@ def test_weights_do_not_depend_on_workers_mode_or_a_resume(tmp_path: Path) -> No
     assert trained(tmp_path / "sync", "sync") == one
     trained(tmp_path / "again", total_episodes=12)
     assert trained(tmp_path / "again", resume=True) == one
+
+
+def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
+    tmp_path: Path,
+) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    saved = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    parameters = TeamParameters(
+        LAYOUT, {"own": (0,)}, {"own": PolicyParameters((WEIGHT,), (BIAS,), "tanh")}
+    )
+    begun = [BegunBatch(parameters.actor(3), Share(6, 6))]
+    save_checkpoint(tmp_path / "begun.pt", replace(saved, begun=begun))
+    (batch,) = load_checkpoint(tmp_path / "begun.pt").begun
+    assert batch.share == Share(6, 6)
+    assert batch.policy.policy_version == 3
+    assert batch.policy.parameters.layout == LAYOUT
+    assert batch.policy.parameters.policies == {"own": (0,)}
+    (member,) = batch.policy.parameters.parameters.values()
+    assert member.weights[0].tolist() == WEIGHT.tolist()
+    assert member.distribution == Categorical(2)
 
 
 def test_a_team_learns(tmp_path: Path) -> None:

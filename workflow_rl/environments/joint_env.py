@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.team import ABSENT, ACTS, BUSY, TeamLayout
+from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import MASK, mask_in, without_mask
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import flat_space, flattener
@@ -54,7 +54,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         dtype: Any = np.uint8 if is_small else np.float32
         # An absent agent shows zeros.
         low = [np.minimum(space.low, 0) for space in flat] + [np.zeros(k)]
-        high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, ACTS)]
+        high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
         if own:
             low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
         bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
@@ -66,7 +66,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._shown(obs, {}, {}, infos)
+        return self._shown(obs, {}, {}, {}, infos)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once. The episode is truncated if any agent was when the last agents left."""
@@ -75,13 +75,13 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         given = list(rewards.values())
         reward = float(given[0] if self._shares_reward and given else sum(given))
-        row, info = self._shown(obs, rewards, terminations, infos)
+        row, info = self._shown(obs, rewards, terminations, truncations, infos)
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info
 
     def _shown(
-        self, obs: Any, rewards: Any, terminations: Any, infos: Any
+        self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         parts, masks, offered = [], [], False
         self._status = []
@@ -90,7 +90,9 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             is_seen = agent in obs and not terminations.get(agent, False)
             info = infos.get(agent, {})
             acts = is_seen and agent in present and not info.get("busy_steps", 0)
-            self._status.append(ACTS if acts else BUSY if is_seen else ABSENT)
+            is_cut_off = is_seen and truncations.get(agent, False)
+            there = CUT_OFF if is_cut_off else ACTS if acts else BUSY
+            self._status.append(there if is_seen else ABSENT)
             seen = obs[agent] if is_seen else None
             parts.append(
                 np.zeros(self.layout.obs_sizes[k])

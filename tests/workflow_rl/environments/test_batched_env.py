@@ -57,7 +57,7 @@ SPACES = [
 
 
 def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
-    obs_dim, distribution, _, _, masked = environment.spaces()
+    obs_dim, distribution, _, _, masked, _ = environment.spaces()
     weights = np.linspace(-1, 1, obs_dim * distribution.n_outputs, dtype=np.float32)
     return NumpyPolicy(
         PolicyParameters(

@@ -73,6 +73,52 @@ RED: list[Any] = [
 """What Red is, has and knows: fields of a network, and of an account of one."""
 
 
+def _last_step(count: type[np.unsignedinteger]) -> list[Any]:
+    """Return the fields of what the last step showed, and of what every step reads."""
+    return [
+        ("blue_success", np.uint8),
+        # Connections seen in the last step, all on one host: how many, the mask of their local
+        # ports, and whether one leads to a reverse shell; the host with a process caught; and
+        # whether Blue's analysis found Red's files.
+        ("event_host", np.uint8),
+        ("reverse_shell_seen", np.bool_),
+        ("event_ports", np.uint16),
+        ("n_events", count),
+        ("caught_host", np.uint8),
+        ("malware_found", np.bool_),
+        # The host whose address comes first in Red's list.
+        ("first_address", np.uint8),
+        # The OT service: does its process run, is it listed as active, and with its PID?
+        ("ot_running", np.bool_),
+        ("ot_active", np.bool_),
+        ("ot_listed_with_pid", np.bool_),
+        # Two bits a host: no, unknown, user, privileged.
+        ("compromise", np.uint32),
+        ("mt_index", GENERATOR["mt_index"]),
+        ("n_red_sessions", count, tables.N_HOSTS),
+        ("known_ports", np.uint8, tables.N_HOSTS),
+    ]
+
+
+def _processes(n_processes: int, count: type[np.unsignedinteger]) -> list[Any]:
+    """Return the fields of processes, on each host a linked list in the order in which CybORG lists
+    them, and the numbers of what the last fields hold."""
+    process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
+    return [
+        ("first_process", count, tables.N_HOSTS),
+        ("last_process", count, tables.N_HOSTS),
+        ("free_process", count),
+        ("n_processes", count),
+        ("n_suspicious", count),
+        ("busy_host", np.uint8),
+        ("n_ports", np.int16, 2),
+        ("session_pid", np.uint16, tables.N_STARTING_SESSIONS),
+        ("processes", process, n_processes + 1),
+        # The PID that a decoy's service is listed with; 0: no such service.
+        ("service_pid", np.uint16, (tables.N_HOSTS, tables.N_SERVICES)),
+    ]
+
+
 @functools.cache
 def _state(n_steps: int) -> np.dtype[Any]:
     # A step adds at most a decoy, a red session and a process caught. The number of ports depends
@@ -83,46 +129,14 @@ def _state(n_steps: int) -> np.dtype[Any]:
     count: type[np.unsignedinteger] = np.uint16 if is_long else np.uint8
     # A scan shows all that listens on a host.
     assert tables.N_LISTENING.max() + n_processes <= np.iinfo(count).max
-    process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
     return np.dtype(
         [
             # Fields that every step reads come first: with thousands of envs, loading a record
             # costs more than the step itself.
             ("error", np.uint8),
             *RED,
-            ("blue_success", np.uint8),
-            # Connections seen in the last step, all on one host: how many, the mask of their local
-            # ports, and whether one leads to a reverse shell; the host with a process caught; and
-            # whether Blue's analysis found Red's files.
-            ("event_host", np.uint8),
-            ("reverse_shell_seen", np.bool_),
-            ("event_ports", np.uint16),
-            ("n_events", count),
-            ("caught_host", np.uint8),
-            ("malware_found", np.bool_),
-            # The host whose address comes first in Red's list.
-            ("first_address", np.uint8),
-            # The OT service: does its process run, is it listed as active, and with its PID?
-            ("ot_running", np.bool_),
-            ("ot_active", np.bool_),
-            ("ot_listed_with_pid", np.bool_),
-            # Two bits a host: no, unknown, user, privileged.
-            ("compromise", np.uint32),
-            ("mt_index", GENERATOR["mt_index"]),
-            ("n_red_sessions", count, tables.N_HOSTS),
-            ("known_ports", np.uint8, tables.N_HOSTS),
-            # Processes, on each host a linked list in the order in which CybORG lists them.
-            ("first_process", count, tables.N_HOSTS),
-            ("last_process", count, tables.N_HOSTS),
-            ("free_process", count),
-            ("n_processes", count),
-            ("n_suspicious", count),
-            ("busy_host", np.uint8),
-            ("n_ports", np.int16, 2),
-            ("session_pid", np.uint16, tables.N_STARTING_SESSIONS),
-            ("processes", process, n_processes + 1),
-            # The PID that a decoy's service is listed with; 0: no such service.
-            ("service_pid", np.uint16, (tables.N_HOSTS, tables.N_SERVICES)),
+            *_last_step(count),
+            *_processes(n_processes, count),
             # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.agent.action_sets import useful_actions
 from workflow_rl.cage2.compiled.blue_belief import (
     BELIEF,
@@ -26,6 +27,8 @@ from workflow_rl.cage2.compiled.simulator import Simulator
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
 from workflow_rl.cage2.compiled.tables import N_DECOYS, N_HOSTS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
+
+options_of = door(reds_options)
 
 SLEEP = 0
 B_LINE, MEANDER, SLEEPS = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
@@ -159,7 +162,7 @@ def test_reds_next_action_is_among_those_expected(red_agent: int) -> None:
         expected = []
         actions = defending(random, obs)
         for belief, its in zip(envs.beliefs, envs.hypotheses, strict=True):
-            options = [reds_options(h) for h in its[: belief["n_hypotheses"]]]
+            options = [options_of(h) for h in its[: belief["n_hypotheses"]]]
             expected.append(options)
         obs = envs.step(actions)
         for options, state in zip(expected, envs.simulator.states, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled.blue_belief import BELIEF, N_HYPOTHESES, N_SHOWN, begin_beliefs
 from workflow_rl.cage2.compiled.imagined import REST, drawn_bit, imagine_steps
 from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
@@ -78,6 +79,7 @@ def test_they_are_as_the_simulators(red_agent: int) -> None:
 
 
 def test_a_draw_takes_each_bit_as_often() -> None:
-    assert [drawn_bit(0b1010010, uniform) for uniform in (0, 0.3, 0.34, 0.6, 0.67, 0.99)] == [
+    drawn = door(drawn_bit)
+    assert [drawn(0b1010010, uniform) for uniform in (0, 0.3, 0.34, 0.6, 0.67, 0.99)] == [
         *(1, 1, 4, 4, 6, 6)
     ]

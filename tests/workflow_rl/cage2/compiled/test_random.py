@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workflow_rl.cage2.compiled import random as compiled_random
+from tests.workflow_rl.cage2.compiled.doors import door
+from workflow_rl.cage2.compiled import random as functions
 from workflow_rl.cage2.compiled.random import GENERATOR
 
+compiled_random = SimpleNamespace(
+    **{
+        name: door(getattr(functions, name))
+        for name in (
+            *("choices_index", "next_word", "randbelow", "random"),
+            *("sample", "seed", "shuffle_nibbles"),
+        )
+    }
+)
 SEEDS = st.integers(0, 2**63 - 1) | st.integers(0, 2**33) | st.integers(0, 5)
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.workflow_rl.cage2.compiled.doors import door
+from workflow_rl.cage2.compiled import red_hypothesis
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN
 from workflow_rl.cage2.compiled.red_agents import B_LINE, FIRST_HOST, MEANDER, PLAN
 from workflow_rl.cage2.compiled.red_hypothesis import (
@@ -19,12 +21,6 @@ from workflow_rl.cage2.compiled.red_hypothesis import (
     SHELL,
     SSH_SESSION,
     UNSEEN_SHELL,
-    after_blue,
-    after_red,
-    begin_hypothesis,
-    is_same,
-    odds_of,
-    reds_options,
 )
 from workflow_rl.cage2.compiled.state import NONE
 from workflow_rl.cage2.compiled.tables import (
@@ -38,6 +34,10 @@ from workflow_rl.cage2.compiled.tables import (
     RESTORE,
 )
 from workflow_rl.cage2.scenario2 import HOSTS
+
+after_blue, after_red = door(red_hypothesis.after_blue), door(red_hypothesis.after_red)
+begin_hypothesis, is_same = door(red_hypothesis.begin_hypothesis), door(red_hypothesis.is_same)
+odds_of, reds_options = door(red_hypothesis.odds_of), door(red_hypothesis.reds_options)
 
 USER2, ENTERPRISE1 = HOSTS.index("User2"), HOSTS.index("Enterprise1")
 

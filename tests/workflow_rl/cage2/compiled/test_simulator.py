@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workflow_rl.cage2.compiled import jit
-from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs, step_envs
+from workflow_rl import jit
+from workflow_rl.cage2.compiled.simulator import Simulator, reset_envs
 from workflow_rl.cage2.compiled.state import MAX_PORTS, SIZES, STATE, state_for
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 from workflow_rl.cage2.simulator_speed import bytes_per_env
@@ -158,8 +158,12 @@ def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
     assert before == jit.digest(tmp_path.glob("*.py"))
     (tmp_path / "b.py").write_text("x = 2")
     assert before != jit.digest(tmp_path.glob("*.py"))
-    for function in (reset_envs, step_envs):
-        assert function._cache._cache_file._source_stamp == jit.SOURCES
+    stamps = []
+    for _ in range(2):
+        function = jit.entry_points(tmp_path)(reset_envs.py_func)  # type: ignore[attr-defined]
+        stamps.append(function._cache._cache_file._source_stamp)
+        (tmp_path / "a.py").write_text("x = 3")
+    assert stamps[0] != stamps[1]
 
 
 def test_the_second_process_does_not_compile() -> None:

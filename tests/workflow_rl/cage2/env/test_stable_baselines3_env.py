@@ -54,9 +54,9 @@ def test_ppo_learns_the_same_on_single_envs_and_on_the_batch() -> None:
     for envs in (single_envs(8, max_steps=30), batched_envs(8, max_steps=30)):
         model = ppo(envs)
         untrained = mean_return(model, batched_envs(20, max_steps=30))
-        model.learn(15_000)
+        model.learn(8_000)
         trained = mean_return(model, batched_envs(20, max_steps=30))
-        # From -147 to -52 with these seeds.
+        # From -147 to -57 with these seeds.
         assert untrained < -100
         assert trained > untrained / 2
         models.append(model)

@@ -1,0 +1,14 @@
+"""A way for Python to call what only compiled code calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+
+from workflow_rl.jit import OPTIONS
+
+
+def door(function: Any) -> Any:
+    """Return a function of compiled code as one that Python can call."""
+    return numba.njit(**OPTIONS)(function.py_func)

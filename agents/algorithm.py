@@ -101,8 +101,9 @@ class Algorithm(Protocol):
     name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
     `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
-    agents take masks of actions: see `policies.masks`. same_everywhere: settings whose defaults are
-    right in every environment. to_lower: settings of which smaller values keep learning from
+    agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
+    agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
+    in every environment. to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -112,6 +113,7 @@ class Algorithm(Protocol):
     devices: tuple[str, ...] = ("cpu",)
     most_threads: int | None = None
     takes_masks: bool = False
+    takes_teams: bool = False
     same_everywhere: frozenset[str] = frozenset()
     to_lower: tuple[str, ...] = ("learning_rate",)
 
@@ -120,6 +122,8 @@ class Algorithm(Protocol):
 
         Raises ConfigError for spaces that this algorithm cannot learn on.
         """
+        if spaces.team is not None and not self.takes_teams:
+            raise ConfigError("algorithm", f"{self.name} learns for no teams of agents: use ppo")
         if spaces.masked and not self.takes_masks:
             raise ConfigError(
                 "action_mask",

@@ -103,3 +103,13 @@ def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
         network=settings.network,
         network_args=settings.network_args,
     )
+
+
+def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the state of one policy's learner from a team's state."""
+    network = {
+        weight.removeprefix(f"{name}/"): tensor
+        for weight, tensor in state["network"].items()
+        if weight.startswith(f"{name}/")
+    }
+    return {**state["learners"][name], "network": network}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agents.policies.distributions import Bounds, Distribution
+from agents.team import TeamLayout
 
 
 class Spaces(NamedTuple):
@@ -13,7 +14,8 @@ class Spaces(NamedTuple):
     obs_dim: numbers in an observation, without its mask. distribution: over the actions. bounds:
     the least and the greatest of an action's numbers, if they are real numbers. bits: whether an
     observation's numbers are integers from 0 to 1. masked: whether each observation ends with a
-    mask: see `agents.policies.masks`.
+    mask: see `agents.policies.masks`. team: where the parts of a row stand, if several agents play;
+    the row then has `team.row_size` numbers.
     """
 
     obs_dim: int
@@ -21,3 +23,4 @@ class Spaces(NamedTuple):
     bounds: Bounds | None = None
     bits: bool = False
     masked: bool = False
+    team: TeamLayout | None = None

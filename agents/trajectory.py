@@ -19,7 +19,7 @@ class Trajectory(NamedTuple):
 
     variant: of the env, such as its red agent; "" if the env has no variants. obs: [T, D], the
     env's dtype. action: [T] or [T, K], as it was sampled. log_prob: float32 [T], of the action
-    under the policy that chose it. reward: float64 [T].
+    under the policy that chose it, or [T, K] for a team of K agents. reward: float64 [T].
     last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
     were to come. Otherwise it was `truncated` or goes on in the next unroll, and the value of
     last_obs stands for the rewards to come.
@@ -27,6 +27,8 @@ class Trajectory(NamedTuple):
     rewards.
     seen_before: [K, D], the last of the earlier observations, which the actor saw again before the
     first step; None for an actor that sees none again.
+    durations: [T], how many env steps each decision lasts; None for one each. Rewards are then
+    sums over these steps: see `agents.team.split`.
     """
 
     episode: int
@@ -42,6 +44,7 @@ class Trajectory(NamedTuple):
     steps_before: int = 0
     return_before: float = 0.0
     seen_before: NDArray[np.generic] | None = None
+    durations: NDArray[np.int64] | None = None
 
     @property
     def ended(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,8 +12,6 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import types
-
-logger = logging.getLogger(__name__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
@@ -72,5 +70,5 @@ def announce_compiling(
     for function in functions:
         signatures = cast(Any, function)._cache._cache_file._load_index()
         if all(signature[0] != of_them for signature, *_ in signatures):
-            logger.warning("Compiling %s: about %s, only this once.", what, seconds)
+            print(f"Compiling {what}: about {seconds}, only this once.", file=sys.stderr)
             return

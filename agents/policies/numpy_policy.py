@@ -84,6 +84,10 @@ class PolicyParameters(NamedTuple):
         kind = NETWORKS[self.network]
         return kind.of_layers(self.layers, self.activation, **self.network_args)
 
+    def actor(self, policy_version: int = 0, greedy: bool = False) -> NumpyPolicy:
+        """Return the actor with these parameters."""
+        return NumpyPolicy(self, policy_version, greedy)
+
     def obs_dim_of(self, network: Network) -> int:
         """Return the numbers in an observation, with its mask. network: see `described`."""
         return network.n_inputs + (network.n_outputs if self.masked else 0)

@@ -11,13 +11,14 @@ def generalized_advantages(
     reward: FloatArray,
     value: FloatArray,
     bootstrap_value: float | FloatArray,
-    discount: float,
+    discount: float | FloatArray,
     gae_lambda: float,
 ) -> FloatArray:
     """Return advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11, 16.
 
     reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
-    the state after the last step, 0 if the episode terminated there; [N]. Returns [T], or [T, N].
+    the state after the last step, 0 if the episode terminated there; [N]. discount: one for all
+    steps, or of each step as `reward`, for decisions that last longer. Returns [T], or [T, N].
     Never looks beyond the episode's end.
     """
     assert reward.shape == value.shape
@@ -25,8 +26,9 @@ def generalized_advantages(
     delta = reward + discount * next_value - value
     advantage = np.empty_like(delta)
     running = np.zeros(value.shape[1:])
+    decay = np.broadcast_to(np.asarray(discount * gae_lambda), value.shape)
     for t in range(len(delta) - 1, -1, -1):
-        running = delta[t] + discount * gae_lambda * running
+        running = delta[t] + decay[t] * running
         advantage[t] = running
     return advantage
 

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agents.algorithm import Algorithm
+from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
 from agents.ppo.metrics import PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.settings import Settings
+from agents.saved import learner_state, saved_policy
+from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
+from agents.team import PolicyMap, TeamLayout, layout_of, policy_map
 
 if TYPE_CHECKING:
     from agents.ppo.agent import PPOAgent
+    from agents.ppo.team import TeamAgent
 
 
 class PPO(Algorithm):
@@ -25,11 +30,25 @@ class PPO(Algorithm):
     metrics = PPOMetrics._fields
     devices = ("cpu", "cuda")
     takes_masks = True
+    takes_teams = True
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
+
+    def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
+        """See Algorithm."""
+        assert isinstance(settings, PPOConfig)
+        if spaces.team is None and settings.policy_of:
+            raise ConfigError("policy_of", "this environment has one agent: leave it out")
+        if spaces.team is not None:
+            if settings.network != "mlp":
+                raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
+            if settings.correction != "none":
+                raise ConfigError("correction", "vtrace learns for no teams yet: use none")
+            _policies(settings, spaces.team)
+        return super().distribution(spaces, settings)
 
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> PPOAgent:
+    ) -> PPOAgent | TeamAgent:
         """See Algorithm. From 2 threads on, the actor and the critic learn at the same time."""
         import torch
 
@@ -40,19 +59,39 @@ class PPO(Algorithm):
         if two_threads:
             torch.set_num_threads(threads // 2)  # The actor and the critic have half of them each.
         distribution = self.distribution(spaces, settings)
+        if spaces.team is not None:
+            from agents.ppo.team import TeamAgent
+
+            policies = _policies(settings, spaces.team)
+            return TeamAgent(
+                settings, spaces.team, policies, distribution, seed, device, two_threads
+            )
         return PPOAgent(
             settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
         )
 
-    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+    def saved_policy(  # type: ignore[override]
+        self, settings: Settings, state: Mapping[str, Any]
+    ) -> PolicyParameters | TeamParameters:
         """See Algorithm."""
-        return _normalising(super().saved_policy(settings, state), state)
+        assert isinstance(settings, PPOConfig)
+        if "team" in state:
+            layout = layout_of(state["team"])
+            policies = _policies(settings, layout)
+            parameters = {
+                name: _saved_member(settings, learner_state(state, name), layout, of)
+                for name, of in policies.items()
+            }
+            return TeamParameters(layout, policies, parameters)
+        return _normalising(saved_policy(settings, state), state)
 
     def saved_critic(
         self, settings: Settings, state: Mapping[str, Any]
     ) -> tuple[PolicyParameters, float]:
         """See Algorithm."""
         assert isinstance(settings, PPOConfig)
+        if "team" in state:
+            raise ValueError("a team has a critic for each policy")
         critic, unit = super().saved_critic(settings, state)
         if "return_scale" in state:
             return_scale = ReturnScale(settings.discount)
@@ -74,3 +113,22 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     moments.load_state_dict(state["obs_moments"])
     mean, scale = moments.mean_and_scale()
     return parameters._replace(obs_mean=mean, obs_scale=scale)
+
+
+def _saved_member(
+    settings: PPOConfig, state: Mapping[str, Any], layout: TeamLayout, of: tuple[int, ...]
+) -> PolicyParameters:
+    """Return one policy of a team. Raises RuntimeError if it does not fit the layout."""
+    parameters = _normalising(saved_policy(settings, state), state)
+    network, agent = parameters.described(), of[0]
+    n_inputs = layout.obs_sizes[agent] + len(of) * (len(of) > 1)
+    if (network.n_inputs, network.n_outputs) != (n_inputs, layout.n_actions[agent]):
+        raise RuntimeError("a network of another team")
+    return parameters
+
+
+def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:
+    try:
+        return policy_map(team, settings.policy_of)
+    except ValueError as error:
+        raise ConfigError("policy_of", str(error)) from None

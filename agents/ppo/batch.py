@@ -147,8 +147,10 @@ def make_batch(
             alike = np.flatnonzero(lengths == length)
             steps = ends[alike] - length + np.arange(length)[:, None]
             reward = np.stack([rewards[n] for n in alike], axis=1)
+            durations: list[Any] = [trajectories[int(n)].durations for n in alike]
+            over = discount if durations[0] is None else discount ** np.stack(durations, axis=1)
             advantage[steps] = generalized_advantages(
-                reward, value[steps], bootstrap[alike], discount, gae_lambda
+                reward, value[steps], bootstrap[alike], over, gae_lambda
             )
         return_ = advantage + value
     else:

@@ -85,6 +85,12 @@ class PPOConfig(NetworkSettings):
         default=None, description="Leave out steps whose policy is more updates behind than this."
     )
 
+    policy_of: str = Field(
+        default="",
+        description="For a team of agents: which policy acts for which agent, such as "
+        "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
+    )
+
     @model_validator(mode="after")
     def _normalises_more_than_one_step(self) -> Self:
         if self.normalise_advantage and self.minibatch_size == 1:

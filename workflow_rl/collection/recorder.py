@@ -95,7 +95,7 @@ class EpisodeRecorder:
             self._block = _Columns(
                 np.empty((*shape, *self._last_obs.shape[1:]), self._last_obs.dtype),
                 np.empty((*shape, *actions.shape[1:]), actions.dtype),
-                np.empty(shape, np.float32),
+                np.empty((*shape, *log_probs.shape[1:]), np.float32),
                 np.empty(shape, np.float64),
             )
         if self._now == BLOCK_STEPS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,7 +70,6 @@ def benchmark(**options: Any) -> None:
 
     Example: benchmark --n-envs 100 --simulator cyborg --json rates.json --png rates.png
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     require_outputs(options)
     with errors_in_one_line():
         chosen = chosen_env(options)

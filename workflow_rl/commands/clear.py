@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import signal
 from collections.abc import Iterator
@@ -76,6 +77,7 @@ class ClearCommand(click.Command):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        logging.basicConfig(format="%(levelname)s: %(message)s")
         with one_line():
             return super().invoke(ctx)
 

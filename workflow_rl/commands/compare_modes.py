@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -103,7 +102,6 @@ def compare_modes(**options: Any) -> None:
 
     ALF's table: compare-modes --envs-per-actor 32 --envs-per-actor 48 --envs-per-actor 96
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     _check_outputs(options)
     ks = list(dict.fromkeys(options["envs_per_actor"]))
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))

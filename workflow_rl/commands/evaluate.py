@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -135,7 +134,6 @@ def evaluate(**options: Any) -> None:
     """
     from workflow_rl.runs.evaluation import record_video, scoring_of
 
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     source: Path | None = options["run_or_checkpoint"]
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")

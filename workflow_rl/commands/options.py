@@ -77,6 +77,10 @@ ALGORITHMS = {
     "mbpo": "MBPO (--algorithm mbpo; all of SAC's as well)",
 }
 """The algorithms whose settings are options, with their headings. --setting is for others."""
+_MOST_USED = (
+    *("preset", "env", "red_agent", "simulator", "n_envs", "total_episodes", "total_steps"),
+    *("seed", "run_dir", "resume", "final_evaluation"),
+)
 _OVERLAP = (
     *("preset", "num_steps_per_env", "steps_per_update", "async_rl", "batching"),
     *("num_batches_to_accumulate", "when_full", "take_all"),
@@ -292,9 +296,11 @@ def training_options(
     )
     for name in list(ALGORITHMS)[1:]:
         groups[ALGORITHMS[name]] = functools.partial(_algorithm_options, name)
-    return [
-        made for heading, options in groups.items() for made in options(_grouped(heading, defaults))
+    made = [
+        one for heading, options in groups.items() for one in options(_grouped(heading, defaults))
     ]
+    first = [one for name in _MOST_USED for one in made if one.name == name]
+    return [*under("Most used", *first), *(one for one in made if one not in first)]
 
 
 def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:

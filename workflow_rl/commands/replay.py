@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import click
@@ -61,7 +60,6 @@ def replay(
 
     Example: replay runs/mixed --red-agent RedMeanderAgent --against champion
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     require_writable(output, "--output")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -36,7 +35,6 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     from workflow_rl.reporting.report import read_runs, report_page, sections_of
     from workflow_rl.reporting.timeline import read_trace
 
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")
     if further.exists() and not further.is_dir():

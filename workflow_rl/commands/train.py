@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,7 +31,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
     exchange_of: for a population, whose policies learn from each other.
     """
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     with usage_errors(options):
         resume = None if options["resume"] is None else path_to_resume(options)
         # A new run's config is checked before torch is imported, which takes seconds.

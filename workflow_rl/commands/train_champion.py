@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import shlex
 import time
 from pathlib import Path
@@ -60,7 +59,6 @@ def train_champion(
     from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.runs.folder import RunDirError
 
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     command = (
         f"workflow-rl train-champion --seed {seed} --total-episodes {total_episodes} "
         f"--selection-episodes {selection_episodes} --episodes {episodes}"

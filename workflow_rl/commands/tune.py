@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +92,6 @@ def tune(**options: Any) -> None:
         import optuna  # noqa: F401 (what follows needs it)
     except ModuleNotFoundError:
         raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     if options["trials"] is None and options["minutes"] is None:
         raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
     for name in IGNORED & given_options():

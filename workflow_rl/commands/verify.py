@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,6 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     from workflow_rl.runs.machine import machine
     from workflow_rl.runs.population_dir import is_population
 
-    logging.basicConfig(format="%(levelname)s: %(message)s")
     try:
         if is_population(run):
             raise ValueError(f"it has several policies: name one, such as {run}/policy-0")

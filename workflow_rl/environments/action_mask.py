@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,7 +60,6 @@ def mask_reader(space: spaces.Space[Any]) -> ReadMask:
     function raises ObservationError, whose message begins with what is wrong with the mask.
     """
     sizes = choices_of(space)
-    ends = np.cumsum(sizes)[:-1]
 
     def read(mask: Any) -> NDArray[np.bool_]:
         nested = isinstance(mask, tuple | list) and len(sizes) > 1
@@ -71,16 +70,26 @@ def mask_reader(space: spaces.Space[Any]) -> ReadMask:
             flat = np.empty(0)
         if flat.shape != (sum(sizes),):
             raise ObservationError(f"has {flat.size} numbers, not {sum(sizes)}")
-        allowed: NDArray[np.bool_] = flat == 1
-        if not (allowed | (flat == 0)).all():
-            raise ObservationError(f"holds {flat[~allowed & (flat != 0)][0]}, not 0 or 1")
-        for number, part in enumerate(np.split(allowed, ends)):
-            if not part.any():
-                of = f" of choice {number}" if len(sizes) > 1 else ""
-                raise ObservationError(f"forbids every action{of}")
-        return allowed
+        return checked_masks(flat[np.newaxis], sizes)[0]
 
     return read
+
+
+def checked_masks(masks: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """Return masks [M, A] of zeros and ones as bool [M, A].
+
+    sizes: the numbers of options of an action's choices, A in all. Raises ObservationError, whose
+    message begins with what is wrong with a mask.
+    """
+    allowed: NDArray[np.bool_] = masks == 1
+    wrong = masks[~allowed & (masks != 0)]
+    if len(wrong):
+        raise ObservationError(f"holds {wrong[0]}, not 0 or 1")
+    for number, part in enumerate(np.split(allowed, np.cumsum(sizes)[:-1], axis=1)):
+        if not part.any(axis=1).all():
+            of = f" of choice {number}" if len(sizes) > 1 else ""
+            raise ObservationError(f"forbids every action{of}")
+    return allowed
 
 
 def sampled(space: spaces.Space[Any], mask: Any) -> Any:

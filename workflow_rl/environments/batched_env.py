@@ -13,6 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
+from workflow_rl.environments.action_mask import MASK, checked_masks, choices_of
 from workflow_rl.environments.env_batch import EpisodeError, Obs, ObservationError, Transitions
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -80,16 +81,34 @@ class BatchedEnv(ABC):
             The next call may overwrite all four arrays.
         """
 
+    def action_masks(self, indices: Indices) -> NDArray[Any]:
+        """Return which actions are possible now in each of M environments.
+
+        A class that has this method offers masks. It is asked after every reset and step, for the
+        environments whose episodes go on.
+
+        Returns:
+            Numbers [M, A], 1 for a possible action and 0 for an impossible one. A is the number of
+            actions of a Discrete. Those of a MultiDiscrete's choices follow one another. At least
+            one action of each choice is possible.
+        """
+        raise NotImplementedError
+
     def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
         """Free what the environments hold."""
 
 
 class BatchedEnvs:
-    """A BatchedEnv as workers step it: see `env_batch.EnvBatch`."""
+    """A BatchedEnv as workers step it: see `env_batch.EnvBatch`.
 
-    def __init__(self, envs: BatchedEnv, n_envs: int) -> None:
+    masks: whether observations end with the mask of actions, if the environment offers masks: see
+    `agents.policies.masks`.
+    """
+
+    def __init__(self, envs: BatchedEnv, n_envs: int, masks: bool = False) -> None:
         self.n_envs = n_envs
         self._envs = envs
+        self._masked = masks and _offers_masks(envs)
         self._space = _flat_box(envs)
         self._dtype: Any = flat_space(self._space).dtype
         self._unflatten = unflattener(envs.action_space, is_batch=True)
@@ -99,19 +118,31 @@ class BatchedEnvs:
         """Begin an episode in each of M envs. Returns obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         seeds = np.array([spec.env_seed for spec in specs], np.int64)
+        indices = np.array(envs, np.int64)
         with self._told(envs):
-            return self._flat(_begun(self._envs, np.array(envs, np.int64), seeds))
+            obs = self._flat(_begun(self._envs, indices, seeds))
+            return self._with_masks(obs, indices, np.zeros(len(envs), np.bool_))
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         """Step each of M envs once."""
         indices = np.array(envs, np.int64)
         with self._told(envs):
             answer = _stepped(self._envs, indices, self._unflatten(actions))
-            return answer._replace(obs=self._flat(answer.obs))
+            ended = answer.terminated | answer.truncated
+            return answer._replace(obs=self._with_masks(self._flat(answer.obs), indices, ended))
 
     def close(self) -> None:
         """Close the simulator."""
         self._envs.close()
+
+    def _with_masks(self, obs: Obs, indices: Indices, ended: NDArray[np.bool_]) -> Obs:
+        """Return the observations with their masks. Where an episode has ended nobody acts."""
+        if not self._masked:
+            return obs
+        masks = np.ones((len(obs), sum(choices_of(self._envs.action_space))), obs.dtype)
+        if not ended.all():
+            masks[~ended] = _masks(self._envs, indices[~ended])
+        return np.concatenate([obs, masks], axis=1)
 
     @contextmanager
     def _told(self, envs: Sequence[int]) -> Iterator[None]:
@@ -154,7 +185,7 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         self._playing = np.arange(COMPANY)
         seeds = chance.integers(2**32, size=COMPANY)
         seeds[self._own] = self.np_random.integers(2**32) if seed is None else seed
-        return _begun(self._envs, self._playing, seeds)[self._own].copy(), {}
+        return _begun(self._envs, self._playing, seeds)[self._own].copy(), self._info()
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step the environment, and those beside it whose episodes go on."""
@@ -162,7 +193,13 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         row = int(np.searchsorted(self._playing, self._own))
         obs, reward, terminated, truncated = _stepped(self._envs, self._playing, actions)
         self._playing = self._playing[~(terminated | truncated)]
-        return obs[row].copy(), float(reward[row]), bool(terminated[row]), bool(truncated[row]), {}
+        ended = bool(terminated[row]), bool(truncated[row])
+        return obs[row].copy(), float(reward[row]), *ended, {} if any(ended) else self._info()
+
+    def _info(self) -> dict[str, Any]:
+        if not _offers_masks(self._envs):
+            return {}
+        return {MASK: _masks(self._envs, np.array([self._own]))[0]}
 
     def close(self) -> None:
         """Close the simulator."""
@@ -198,6 +235,23 @@ def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> Trans
         _column("terminated", terminated, "b", m),
         _column("truncated", truncated, "b", m),
     )
+
+
+def _offers_masks(envs: BatchedEnv) -> bool:
+    return type(envs).action_masks is not BatchedEnv.action_masks
+
+
+def _masks(envs: BatchedEnv, indices: Indices) -> NDArray[np.bool_]:
+    """Return the masks. Raise ObservationError if they break the contract."""
+    sizes = choices_of(envs.action_space)
+    masks = np.asarray(envs.action_masks(indices))
+    wanted = (len(indices), sum(sizes))
+    if masks.shape != wanted:
+        raise ObservationError(f"the action masks have shape {masks.shape}, not {wanted}")
+    try:
+        return checked_masks(masks, sizes)
+    except ObservationError as error:
+        raise ObservationError(f"an action mask {error}") from None
 
 
 def _observed(envs: BatchedEnv, obs: Any, m: int) -> NDArray[Any]:

@@ -40,6 +40,7 @@ from workflow_rl.environments.flat_env import (
     flat_space,
     in_one_line,
 )
+from workflow_rl.environments.joint_env import JointEnv, is_parallel
 
 CHECK_STEPS = 200
 CHECK_SECONDS = 1.0
@@ -115,8 +116,10 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
         make, args = self._factory(), {**self.args, **options}
         if make is not None:
-            env: Env = make(**args) if not is_batched(make) else OneOfBatch(make(COMPANY, **args))
-            return env
+            if is_batched(make):
+                return OneOfBatch(make(COMPANY, **args))
+            env: Env = make(**args)
+            return JointEnv(env) if is_parallel(env) else env
         return gymnasium.make(self.env_id, disable_env_checker=True, **args)
 
     def make_flat_env(self) -> FlatEnv:
@@ -132,7 +135,7 @@ class GymnasiumEnvironment:
         if self.steps_together:
             make = self._factory()
             assert make is not None
-            return BatchedEnvs(make(n_envs, **self.args), n_envs)
+            return BatchedEnvs(make(n_envs, **self.args), n_envs, self.masks)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property
@@ -145,7 +148,10 @@ class GymnasiumEnvironment:
             distribution = distribution_over(env.action_space)
             bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
             obs_dim = math.prod(observed.shape)
-            return Spaces(obs_dim, distribution, bounds_of(env.action_space), bits, masked)
+            team = env.layout if isinstance(env, JointEnv) else None
+            team = team and dataclasses.replace(team, masked=masked)
+            bounds = bounds_of(env.action_space)
+            return Spaces(obs_dim, distribution, bounds, bits, masked, team)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"

@@ -19,10 +19,12 @@ import torch
 
 from agents.algorithm import Algorithm, find
 from agents.policies.archive import read_archive, sealed
-from agents.policies.distributions import Actions, Distribution
-from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.policies.distributions import Actions, Categorical, Distribution
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.team_policy import TeamParameters
 from agents.saved import saved_distribution, saved_flag
 from agents.settings import ConfigError, Settings
+from agents.team import layout_of
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
@@ -349,7 +351,20 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
 
 
 def _plain(batch: BegunBatch) -> dict[str, Any]:
-    parameters = batch.policy.parameters
+    return {
+        **_plain_parameters(batch.policy.parameters),
+        "policy_version": batch.policy.policy_version,
+        "share": None if batch.share is None else list(batch.share),
+    }
+
+
+def _plain_parameters(parameters: Any) -> dict[str, Any]:
+    if isinstance(parameters, TeamParameters):
+        return {
+            "team": parameters.layout.to_plain(),
+            "agents_of": {name: list(of) for name, of in parameters.policies.items()},
+            "members": {n: _plain_parameters(one) for n, one in parameters.parameters.items()},
+        }
     arrays = {"log_std": parameters.log_std}
     arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
     return {
@@ -360,14 +375,30 @@ def _plain(batch: BegunBatch) -> dict[str, Any]:
         "network_args": dict(parameters.network_args),
         "masked": parameters.masked,
         **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
-        "policy_version": batch.policy.policy_version,
-        "share": None if batch.share is None else list(batch.share),
     }
 
 
 def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+    share = values.get("share")
+    policy = _parameters(values, distribution).actor(values["policy_version"])
+    return BegunBatch(policy, share and Share._make(share))
+
+
+def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Any:
+    if "team" in values:
+        layout = layout_of(values["team"])
+        agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
+        members = {
+            name: _of_one_policy(one, Categorical(layout.n_actions[agents_of[name][0]]))
+            for name, one in values["members"].items()
+        }
+        return TeamParameters(layout, agents_of, members)
+    return _of_one_policy(values, distribution)
+
+
+def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
     optional = ("log_std", "obs_mean", "obs_scale")
-    parameters = PolicyParameters(
+    return PolicyParameters(
         tuple(weight.numpy() for weight in values["weights"]),
         tuple(bias.numpy() for bias in values["biases"]),
         values["activation"],
@@ -376,8 +407,4 @@ def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBa
         network=values.get("network", "mlp"),
         network_args=dict(values.get("network_args", {})),
         masked=saved_flag(values, "masked"),
-    )
-    share = values.get("share")
-    return BegunBatch(
-        NumpyPolicy(parameters, values["policy_version"]), share and Share._make(share)
     )

@@ -101,7 +101,7 @@ class Learner:
     def policy(self) -> NumpyPolicy:
         """The policy's NumPy copy, which workers use."""
         if self._policy is None:
-            self._policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version)
+            self._policy = self.agent.policy_parameters().actor(self.agent.policy_version)
         return self._policy
 
     @property
@@ -196,7 +196,7 @@ class Learner:
 
         stream, seed: of the episodes; a seed of None is the run's.
         """
-        policy = NumpyPolicy(self.agent.policy_parameters(), self.agent.policy_version, greedy=True)
+        policy = self.agent.policy_parameters().actor(self.agent.policy_version, greedy=True)
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]

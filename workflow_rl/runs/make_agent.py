@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from agents.algorithm import Agent, find
+from agents.spaces import Spaces
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
@@ -25,8 +26,22 @@ def make_agent(config: TrainConfig) -> Agent:
     # Sums are split by torch's number of threads: part of what makes two runs equal.
     torch.set_num_threads(config.learner_threads)
     algorithm, spaces = find(config.algorithm), config.environment.spaces()
+    _require_playable(config, spaces)
     device = usable_device(config)
     return algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
+
+
+def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
+    """Raise ConfigError for what does not go with a team yet."""
+    if spaces.team is None:
+        return
+    if config.num_steps_per_env is not None:
+        raise ConfigError(
+            "num_steps_per_env",
+            f"{config.num_steps_per_env} does not go with a team: it plays complete episodes",
+        )
+    if config.async_rl:
+        raise ConfigError("async_rl", "a team does not collect while it learns yet: leave it out")
 
 
 def usable_device(config: TrainConfig) -> str:

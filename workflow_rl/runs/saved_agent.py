@@ -56,7 +56,7 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyP
         policy_version = saved_number(checkpoint.agent, "policy_version")
     except ValueError as error:
         raise CheckpointError(f"{path} cannot be used: {error}") from None
-    return NumpyPolicy(parameters, policy_version, greedy)
+    return parameters.actor(policy_version, greedy)
 
 
 def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.ndarray]:
@@ -243,6 +243,8 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_player(Path(path), None, greedy, env, trust)
+    if not isinstance(policy, NumpyPolicy):
+        raise CheckpointError(f"{path} is a team, which load_agent cannot play yet: evaluate can")
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

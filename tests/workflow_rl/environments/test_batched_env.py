@@ -57,7 +57,7 @@ SPACES = [
 
 
 def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
-    obs_dim, distribution, *_ = environment.spaces()
+    obs_dim, distribution, _, _, masked, _ = environment.spaces()
     weights = np.linspace(-1, 1, obs_dim * distribution.n_outputs, dtype=np.float32)
     return NumpyPolicy(
         PolicyParameters(
@@ -68,6 +68,7 @@ def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
             if distribution.has_log_std
             else None,
             distribution=distribution,
+            masked=masked,
         )
     )
 
@@ -96,6 +97,54 @@ def test_a_batch_plays_what_single_environments_play(space: spaces.Space[Any]) -
             for name in ("obs", "action", "log_prob", "reward", "last_obs"):
                 assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
             assert (ours.terminated, ours.truncated) == (False, True)
+
+
+class MaskedDial(Dial):
+    """Forbids the first action after odd steps."""
+
+    def __init__(self, n_envs: int, masks: Any = None) -> None:
+        super().__init__(n_envs, spaces.Discrete(3))
+        self._masks = masks
+
+    def action_masks(self, indices: Any) -> Any:
+        assert (self._steps[indices] < self._length).all()
+        if self._masks is not None:
+            return self._masks
+        masks = np.ones((len(indices), 3), np.int8)
+        masks[self._steps[indices] % 2 == 1, 0] = 0
+        return masks
+
+
+def test_masks_follow_the_observations() -> None:
+    environment = GymnasiumEnvironment("dial", {}, MaskedDial)
+    assert environment.spaces().masked
+    policy = policy_for(environment)
+    expected = episodes_of(
+        SerialEnvs(lambda: FlatEnv(OneOfBatch(MaskedDial(3)), masks=True), 1), policy
+    )
+    for played in (episodes_of(environment.make_envs(4), policy), expected):
+        for ours, theirs in zip(played, expected, strict=True):
+            assert ours.obs[:, 2:].tolist() == [[1, 1, 1], [0, 1, 1]] * 2 + [[1, 1, 1]]
+            assert ours.last_obs[2:].tolist() == [1, 1, 1]
+            assert ours.action.tobytes() == theirs.action.tobytes()
+            assert (ours.action[1::2] > 0).all()
+    unmasked = GymnasiumEnvironment("dial", {}, MaskedDial, masks=False)
+    assert not unmasked.spaces().masked
+    assert unmasked.make_envs(2).reset([0], [SPEC]).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("masks", "words"),
+    [
+        (np.ones((1, 2)), ["(1, 2)", "(1, 3)"]),
+        (np.zeros((1, 3)), ["forbids every action"]),
+        (np.full((1, 3), 2), ["holds 2"]),
+    ],
+)
+def test_a_mask_that_breaks_the_contract_ends_the_run(masks: Any, words: list[str]) -> None:
+    with pytest.raises(EpisodeError) as error:
+        BatchedEnvs(MaskedDial(1, masks), 1, masks=True).reset([0], [SPEC])
+    assert all(word in str(error.value.__cause__) for word in words)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 
 LEADERBOARD_NOTE = (
-    "Columns marked * are the challenge's leaderboard: scored at commit 606813b, before commit "
-    "9421c8e (19 Aug 2022) made Red forget ports when it scans a host again. They do not compare "
-    "with scores on the current simulator. CardiffUni without * are the winner's released weights, "
-    "measured on the current simulator (300 episodes a cell)."
+    "champion and winner were scored on this simulator: champion comes with the package; winner is "
+    "the agent that Cardiff University released, which won the challenge (300 episodes a cell). "
+    "Columns marked * are the challenge's leaderboard. They were scored on an older simulator, "
+    "whose Red is weaker, and do not compare with the other columns."
 )
 
 
@@ -56,8 +56,8 @@ NONE_LOST = (0.0, 0.0, 0.0)
 
 # fmt: off
 TOP_SCORES = (
-    PublishedScore("Cardiff\nUni", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), None, -85.8),
-    PublishedScore("Cardiff\nUni*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
+    PublishedScore("winner", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), None, -85.8),
+    PublishedScore("winner*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
                    -54.57),
     PublishedScore("Keeping-\nit-RL*", (-3.48, -5.85, -11.39), (-6.47, -10.33, -19.38), NONE_LOST,
                    -56.90),
@@ -101,6 +101,11 @@ def champion_score() -> PublishedScore:
         for red_agent in RED_AGENTS
     )
     return PublishedScore("champion", b_line, meander, sleep, round(scores["total"], 2))
+
+
+def compared_scores() -> tuple[PublishedScore, ...]:
+    """Return the scores that stand beside every agent's: the champion's, then TOP_SCORES."""
+    return (champion_score(), *TOP_SCORES)
 
 
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:

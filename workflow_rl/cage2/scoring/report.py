@@ -16,7 +16,7 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.env.arguments import MIXTURES
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, RED_AGENTS
-from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, TOP_SCORES
+from workflow_rl.cage2.scoring.leaderboard import LEADERBOARD_NOTE, compared_scores
 from workflow_rl.cage2.scoring.players import load_actor, load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
@@ -55,12 +55,13 @@ def sections(runs: Sequence[Run], further: Path) -> list[Section]:
 
 def _scores(runs: Sequence[Run]) -> Section:
     cells = {run.name: _cells(run) for run in runs}
+    compared = compared_scores()
     rows = []
     for steps in HORIZONS:
         for red_agent in RED_AGENTS:
             row = [f"{steps} steps, {red_agent}"]
             row += [cells[run.name].get((steps, red_agent), "–") for run in runs]  # noqa: RUF001
-            row += [number(score.cell(steps, red_agent), 2) for score in TOP_SCORES]
+            row += [number(score.cell(steps, red_agent), 2) for score in compared]
             rows.append(row)
     total, names, means, intervals = ["Total"], list[str](), list[float](), list[float]()
     for run in runs:
@@ -73,15 +74,15 @@ def _scores(runs: Sequence[Run]) -> Section:
         means.append(evaluation["total"])
         intervals.append(math.nan if interval is None else interval)
         total.append(f"{number(means[-1], 2)} ± {number(intervals[-1], 2)}")
-    published = [score.name.replace("-\n", "-").replace("\n", " ") for score in TOP_SCORES]
-    rows.append(total + [number(score.total, 2) for score in TOP_SCORES])
+    published = [score.name.replace("-\n", "-").replace("\n", " ") for score in compared]
+    rows.append(total + [number(score.total, 2) for score in compared])
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs), *map(escaped, published)]
     body = table(heading, rows, "Scores beside the leaderboard")
     if names:
         figure = means_figure(
             [*names, *published],
-            [*means, *(score.total for score in TOP_SCORES)],
-            [*intervals, *[math.nan] * len(TOP_SCORES)],
+            [*means, *(score.total for score in compared)],
+            [*intervals, *[math.nan] * len(compared)],
             "total, 95% interval",
         )
         label = "Totals beside the leaderboard; a table follows"

@@ -13,7 +13,7 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
-from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, TOP_SCORES
+from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
 
 
 class CellScore(NamedTuple):
@@ -81,7 +81,7 @@ class ProtocolScores(NamedTuple):
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
     """Return a row for each cell and one for the total, beside published scores."""
-    published = list(TOP_SCORES)
+    published = list(compared_scores())
     if scores.agent in SCRIPTED_SCORES:
         published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")

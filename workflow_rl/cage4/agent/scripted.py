@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import (
     ACTIONS,
@@ -179,6 +180,7 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
     "decoys": lambda: RandomTeam("DeployDecoy"),
     "restores": lambda: RandomTeam("Restore"),
     "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
+    "rules": RuleTeam,
 }
 
 

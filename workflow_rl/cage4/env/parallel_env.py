@@ -69,6 +69,7 @@ class Cage4ParallelEnv(ParallelEnv):
 
     metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
     render_mode = None
+    shared_reward = True
 
     def __init__(
         self,

@@ -1,0 +1,76 @@
+"""A team's policies without torch, with which workers choose joint actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Choice
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from agents.team import ACTS, PolicyMap, TeamLayout
+
+
+class TeamParameters(NamedTuple):
+    """All that a team's actions follow from: the parameters of each policy, by its name."""
+
+    layout: TeamLayout
+    policies: PolicyMap
+    parameters: dict[str, PolicyParameters]
+
+    def actor(self, policy_version: int = 0, greedy: bool = False) -> TeamPolicy:
+        """Return the actor with these parameters."""
+        return TeamPolicy(self, policy_version, greedy)
+
+
+class TeamPolicy:
+    """Acts for every agent of a team: an `numpy_policy.Actor` on joint rows.
+
+    One forward pass of each policy serves all envs and all agents of the policy. An agent that does
+    not decide has action 0 and log-probability 0.
+    """
+
+    def __init__(self, parameters: TeamParameters, policy_version: int, greedy: bool) -> None:
+        self.parameters = parameters
+        self.policy_version = policy_version
+        self.masked = parameters.layout.masked
+        self._actors = {
+            name: NumpyPolicy(one, policy_version, greedy)
+            for name, one in parameters.parameters.items()
+        }
+        self._randoms: dict[int, list[np.random.Generator]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy: another thread may begin an episode meanwhile.
+        return {**vars(self), "_randoms": self._randoms.copy()}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode. The random numbers of an agent follow from the seed and the agent's
+        number alone."""
+        assert n_acted == 0, "a team plays complete episodes"
+        self._randoms[env] = [
+            np.random.Generator(np.random.PCG64([seed, k]))
+            for k in range(self.parameters.layout.n_agents)
+        ]
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return joint actions [M, K] and their log-probabilities, float32 [M, K]."""
+        layout = self.parameters.layout
+        obs = np.atleast_2d(obs)
+        if obs.shape != (len(envs), layout.row_size):
+            raise ValueError(f"rows of shape {obs.shape}, not ({len(envs)}, {layout.row_size})")
+        acts = layout.status(obs) == ACTS
+        actions = np.zeros(acts.shape, np.int64)
+        log_probs = np.zeros(acts.shape, np.float32)
+        for name, of in self.parameters.policies.items():
+            rows = {k: np.flatnonzero(acts[:, k]) for k in of}
+            randoms = [self._randoms[envs[row]][k] for k in of for row in rows[k].tolist()]
+            if not randoms:
+                continue
+            seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])
+            agents = np.repeat(of, [len(rows[k]) for k in of])
+            where = np.concatenate([rows[k] for k in of]), agents
+            actions[where], log_probs[where] = self._actors[name].act_batch(seen, randoms)
+        return actions, log_probs

@@ -1,0 +1,113 @@
+"""Independent PPO for a team: a learner for each policy (de Witt et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.algorithm import Agent
+from agents.policies.distributions import Categorical, Distribution, to_plain
+from agents.policies.team_policy import TeamParameters
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.ppo.metrics import PPOMetrics
+from agents.saved import learner_state, require_distribution, saved_number
+from agents.team import PolicyMap, TeamLayout, split
+from agents.trajectory import Trajectory
+
+
+class TeamAgent(Agent):
+    """Learns each policy of a team from the decisions of the policy's agents."""
+
+    def __init__(
+        self,
+        config: PPOConfig,
+        layout: TeamLayout,
+        policies: PolicyMap,
+        distribution: Distribution,
+        seed: int,
+        device: str,
+        two_threads: bool,
+    ) -> None:
+        self.policy_version = 0
+        self.distribution = distribution
+        self.seed, self.layout, self.policies = seed, layout, policies
+        self._discount = config.discount
+        self.learners = {
+            name: PPOAgent(
+                config,
+                layout.obs_sizes[of[0]] + len(of) * (len(of) > 1),
+                Categorical(layout.n_actions[of[0]]),
+                int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
+                device,
+                two_threads,
+                layout.masked,
+            )
+            for n, (name, of) in enumerate(policies.items())
+        }
+
+    def policy_parameters(self) -> TeamParameters:  # type: ignore[override]
+        """Return a NumPy copy of all actors."""
+        parameters = {name: one.policy_parameters() for name, one in self.learners.items()}
+        return TeamParameters(self.layout, self.policies, parameters)
+
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
+        """Learn from joint trajectories. Returns the means over the policies, each weighted by its
+        decisions."""
+        of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
+        for joint in trajectories:
+            for name, own in split(joint, self.layout, self.policies, self._discount):
+                of[name].append(own)
+        updated, weights = [], []
+        for name, learner in self.learners.items():
+            if of[name]:
+                updated.append(learner.update(of[name], progress))
+                weights.append(sum(one.length for one in of[name]))
+            learner.policy_version = self.policy_version + 1
+        self.policy_version += 1
+        if not updated:
+            return PPOMetrics._make([*[float("nan")] * 7, 0, 0.0, 0, 0.0])
+        means = PPOMetrics._make(np.average(np.array(updated, float), 0, weights).tolist())
+        return means._replace(
+            policy_lag_min=min(one.policy_lag_min for one in updated),
+            policy_lag_max=max(one.policy_lag_max for one in updated),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Agent. "learners" holds what each policy's learner has besides its weights."""
+        states = {name: learner.state_dict() for name, learner in self.learners.items()}
+        return {
+            "network": {
+                f"{name}/{weight}": tensor
+                for name, state in states.items()
+                for weight, tensor in state.pop("network").items()
+            },
+            "learners": states,
+            "team": self.layout.to_plain(),
+            "distribution": to_plain(self.distribution),
+            "policy_version": self.policy_version,
+            "seed": self.seed,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See Agent."""
+        self._require_same_team(state)
+        for name, learner in self.learners.items():
+            learner.load_state_dict(learner_state(state, name))
+        self.policy_version = saved_number(state, "policy_version")
+        self.seed = saved_number(state, "seed")
+
+    def load_policy(self, state: Mapping[str, Any]) -> None:
+        """See Agent."""
+        self._require_same_team(state)
+        for name, learner in self.learners.items():
+            learner.load_policy(learner_state(state, name))
+
+    def _require_same_team(self, state: Mapping[str, Any]) -> None:
+        require_distribution(state, self.distribution)
+        if state.get("team") != self.layout.to_plain():
+            raise ValueError("it is of another team")
+        if set(state["learners"]) != set(self.policies):
+            raise ValueError("its policies are others")

@@ -1,0 +1,162 @@
+"""A team: several agents in one environment, whose steps stand in one row.
+
+A row of observations is, in this order: each agent's observation; a status for each agent; each
+agent's reward of the last step, if the agents have rewards of their own; each agent's mask of
+actions, if there are masks. A joint action has a number for each agent. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.trajectory import Trajectory
+
+ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3
+"""An agent's status: it is not there; it is there and decides nothing; it decides; it shows what it
+saw when it was truncated."""
+
+
+@dataclass(frozen=True)
+class TeamLayout:
+    """Where the parts of a row stand.
+
+    agents: all names. obs_sizes, n_actions: by agent. own_rewards: whether rows hold a reward for
+    each agent; otherwise the agents share the reward of the step. masked: whether rows hold masks.
+    """
+
+    agents: tuple[str, ...]
+    obs_sizes: tuple[int, ...]
+    n_actions: tuple[int, ...]
+    own_rewards: bool = False
+    masked: bool = False
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents, `K`."""
+        return len(self.agents)
+
+    @property
+    def obs_dim(self) -> int:
+        """Numbers in a row, without the masks."""
+        return sum(self.obs_sizes) + self.n_agents * (1 + self.own_rewards)
+
+    @property
+    def row_size(self) -> int:
+        """Numbers in a row."""
+        return self.obs_dim + self.masked * sum(self.n_actions)
+
+    def status(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the status of each agent [M, K] in rows [M, row_size]."""
+        first = sum(self.obs_sizes)
+        return rows[:, first : first + self.n_agents]
+
+    def rewards(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the rewards of the last step [M, K], if agents have rewards of their own."""
+        return rows[:, self.obs_dim - self.n_agents : self.obs_dim]
+
+    def seen_by(self, agent: int, rows: NDArray[Any], others: Sequence[int]) -> NDArray[Any]:
+        """Return what an agent's policy sees of rows [M, row_size]: the agent's observation, which
+        of the agents it is if several share the policy, then the agent's mask if there are masks.
+
+        others: all agents that share the policy, this agent too.
+        """
+        end = sum(self.obs_sizes[: agent + 1])
+        parts = [rows[:, end - self.obs_sizes[agent] : end]]
+        if len(others) > 1:
+            which = np.array([one == agent for one in others], rows.dtype)
+            parts.append(np.broadcast_to(which, (len(rows), len(others))))
+        if self.masked:
+            end = self.obs_dim + sum(self.n_actions[: agent + 1])
+            parts.append(rows[:, end - self.n_actions[agent] : end])
+        return np.concatenate(parts, axis=1)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values, as checkpoints keep them."""
+        return {name: list(v) if type(v) is tuple else v for name, v in asdict(self).items()}
+
+
+PolicyMap = Mapping[str, tuple[int, ...]]
+"""The agents of each policy, by the policy's name."""
+
+
+def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
+    """Return which agents each policy acts for.
+
+    policy_of: rules such as "blue_agent_4=headquarters,*=zone", of which the first that fits an
+    agent's name counts. Agents of the same spaces whom no rule fits share a policy. Raises
+    ValueError.
+    """
+    rules = [rule.strip().split("=") for rule in policy_of.split(",") if rule.strip()]
+    if wrong := [rule for rule in rules if len(rule) != 2 or not all(rule)]:
+        raise ValueError(f"{'='.join(wrong[0])!r} is not agent=policy")
+    for pattern, _ in rules:
+        if not any(fnmatchcase(agent, pattern) for agent in layout.agents):
+            raise ValueError(f"{pattern} fits none of the agents {', '.join(layout.agents)}")
+    spaces = list(zip(layout.obs_sizes, layout.n_actions, strict=True))
+    found: dict[str, tuple[int, ...]] = {}
+    for k, agent in enumerate(layout.agents):
+        fitting = (policy for pattern, policy in rules if fnmatchcase(agent, pattern))
+        policy = next(fitting, layout.agents[spaces.index(spaces[k])])
+        found[policy] = (*found.get(policy, ()), k)
+    for policy, of in found.items():
+        for k in of:
+            if spaces[k] != spaces[of[0]]:
+                raise ValueError(
+                    f"{layout.agents[of[0]]} and {layout.agents[k]} cannot share the policy "
+                    f"{policy}: their spaces differ"
+                )
+    return found
+
+
+def split(
+    joint: Trajectory, layout: TeamLayout, policies: PolicyMap, discount: float
+) -> Iterator[tuple[str, Trajectory]]:
+    """Yield a trajectory for each agent that acted, with the name of the agent's policy.
+
+    The steps at which an agent does not decide join its decision before: their rewards are added,
+    each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
+    1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
+    The trajectory of an agent that was cut off before the others ends there, `truncated`. An agent
+    that is absent at the end has `terminated`.
+    """
+    rows = np.concatenate([joint.obs, joint.last_obs[None]])
+    status = layout.status(rows)
+    own = layout.rewards(rows)[1:].astype(np.float64) if layout.own_rewards else None
+    for policy, of in policies.items():
+        for k in of:
+            end = next(iter(np.flatnonzero(status[:, k] == CUT_OFF).tolist()), joint.length)
+            decided = np.flatnonzero(status[:end, k] == ACTS)
+            if not len(decided):
+                continue
+            seen = layout.seen_by(k, rows, of)
+            durations = np.diff(np.append(decided, end))
+            since = np.arange(decided[0], end) - np.repeat(decided, durations)
+            earned = joint.reward if own is None else own[:, k]
+            reward = earned[decided[0] : end] * discount**since
+            here = status[end, k] != CUT_OFF and joint.terminated
+            terminated = bool(here or status[end, k] == ABSENT)
+            yield (
+                policy,
+                joint._replace(
+                    obs=seen[decided],
+                    action=joint.action[decided, k],
+                    log_prob=joint.log_prob[decided, k],
+                    reward=np.add.reduceat(reward, decided - decided[0]),
+                    last_obs=seen[end],
+                    terminated=terminated,
+                    truncated=not terminated,
+                    durations=durations,
+                ),
+            )
+
+
+def layout_of(values: Mapping[str, Any]) -> TeamLayout:
+    """Return the layout that `to_plain` gave. Raises TypeError."""
+    plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
+    return TeamLayout(**plain)

@@ -1,0 +1,85 @@
+"""A team's rows, policies and trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.ppo.advantages import generalized_advantages
+from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
+from agents.trajectory import Trajectory
+
+LAYOUT = TeamLayout(("a", "b"), (1, 1), (2, 2))
+
+
+def joint(status: list[tuple[int, int]], reward: list[float]) -> Trajectory:
+    """A joint trajectory; the observations count the steps, from 0, and for b from 10."""
+    rows = np.array([(t, 10 + t, *now) for t, now in enumerate(status)], np.float32)
+    n = len(reward)
+    action = np.arange(2 * n).reshape(n, 2)
+    log_prob = -action.astype(np.float32)
+    return Trajectory(
+        7, "", 0, rows[:-1], action, log_prob, np.array(reward), rows[-1], False, True
+    )
+
+
+def test_steps_without_a_decision_join_the_decision_before() -> None:
+    whole = joint(
+        [(ACTS, ABSENT), (BUSY, ACTS), (BUSY, BUSY), (ACTS, BUSY), (BUSY, ABSENT)],
+        [1.0, 2.0, 4.0, 8.0],
+    )
+    own = dict(split(whole, LAYOUT, {"one": (0,), "two": (1,)}, 0.5))
+    one, two = own["one"], own["two"]
+    assert one.durations is not None
+    assert two.durations is not None
+    assert one.durations.tolist() == [3, 1]
+    assert one.reward.tolist() == [1 + 2 / 2 + 4 / 4, 8]
+    assert one.action.tolist() == [0, 6]
+    assert one.obs[:, 0].tolist() == [0, 3]
+    assert one.last_obs.tolist() == [4]
+    assert one.truncated
+    assert two.durations.tolist() == [3]
+    assert two.reward.tolist() == [2 + 4 / 2 + 8 / 4]
+    assert two.log_prob.tolist() == [-3]
+    assert two.terminated  # It is absent at the end.
+
+
+def test_an_agent_that_is_cut_off_has_not_terminated() -> None:
+    status = [(ACTS, ACTS), (ACTS, CUT_OFF), (ACTS, ABSENT), (CUT_OFF, ABSENT)]
+    whole = joint(status, [1.0, 2.0, 4.0])
+    own = dict(split(whole, LAYOUT, {"one": (0,), "two": (1,)}, 0.5))
+    assert own["one"].reward.tolist() == [1, 2, 4]
+    assert own["one"].last_obs.tolist() == [3]
+    assert (own["one"].terminated, own["one"].truncated) == (False, True)
+    assert own["two"].reward.tolist() == [1]
+    assert own["two"].last_obs.tolist() == [11]
+    assert (own["two"].terminated, own["two"].truncated) == (False, True)
+
+
+def test_agents_of_one_policy_see_which_of_them_they_are() -> None:
+    whole = joint([(ACTS, ACTS), (ACTS, ACTS)], [1.0])
+    seen = [own.obs.tolist() for _, own in split(whole, LAYOUT, {"both": (0, 1)}, 1.0)]
+    assert seen == [[[0, 1, 0]], [[10, 0, 1]]]
+
+
+def test_the_value_after_a_decision_is_discounted_by_its_duration() -> None:
+    reward, value = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    advantage = generalized_advantages(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0)
+    last = 2 + 0.5 * 8 - 4
+    assert advantage.tolist() == [1 + 0.25 * 4 - 3 + 0.25 * last, last]
+
+
+def test_the_policy_map() -> None:
+    layout = TeamLayout(("x_0", "x_1", "y"), (3, 3, 5), (2, 2, 4))
+    assert policy_map(layout, "") == {"x_0": (0, 1), "y": (2,)}
+    assert policy_map(layout, "y=far,*=near") == {
+        "near": (0, 1),
+        "far": (2,),
+    }
+    for rules, problem in (
+        ("*=all", "x_0 and y cannot share the policy all: their spaces differ"),
+        ("z=one", "z fits none of the agents x_0, x_1, y"),
+        ("x_0", "'x_0' is not agent=policy"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            policy_map(layout, rules)

@@ -1,0 +1,67 @@
+"""Tiny environments with PettingZoo's ParallelEnv interface, without PettingZoo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+
+class ShiftEnv:
+    """Two agents of different spaces match what they see. `late` comes after two steps, is busy in
+    every third step, and leaves before the end; action masks rule out its last action."""
+
+    possible_agents = ("early", "late")
+
+    def __init__(self, length: int = 8) -> None:
+        self.length = length
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Box:
+        n = 2 if agent == "early" else 3
+        return Box(0, 1, (n,), np.float32)
+
+    def action_space(self, agent: str) -> Discrete:
+        return Discrete(2 if agent == "early" else 4)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self._random = np.random.default_rng(seed)
+        self._steps = 0
+        return self._obs(), self._infos()
+
+    def step(self, actions: dict[str, int]) -> Any:
+        assert set(actions) == {one for one in self.agents if not self._busy(one)}
+        rewards = {one: float(actions.get(one, -1) == self._shown[one]) for one in self.agents}
+        self._steps += 1
+        left = self.agents
+        obs, infos = self._obs(), self._infos()
+        ended = self._steps == self.length
+        terminations = {one: one not in self.agents for one in left}
+        if ended:
+            self.agents = []
+        return obs, rewards, terminations, dict.fromkeys(left, ended), infos
+
+    def _busy(self, agent: str) -> bool:
+        return agent == "late" and self._steps % 3 == 0
+
+    def _obs(self) -> dict[str, Any]:
+        here = 2 <= self._steps < self.length - 1
+        self.agents = ["early", "late"] if here else ["early"]
+        self._shown = {
+            "early": int(self._random.integers(2)),
+            "late": int(self._random.integers(3)),
+        }
+        sizes = {"early": 2, "late": 3}
+        return {one: np.eye(sizes[one], dtype=np.float32)[self._shown[one]] for one in self.agents}
+
+    def _infos(self) -> dict[str, Any]:
+        mask = np.array([1, 1, 1, 0], np.int8)
+        return {
+            one: {"busy_steps": int(self._busy(one))}
+            | ({"action_mask": mask} if one == "late" else {})
+            for one in self.agents
+        } | {"late": {"busy_steps": int(self._busy("late")), "action_mask": mask}}
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -122,18 +122,20 @@ def split(
     The steps at which an agent does not decide join its decision before: their rewards are added,
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
-    The trajectory of an agent that was cut off before the others ends there, `truncated`. An agent
-    that is absent at the end has `terminated`.
+    The trajectory of an agent that leaves ends there: an agent that was cut off has `truncated`, and
+    an agent that is absent has `terminated`. What an agent does after it comes back is left out.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
     own = layout.rewards(rows)[1:].astype(np.float64) if layout.own_rewards else None
     for policy, of in policies.items():
         for k in of:
-            end = next(iter(np.flatnonzero(status[:, k] == CUT_OFF).tolist()), joint.length)
-            decided = np.flatnonzero(status[:end, k] == ACTS)
+            decided = np.flatnonzero(status[:-1, k] == ACTS)
             if not len(decided):
                 continue
+            is_gone = np.isin(status[decided[0] :, k], (ABSENT, CUT_OFF))
+            end = decided[0] + int(is_gone.argmax()) if is_gone.any() else joint.length
+            decided = decided[decided < end]
             seen = layout.seen_by(k, rows, of)
             durations = np.diff(np.append(decided, end))
             since = np.arange(decided[0], end) - np.repeat(decided, durations)

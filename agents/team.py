@@ -122,8 +122,8 @@ def split(
     The steps at which an agent does not decide join its decision before: their rewards are added,
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
-    The trajectory of an agent that leaves ends there: an agent that was cut off has `truncated`, and
-    an agent that is absent has `terminated`. What an agent does after it comes back is left out.
+    The trajectory of an agent that leaves ends there: an agent that was cut off has `truncated`,
+    an absent one `terminated`. What an agent does after it comes back is left out.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)

@@ -36,7 +36,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change the parameters in place. One that has no gradient stays."""
+        """Change the parameters in place. A parameter without a gradient stays."""
         learned = [(n, one, one.grad) for n, one in enumerate(self.parameters)]
         with_gradient = [(n, one, grad) for n, one, grad in learned if grad is not None]
         for number, parameter, _ in with_gradient:

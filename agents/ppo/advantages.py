@@ -17,8 +17,9 @@ def generalized_advantages(
     """Return advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11, 16.
 
     reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
-    the state after the last step, 0 if the episode terminated there; [N]. discount: one for all
-    steps, or of each step as `reward`, for decisions that last longer. Returns [T], or [T, N].
+    the state after the last step, 0 if the episode terminated there; [N]. discount: a number for
+    all steps, or an array as `reward`, for decisions that take several steps. Returns [T], or
+    [T, N].
     Never looks beyond the episode's end.
     """
     assert reward.shape == value.shape

@@ -129,7 +129,7 @@ def rewards_on_the_env(agent_name: str, red_agent: str, seeds: range) -> list[li
 @pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
 @pytest.mark.parametrize("agent_name", CYBORGS_AGENTS)
 def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: str) -> None:
-    seeds = range(4)
+    seeds = range(2)
     theirs = cyborgs_own_rewards(CYBORGS_AGENTS[agent_name], red_agent, seeds)
     assert rewards_on_the_env(agent_name, red_agent, seeds) == theirs
 

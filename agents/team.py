@@ -159,6 +159,16 @@ def split(
 
 
 def layout_of(values: Mapping[str, Any]) -> TeamLayout:
-    """Return the layout that `to_plain` gave. Raises TypeError."""
+    """Return the layout that `to_plain` gave. Raises TypeError for what is none."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
-    return TeamLayout(**plain)
+    layout = TeamLayout(**plain)
+    names, sizes = layout.agents, (*layout.obs_sizes, *layout.n_actions)
+    flags = layout.own_rewards, layout.masked
+    if not (
+        0 < len(names) == len(set(names)) == len(layout.obs_sizes) == len(layout.n_actions)
+        and all(type(name) is str for name in names)
+        and all(type(size) is int and size > 0 for size in sizes)
+        and all(type(flag) is bool for flag in flags)
+    ):
+        raise TypeError("it describes no team")
+    return layout

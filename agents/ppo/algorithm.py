@@ -41,8 +41,6 @@ class PPO(Algorithm):
         if spaces.team is not None:
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
-            if settings.correction != "none":
-                raise ConfigError("correction", "vtrace learns for no teams yet: use none")
             _policies(settings, spaces.team)
         return super().distribution(spaces, settings)
 
@@ -78,11 +76,14 @@ class PPO(Algorithm):
         if "team" in state:
             layout = layout_of(state["team"])
             policies = _policies(settings, layout)
-            parameters = {
-                name: _saved_member(settings, learner_state(state, name), layout, of)
-                for name, of in policies.items()
+            states = {name: learner_state(state, name) for name in policies}
+            members = {
+                name: _normalising(saved_policy(settings, one), one) for name, one in states.items()
             }
-            return TeamParameters(layout, policies, parameters)
+            team = TeamParameters(layout, policies, members)
+            if not team.fits():
+                raise RuntimeError("a network of another team")
+            return team
         return _normalising(saved_policy(settings, state), state)
 
     def saved_critic(
@@ -113,18 +114,6 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     moments.load_state_dict(state["obs_moments"])
     mean, scale = moments.mean_and_scale()
     return parameters._replace(obs_mean=mean, obs_scale=scale)
-
-
-def _saved_member(
-    settings: PPOConfig, state: Mapping[str, Any], layout: TeamLayout, of: tuple[int, ...]
-) -> PolicyParameters:
-    """Return one policy of a team. Raises RuntimeError if it does not fit the layout."""
-    parameters = _normalising(saved_policy(settings, state), state)
-    network, agent = parameters.described(), of[0]
-    n_inputs = layout.obs_sizes[agent] + len(of) * (len(of) > 1)
-    if (network.n_inputs, network.n_outputs) != (n_inputs, layout.n_actions[agent]):
-        raise RuntimeError("a network of another team")
-    return parameters
 
 
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:

@@ -12,7 +12,7 @@ from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
 from agents.ppo.metrics import PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.saved import learner_state, saved_policy
+from agents.saved import learner_state, saved_further, saved_policy
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
 from agents.team import PolicyMap, TeamLayout, layout_of, policy_map
@@ -38,6 +38,10 @@ class PPO(Algorithm):
         assert isinstance(settings, PPOConfig)
         if spaces.team is None and settings.policy_of:
             raise ConfigError("policy_of", "this environment has one agent: leave it out")
+        if spaces.team is None and settings.critic != "own":
+            raise ConfigError(
+                "critic", f"{settings.critic} is for teams: this environment has one agent"
+            )
         if spaces.team is not None:
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
@@ -110,9 +114,10 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     """Return a network with the statistics that its observations are normalised with, if any."""
     if "obs_moments" not in state:
         return parameters
-    moments = RunningMoments(parameters.described().n_inputs)
+    n_inputs = parameters.described().n_inputs
+    moments = RunningMoments(n_inputs + saved_further(state))
     moments.load_state_dict(state["obs_moments"])
-    mean, scale = moments.mean_and_scale()
+    mean, scale = (one[:n_inputs] for one in moments.mean_and_scale())
     return parameters._replace(obs_mean=mean, obs_scale=scale)
 
 

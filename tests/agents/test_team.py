@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -96,6 +98,25 @@ def test_the_scale_of_returns_knows_durations() -> None:
     scale.update([own])
     returns = [1 + 2 / 2, 2 / 4 + 4]  # The first decision lasts two steps.
     assert scale.factor == pytest.approx(1 / np.std(returns), rel=1e-4)
+
+
+def test_what_a_central_critic_sees() -> None:
+    both = {"both": (0, 1)}
+    whole = joint([(ACTS, ACTS), (ACTS, BUSY)], [1.0])
+    (_, one), (_, two) = split(whole, LAYOUT, both, 1.0, central=True)
+    assert one.obs.tolist() == [[0, 1, 0, 0, 10, ACTS, ACTS]]
+    assert two.last_obs.tolist() == [11, 0, 1, 1, 11, ACTS, BUSY]
+    # With a state, and with masks: observations, status, state, masks.
+    layout = replace(LAYOUT, state_size=2, masked=True)
+    rows = np.array([[3, 4, ACTS, BUSY, 5, 6, 1, 0, 0, 1]])
+    assert layout.row_size == rows.shape[1]
+    assert layout.seen_by(1, rows, (0, 1), central=True).tolist() == [[4, 0, 1, 5, 6, 0, 1]]
+    assert layout.seen_by(1, rows, (1,)).tolist() == [[4, 0, 1]]
+    # Rewards of their own stand before the state.
+    layout = replace(layout, own_rewards=True)
+    rows = np.array([[3, 4, ACTS, BUSY, 7, 8, 5, 6, 1, 0, 0, 1]])
+    assert layout.rewards(rows).tolist() == [[7, 8]]
+    assert layout.central(rows).tolist() == [[5, 6]]
 
 
 def test_the_policy_map() -> None:

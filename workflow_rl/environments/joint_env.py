@@ -26,10 +26,12 @@ def joint_spaces(
     observed: Mapping[str, spaces.Box],
     actions: Mapping[str, spaces.Space[Any]],
     shared_reward: bool,
+    state: spaces.Box | None = None,
 ) -> tuple[TeamLayout, spaces.Box, spaces.MultiDiscrete]:
     """Return where the parts of a row stand, the space of rows, and that of joint actions.
 
-    observed: the spaces of flat observations, by agent. actions: by agent. Raise
+    observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
+    states, if the environment declares one. Raise
     InvalidEnvironmentError for actions that are not Discrete.
     """
     for agent, space in actions.items():
@@ -40,8 +42,10 @@ def joint_spaces(
     flat = list(observed.values())
     n_actions = tuple(int(space.n) for space in actions.values())  # type: ignore[attr-defined]
     sizes = tuple(int(space.shape[0]) for space in flat)
-    layout = TeamLayout(tuple(observed), sizes, n_actions, own_rewards=not shared_reward)
-    is_small = shared_reward and all(space.dtype == np.uint8 for space in flat)
+    states = [] if state is None else [state]
+    state_size = sum(int(space.shape[0]) for space in states)
+    layout = TeamLayout(tuple(observed), sizes, n_actions, not shared_reward, False, state_size)
+    is_small = shared_reward and all(space.dtype == np.uint8 for space in [*flat, *states])
     dtype: Any = np.uint8 if is_small else np.float32
     # An absent agent shows zeros.
     k = len(flat)
@@ -49,6 +53,7 @@ def joint_spaces(
     high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
     if layout.own_rewards:
         low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
+    low, high = low + [space.low for space in states], high + [space.high for space in states]
     bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
     return layout, spaces.Box(*bounds, dtype=dtype), spaces.MultiDiscrete(list(n_actions))
 
@@ -132,8 +137,14 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         flat = {agent: flat_space(space) for agent, space in shown.items()}
         flatten = {agent: flattener(space) for agent, space in shown.items()}
         self._shares_reward = bool(getattr(env, "shared_reward", False))
+        # PettingZoo's class has the method for all environments, and the space for few.
+        state_space = getattr(env, "state_space", None)
+        self._flatten_state = None if state_space is None else flattener(state_space)
         self.layout, self.observation_space, self.action_space = joint_spaces(
-            flat, actions, self._shares_reward
+            flat,
+            actions,
+            self._shares_reward,
+            None if state_space is None else flat_space(state_space),
         )
         self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
         self.first_actions = {agent: int(space.start) for agent, space in actions.items()}
@@ -172,6 +183,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         ]
         masks = self.rows.masks(obs, infos, self._status)
         row = self.rows.row(seen, self._status, rewards)
+        if self._flatten_state is not None:
+            self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
         return row, {} if masks is None else {MASK: masks}
 
     def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:

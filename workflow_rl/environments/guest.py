@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import Actor
-    from agents.policies.policy_file import PolicyParameters
     from agents.settings import Settings
     from workflow_rl.environments.environment import Environment
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-Export: TypeAlias = "Callable[[PolicyParameters, Environment, Path], None]"
-"""Write an agent into a folder, which is not there yet. Raise InvalidEnvironmentError if agents of
-this environment cannot be written."""
+Export: TypeAlias = "Callable[[Any, Environment, Path], None]"
+"""Write an agent, by its PolicyParameters or TeamParameters, into a folder, which is not there yet.
+Raise InvalidEnvironmentError if agents of this environment cannot be written."""
 
 
 class Scores(Protocol):

@@ -12,7 +12,8 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.commands.options import GroupedCommand, training_options
+from workflow_rl.commands.options import GroupedCommand
+from workflow_rl.commands.training_options import training_options
 from workflow_rl.commands.train import run_command
 
 

@@ -21,9 +21,31 @@ class Cage4Guest(Guest):
     env_id = ENV_ID
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
-    measured: ClassVar = {
-        "compiled": {"simulator": "compiled"},
+    presets: ClassVar = {
+        "cage4-quick": {
+            "env_args": {
+                # Events show for one step, and most steps are busy: a policy without a memory needs
+                # what they said. Of all actions, Remove and Restore do nearly all the good.
+                "observation": "belief",
+                "actions": "repair",
+            },
+            "n_envs": 20,
+            "episodes_per_update": 20,
+            "total_episodes": 800,
+            "settings": {
+                "hidden_sizes": (128, 128),
+                "minibatch_size": 1000,
+                "epochs": 4,
+                "learning_rate": 1e-3,
+                "discount": 0.98,
+                "gae_lambda": 0.95,
+                "entropy_coef": 0.01,
+                "entropy_coef_final": 0.0,
+                "reward_scale": 0.02,
+            },
+        }
     }
+    measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
 
     def arguments(self) -> type[Settings]:

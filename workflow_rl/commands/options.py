@@ -24,19 +24,17 @@ from workflow_rl.commands.types import EPISODES as EPISODES
 from workflow_rl.commands.types import MOST_POLICIES as MOST_POLICIES
 from workflow_rl.commands.types import NOT_NEGATIVE as NOT_NEGATIVE
 from workflow_rl.commands.types import PATH as PATH
-from workflow_rl.commands.types import POLICIES, AlgorithmName, LayerSizes, NetworkName
 from workflow_rl.commands.types import POSITIVE as POSITIVE
 from workflow_rl.commands.types import PROCESSES as PROCESSES
 from workflow_rl.commands.types import SECONDS as SECONDS
 from workflow_rl.commands.types import SEED as SEED
 from workflow_rl.commands.types import SHARE as SHARE
+from workflow_rl.commands.types import AlgorithmName, LayerSizes, NetworkName
 from workflow_rl.commands.types import EnvArg as EnvArg
 from workflow_rl.commands.types import FiniteRange as FiniteRange
 from workflow_rl.commands.types import Range as Range
 from workflow_rl.commands.types import UsablePath as UsablePath
 from workflow_rl.commands.types import spelled as spelled
-from workflow_rl.environments.environment import SETTINGS, guests
-from workflow_rl.environments.guest import Guest
 from workflow_rl.runs.config import TrainConfig
 
 Option = Callable[..., Any]
@@ -74,6 +72,8 @@ ALGORITHMS = {
     "mbpo": "MBPO (--algorithm mbpo; all of SAC's as well)",
 }
 """The algorithms whose settings are options, with their headings. --setting is for others."""
+
+
 def spelling(field_name: str) -> str:
     """Return a field of a config as an option."""
     return _SPELLED.get(field_name) or "--" + field_name.replace("_", "-")

@@ -26,9 +26,7 @@ class PolicyTeam:
     observation, actions, max_steps: the arguments of the environment that the policies learned in.
     """
 
-    def __init__(
-        self, policy: TeamPolicy, observation: str, actions: str, max_steps: int
-    ) -> None:
+    def __init__(self, policy: TeamPolicy, observation: str, actions: str, max_steps: int) -> None:
         self._policy = policy
         self._made_with = observation, actions, max_steps
 

@@ -46,6 +46,9 @@ _ALL_KINDS = np.array([kind for kinds in _KINDS for kind in kinds])
 SLEEP = np.array(SLEEP_ACTIONS)
 _FIRST = {kind: [kinds.index(kind) for kinds in _KINDS] for kind in ("Restore", "Remove")}
 _FIRST_ZONE = np.cumsum([0, *map(len, AGENT_ZONES)])
+_CLOCK_SIZE = len(MISSION_PHASES) + 2
+_N_CONCLUSIONS = Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1]
+_BELIEF_ZONE_SIZE = _OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLUSIONS
 
 
 class View:
@@ -82,16 +85,12 @@ class BeliefView(View):
     """
 
     dtype = np.float32
-    n_conclusions = int(Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1])
-    _clock_size = len(MISSION_PHASES) + 2
-    _zone_size = _OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * n_conclusions
-    obs_sizes = tuple(5 + len(zones) * size for zones, size in zip(AGENT_ZONES, [_zone_size] * 5))
+    obs_sizes = tuple(_CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE for zones in AGENT_ZONES)
 
     def __init__(self, max_steps: int) -> None:
         super().__init__(max_steps)
         # Envs whose episodes began together share a belief: one call updates it for all of them.
         self._beliefs: dict[int, tuple[Belief, int]] = {}
-        self._steps: dict[int, int] = {}
 
     def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
         belief = Belief(masks)
@@ -127,7 +126,7 @@ class BeliefView(View):
         belief.update(obs)
         conclusions = belief.features().reshape(len(obs), len(belief.exists[0]), -1)
         phase = obs[:, 0]
-        clock = np.zeros((len(obs), self._clock_size), np.float32)
+        clock = np.zeros((len(obs), _CLOCK_SIZE), np.float32)
         clock[np.arange(len(obs)), phase] = 1
         clock[:, -2] = step / MAX_STEPS
         clock[:, -1] = 3 * step / self.max_steps - phase

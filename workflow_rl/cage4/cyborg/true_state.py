@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 
-
 _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
@@ -53,9 +52,11 @@ def plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    for kinds, one in (((bool, np.bool_), bool), ((int, np.integer), int), ((float, np.floating), float)):
-        if isinstance(value, kinds):
-            return one(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    for number in (int, float):
+        if isinstance(value, number):
+            return number(value)
     return kind.__name__
 
 

@@ -106,6 +106,4 @@ class Cage4:
         else:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
-        return TeamEnvs(
-            networks, TeamRows(n_envs, self.observation, self.actions, self.max_steps)
-        )
+        return TeamEnvs(networks, TeamRows(n_envs, self.observation, self.actions, self.max_steps))

@@ -126,9 +126,7 @@ class TeamEnvs:
         except SimulationError as error:
             raise EpisodeError(self._specs[networks.failed()[-1]]) from error
         ended = networks.dones[envs]
-        rows = self._rows.after(
-            envs, taken, networks.obs[envs], networks.busy_steps[envs], ended
-        )
+        rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
         return Transitions(rows, reward, np.zeros(len(envs), np.bool_), ended)
 

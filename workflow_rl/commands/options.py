@@ -24,6 +24,7 @@ from workflow_rl.commands.types import EPISODES as EPISODES
 from workflow_rl.commands.types import MOST_POLICIES as MOST_POLICIES
 from workflow_rl.commands.types import NOT_NEGATIVE as NOT_NEGATIVE
 from workflow_rl.commands.types import PATH as PATH
+from workflow_rl.commands.types import POLICIES as POLICIES
 from workflow_rl.commands.types import POSITIVE as POSITIVE
 from workflow_rl.commands.types import PROCESSES as PROCESSES
 from workflow_rl.commands.types import SECONDS as SECONDS

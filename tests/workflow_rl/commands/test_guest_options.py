@@ -29,7 +29,6 @@ def test_an_option_of_both_has_the_default_of_the_environment() -> None:
     assert shown(*CAGE4)["max_steps"] == "500"
     assert shown(*CAGE4)["simulator"] == "compiled"
     assert shown(*CAGE4, "--max-steps", "50")["max_steps"] == "50"
-    assert shown(*CAGE4, "--stock-simulator")["simulator"] == "cyborg-stock"
 
 
 def test_a_preset_names_its_environment() -> None:
@@ -42,12 +41,16 @@ def test_a_preset_names_its_environment() -> None:
     ("options", "error"),
     [
         ([*CAGE4, "--red-agent", "B_lineAgent"], "Invalid value for --red-agent: 'B_lineAgent'"),
+        ([*CAGE4, "--stock-simulator"], "Invalid value for --simulator: CybORG 4 is needed"),
         (["--red-agent", "DiscoveryFSRed"], "Invalid value for --red-agent: 'DiscoveryFSRed'"),
         ([*CAGE4, "--opening", "Sleep"], "--opening: it is an option of workflow_rl/CAGE2-v0"),
         (["--env", "CartPole-v1", "--max-steps", "9"], "workflow_rl/CAGE2-v0 and workflow_rl/CAG"),
     ],
 )
-def test_what_is_another_environments_is_refused(options: list[str], error: str) -> None:
+def test_what_cannot_be_is_refused(
+    options: list[str], error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORKFLOW_RL_CYBORG4", raising=False)
     result = invoke("train-async", *options)
     assert result.exit_code == 2
     assert error in result.output.splitlines()[-1]

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from agents.policies.distributions import MultiCategorical
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage4.agent.views import TeamRows, layout_of
-from workflow_rl.cage4.cyborg.checkout import CheckoutError
+from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS
+from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS, SLEEP_ACTIONS
 from workflow_rl.cage4.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
@@ -87,10 +87,13 @@ class Cage4:
         determines an episode of every simulator.
         """
         try:
+            if not self.steps_together:
+                checkout()
             simulator = make_simulator(self.simulator, self.red_agent, self.max_steps)
         except CheckoutError as error:
             raise InvalidEnvironmentError("simulator", str(error)) from None
         simulator.reset(0)
+        simulator.step(SLEEP_ACTIONS)
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:

@@ -150,7 +150,7 @@ def test_an_error_names_its_episode() -> None:
 
 def test_cyborg_needs_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORKFLOW_RL_CYBORG4", raising=False)
-    with pytest.raises(InvalidEnvironmentError, match="git clone.*--cyborg4") as error:
+    with pytest.raises(InvalidEnvironmentError, match=r"git clone.*--cyborg4") as error:
         Cage4(simulator="cyborg").check()
     assert error.value.argument == "simulator"
 

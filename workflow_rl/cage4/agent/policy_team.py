@@ -45,7 +45,7 @@ class PolicyTeam:
         else:
             row = self._rows.after([0], self._taken, obs, self._busy, np.zeros(1, np.bool_))
         actions, _ = self._policy.act(row)
-        self._taken = np.where(self._busy > 0, SLEEP, actions)
+        self._taken = np.where(self._rows.acts, actions, SLEEP)
         for agent, action in enumerate(self._taken[0].tolist()):
             left = self._busy[0, agent]
             self._busy[0, agent] = left - 1 if left else _DURATIONS[agent][action] - 1

@@ -30,21 +30,36 @@ from workflow_rl.cage4.scenario4 import (
 )
 
 OBSERVATIONS = ("flat", "belief")
+REPAIR = frozenset({"Sleep", "Remove", "Restore"})
 ACTION_SETS = {
     "all": frozenset(action.kind for actions in ACTIONS for action in actions),
-    "repair": frozenset({"Sleep", "Remove", "Restore"}),
+    "repair": REPAIR,
+    "suspects": REPAIR,
 }
-"""The kinds of actions that a team chooses from, by the name of the set."""
+"""The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
+Restore is possible only on a host that the belief suspects."""
 
 Shown = NDArray[np.int8]
 Joint = NDArray[np.int64]
 N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
 _ENDS = np.cumsum(OBS_SIZES)
+_FIRST_ACTION = np.cumsum([0, *N_ACTIONS[:-1]])
 _OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * HOSTS_OF_A_ZONE
 _KINDS = [[action.kind for action in actions] for actions in ACTIONS]
 _ALL_KINDS = np.array([kind for kinds in _KINDS for kind in kinds])
 SLEEP = np.array(SLEEP_ACTIONS)
 _FIRST = {kind: [kinds.index(kind) for kinds in _KINDS] for kind in ("Restore", "Remove")}
+_AT = {
+    kind: np.array(
+        [
+            N_ACTIONS[0] * agent + first[agent] + HOSTS_OF_A_ZONE * i + np.arange(HOSTS_OF_A_ZONE)
+            for agent, zones in enumerate(AGENT_ZONES)
+            for i in range(len(zones))
+        ]
+    )
+    for kind, first in _FIRST.items()
+}
+"""Where the actions of a kind on the hosts `[7, 16]` of all own zones stand in the five masks."""
 _FIRST_ZONE = np.cumsum([0, *map(len, AGENT_ZONES)])
 _CLOCK_SIZE = len(MISSION_PHASES) + 2
 _N_CONCLUSIONS = Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1]
@@ -71,9 +86,13 @@ class View:
     def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
         """Return what the team sees [M, D], given obs [M, 578] after the actions taken [M, 5].
 
-        taken: a Sleep where an agent was busy.
+        taken: a Sleep where an agent decided nothing.
         """
         return obs.astype(self.dtype)
+
+    def suspects(self, envs: Sequence[int]) -> Bits:
+        """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
+        raise NotImplementedError("these vectors remember nothing")
 
 
 class BeliefView(View):
@@ -103,6 +122,15 @@ class BeliefView(View):
             _note(belief, taken[rows])
             shown[rows] = self._shown(belief, obs[rows])
         return shown
+
+    def suspects(self, envs: Sequence[int]) -> Bits:
+        possible = np.ones((len(envs), N_MASKS), np.bool_)
+        for belief, rows in self._groups(envs):
+            taken = belief.exploited | belief.ever_doubtful | belief.sources
+            suspected = taken | (belief.first_foothold > 0)
+            possible[np.ix_(rows, _AT["Restore"].ravel())] = suspected.reshape(len(rows), -1)
+            possible[np.ix_(rows, _AT["Remove"].ravel())] = belief.doubtful.reshape(len(rows), -1)
+        return possible
 
     def _groups(self, envs: Sequence[int]) -> list[tuple[Belief, list[int]]]:
         """Return the beliefs of these envs, each with the places of its envs, in the order of the
@@ -173,13 +201,15 @@ class TeamRows:
     """Makes rows of `agents.team` of what N envs give.
 
     observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of
-    episodes.
+    episodes. acts: bool [N, 5], who decides next: an agent that is not busy, and has a choice.
     """
 
     def __init__(self, n_envs: int, observation: str, actions: str, max_steps: int) -> None:
         self._view = VIEWS[observation](max_steps)
+        self._only_suspects = actions == "suspects"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, N_MASKS), np.bool_)
+        self.acts = np.zeros((n_envs, len(AGENTS)), np.bool_)
 
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, busy: Joint
@@ -201,6 +231,11 @@ class TeamRows:
     def _rows(
         self, envs: Sequence[int], seen: NDArray[np.generic], busy: Joint
     ) -> NDArray[np.generic]:
-        status = np.where(busy > 0, BUSY, ACTS)
-        parts = [seen, status, self._masks[envs]]
+        masks = self._masks[envs]
+        acts = busy == 0
+        if self._only_suspects:
+            masks &= self._view.suspects(envs)
+            acts &= np.add.reduceat(masks, _FIRST_ACTION, axis=1, dtype=np.int64) > 1
+        self.acts[envs] = acts
+        parts = [seen, np.where(acts, ACTS, BUSY), masks]
         return np.concatenate(parts, axis=1, dtype=seen.dtype, casting="unsafe")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from agents.settings import OneOf, Settings
+from agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
@@ -40,5 +40,14 @@ class Cage4Arguments(Settings):
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage4.actions,
         description="What the policies choose from. all: every action on a host that exists. "
-        "repair: Sleep, Remove and Restore alone.",
+        "repair: Sleep, Remove and Restore alone. suspects: of these, those on hosts that the "
+        "belief suspects.",
     )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.actions == "suspects" and self.observation != "belief":
+            raise ConfigError(
+                "actions", f"suspects needs the observation belief, not {self.observation}"
+            )
+        return self

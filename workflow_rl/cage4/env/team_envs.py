@@ -116,9 +116,9 @@ class TeamEnvs:
         )
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once. actions: [M, 5]. What a busy agent is given is not played."""
+        """Step each of M envs once. actions: [M, 5]. Who decides nothing sleeps."""
         networks = self._networks
-        taken = np.where(networks.busy_steps[envs] > 0, SLEEP, actions)
+        taken = np.where(self._rows.acts[envs], actions, SLEEP)
         played = np.tile(SLEEP, (self.n_envs, 1))
         played[envs] = taken
         try:

@@ -128,8 +128,8 @@ class BeliefView(View):
         for belief, rows in self._groups(envs):
             taken = belief.exploited | belief.ever_doubtful | belief.sources
             suspected = taken | (belief.first_foothold > 0)
-            possible[np.ix_(rows, _AT["Restore"].ravel())] = suspected.reshape(len(rows), -1)
-            possible[np.ix_(rows, _AT["Remove"].ravel())] = belief.doubtful.reshape(len(rows), -1)
+            possible[np.array(rows)[:, None, None], _AT["Restore"]] = suspected
+            possible[np.array(rows)[:, None, None], _AT["Remove"]] = belief.doubtful
         return possible
 
     def _groups(self, envs: Sequence[int]) -> list[tuple[Belief, list[int]]]:

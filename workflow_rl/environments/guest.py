@@ -119,6 +119,10 @@ class Guest:
     target_return: ClassVar[float | None] = None
     """The mean return that runs in such comparisons should reach."""
 
+    places: ClassVar[Mapping[str, tuple[str, str]]] = NOTHING
+    """Folders of the user's that the environment needs: by the option's name, the environment
+    variable that holds the folder, and what the folder is. No file of a run names such a folder."""
+
     released: ClassVar[Mapping[str, Path]] = NOTHING
     """Policy files that come with the package, by the agent's name."""
 

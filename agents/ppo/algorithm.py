@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.algorithm import Algorithm
 from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
 from agents.ppo.metrics import PPOMetrics
@@ -70,9 +70,7 @@ class PPO(Algorithm):
             settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
         )
 
-    def saved_policy(  # type: ignore[override]
-        self, settings: Settings, state: Mapping[str, Any]
-    ) -> PolicyParameters | TeamParameters:
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if "team" in state:

@@ -48,7 +48,7 @@ class TeamAgent(Agent):
             for n, (name, of) in enumerate(policies.items())
         }
 
-    def policy_parameters(self) -> TeamParameters:  # type: ignore[override]
+    def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""
         parameters = {name: one.policy_parameters() for name, one in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)

@@ -16,8 +16,9 @@ from agents.settings import ConfigError
 from agents.team import TeamLayout
 from tests.tiny_teams import ShiftEnv
 from workflow_rl import TrainConfig, evaluate, train
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from workflow_rl.runs.run_record import weights_digest
 
 LAYOUT = TeamLayout(("alone",), (3,), (2,))
@@ -62,6 +63,12 @@ def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
     (member,) = batch.policy.parameters.parameters.values()
     assert member.weights[0].tolist() == WEIGHT.tolist()
     assert member.distribution == Categorical(2)
+
+
+def test_a_team_does_not_play_cage_2(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    with pytest.raises(CheckpointError, match="run is a team, which does not play CAGE-2"):
+        load_trained(tmp_path / "run")
 
 
 def test_a_team_learns(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
+from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from agents.policies.policy_file import load_policy as load_policy_file
 from agents.saved import saved_number
 from workflow_rl.environments.action_mask import (
@@ -43,13 +43,13 @@ from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 
-def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
     """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
     file = checkpoint_path(Path(path))
     return policy_of(load_checkpoint(file), file, greedy)
 
 
-def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
+def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy:
     """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
     parameters = own_policy(checkpoint, path)
     try:
@@ -91,7 +91,7 @@ class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
     file names the environment: see `trust`."""
 
-    policy: NumpyPolicy
+    policy: Policy
     environment: Environment
 
 

@@ -93,7 +93,7 @@ class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
     file names the environment: see `trust`."""
 
-    policy: NumpyPolicy | TeamPolicy
+    policy: Policy
     environment: Environment
 
 

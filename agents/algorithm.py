@@ -103,7 +103,9 @@ class Algorithm(Protocol):
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
     agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
     agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
-    in every environment. to_lower: settings of which smaller values keep learning from
+    in every environment. off_policy: whether its agents learn from all steps that they remember,
+    whichever policy chose them: values of an observation then need an observation that tells
+    enough. to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -115,6 +117,7 @@ class Algorithm(Protocol):
     takes_masks: bool = False
     takes_teams: bool = False
     same_everywhere: frozenset[str] = frozenset()
+    off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:

@@ -110,6 +110,10 @@ class Guest:
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
 
+    off_policy: ClassVar[Mapping[str, Any]] = NOTHING
+    """The arguments that algorithms which learn off-policy get unless others are asked for: an
+    observation of which a value can be learned, and a set of actions that goes with it."""
+
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
 

@@ -39,10 +39,9 @@ class ActorCritic(nn.Module):
         n_outputs = distribution.n_outputs
         self.distribution = distribution
         self.args, self.masked = dict(args), masked
-        self.actor_network, self.critic_network = (
-            NETWORKS[kind].of_sizes(obs_dim, tuple(hidden_sizes), n, activation, args)
-            for n in (n_outputs, 1)
-        )
+        its, sizes = NETWORKS[kind], tuple(hidden_sizes)
+        self.actor_network = its.of_sizes(obs_dim, sizes, n_outputs, activation, args)
+        self.critic_network = its.of_sizes(obs_dim, sizes, 1, activation, its.critics_args(args))
         self.actor = self.actor_network.module(0.01, generator)
         self.critic = self.critic_network.module(1.0, generator)
         self.log_std = (

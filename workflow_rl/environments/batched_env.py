@@ -174,6 +174,8 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         self.observation_space = _flat_box(envs)
         self.action_space = envs.action_space
         self._envs = envs
+        if hasattr(envs, "entities"):
+            self.entities = envs.entities
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

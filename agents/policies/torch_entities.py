@@ -66,11 +66,11 @@ class EntityModule(nn.Module):
 
     def _seen(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the first layer sees [B * N, in], and which entities exist, bool [B, N]."""
-        n = self.n_entities
-        padded = torch.cat([obs, obs.new_zeros(len(obs), 1)], dim=1)
+        m, n = obs.shape[0], self.n_entities  # `len` would be a constant in exported networks.
+        padded = torch.cat([obs, obs.new_zeros(m, 1)], dim=1)
         whole = obs[:, None, self.whole].expand(-1, n, -1)
-        traits = self.traits.expand(len(obs), -1, -1)
-        present = obs.new_ones(len(obs), n) if not len(self.present) else obs[:, self.present]
+        traits = self.traits.expand(m, -1, -1)
+        present = obs[:, self.present] if len(self.present) else obs.new_ones(m, n)
         seen = torch.cat([traits, padded[:, self.features], whole], dim=2)
         return seen.flatten(0, 1), present > 0
 

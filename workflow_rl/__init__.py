@@ -7,6 +7,11 @@ is imported when asked for: workers must not import torch.
 
 from typing import Any
 
+from workflow_rl import complete as _complete
+
+if _complete.is_command():
+    _complete.demand()
+
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration

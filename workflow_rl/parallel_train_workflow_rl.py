@@ -9,6 +9,7 @@ from typing import Any
 if __package__ in (None, ""):
     # Run as a file: Python put this folder on the path, but the packages lie beside it.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    import workflow_rl  # noqa: F401  # It says what this Python lacks, click for example.
 
 import click
 

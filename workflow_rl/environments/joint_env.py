@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -20,6 +21,37 @@ def is_parallel(env: object) -> bool:
     return hasattr(env, "possible_agents")
 
 
+def joint_spaces(
+    observed: Mapping[str, spaces.Box],
+    actions: Mapping[str, spaces.Space[Any]],
+    shared_reward: bool,
+) -> tuple[TeamLayout, spaces.Box, spaces.MultiDiscrete]:
+    """Return where the parts of a row stand, the space of rows, and that of joint actions.
+
+    observed: the spaces of flat observations, by agent. actions: by agent. Raise
+    InvalidEnvironmentError for actions that are not Discrete.
+    """
+    for agent, space in actions.items():
+        if not isinstance(space, spaces.Discrete):
+            raise InvalidEnvironmentError(
+                ENV, f"the action space {space} of {agent} is not supported: Discrete is"
+            )
+    flat = list(observed.values())
+    n_actions = tuple(int(space.n) for space in actions.values())  # type: ignore[attr-defined]
+    sizes = tuple(int(space.shape[0]) for space in flat)
+    layout = TeamLayout(tuple(observed), sizes, n_actions, own_rewards=not shared_reward)
+    is_small = shared_reward and all(space.dtype == np.uint8 for space in flat)
+    dtype: Any = np.uint8 if is_small else np.float32
+    # An absent agent shows zeros.
+    k = len(flat)
+    low = [np.minimum(space.low, 0) for space in flat] + [np.zeros(k)]
+    high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
+    if layout.own_rewards:
+        low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
+    bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
+    return layout, spaces.Box(*bounds, dtype=dtype), spaces.MultiDiscrete(list(n_actions))
+
+
 class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     """Several agents as one: a row of observations, and an action [K].
 
@@ -34,32 +66,17 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     def __init__(self, env: Any) -> None:
         self.env = env
         self._agents: list[str] = list(env.possible_agents)
-        actions = [env.action_space(agent) for agent in self._agents]
-        for agent, space in zip(self._agents, actions, strict=True):
-            if not isinstance(space, spaces.Discrete):
-                raise InvalidEnvironmentError(
-                    ENV, f"the action space {space} of {agent} is not supported: Discrete is"
-                )
-        self._first = [int(space.start) for space in actions]
-        self._n_actions = [int(space.n) for space in actions]
+        actions = {agent: env.action_space(agent) for agent in self._agents}
+        shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
+        flat = {agent: flat_space(space) for agent, space in shown.items()}
+        self._flatten = {agent: flattener(space) for agent, space in shown.items()}
         self._shares_reward = bool(getattr(env, "shared_reward", False))
-        shown = [without_mask(env.observation_space(agent)) for agent in self._agents]
-        flat = [flat_space(space) for space in shown]
-        self._flatten = [flattener(space) for space in shown]
-        sizes = tuple(int(space.shape[0]) for space in flat)
-        own = not self._shares_reward
-        self.layout = TeamLayout(tuple(self._agents), sizes, tuple(self._n_actions), own)
-        k = len(self._agents)
-        is_small = self._shares_reward and all(space.dtype == np.uint8 for space in flat)
-        dtype: Any = np.uint8 if is_small else np.float32
-        # An absent agent shows zeros.
-        low = [np.minimum(space.low, 0) for space in flat] + [np.zeros(k)]
-        high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
-        if own:
-            low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
-        bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
-        self.observation_space = spaces.Box(*bounds, dtype=dtype)
-        self.action_space = spaces.MultiDiscrete(self._n_actions)
+        self.layout, self.observation_space, self.action_space = joint_spaces(
+            flat, actions, self._shares_reward
+        )
+        self._first = [int(space.start) for space in actions.values()]
+        self._ends = np.cumsum(self.layout.obs_sizes).tolist()
+        self._status = np.zeros(len(self._agents), np.int64)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -83,30 +100,43 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        parts, masks, offered = [], [], False
-        self._status = []
-        present = set(self.env.agents)
-        for k, agent in enumerate(self._agents):
-            is_seen = agent in obs and not terminations.get(agent, False)
-            info = infos.get(agent, {})
-            acts = is_seen and agent in present and not info.get("busy_steps", 0)
-            is_cut_off = is_seen and truncations.get(agent, False)
-            there = CUT_OFF if is_cut_off else ACTS if acts else BUSY
-            self._status.append(there if is_seen else ABSENT)
-            seen = obs[agent] if is_seen else None
-            parts.append(
-                np.zeros(self.layout.obs_sizes[k])
-                if seen is None
-                else self._flatten[k](self._without_mask(seen))
-            )
-            mask = mask_in(obs.get(agent), info)
-            offered |= mask is not None
-            masks.append(np.ones(self._n_actions[k]) if mask is None or not acts else mask)
-        parts.append(np.array(self._status))
+        """Return the row, and the masks if an agent has one."""
+        shown = {one: obs[one] for one in obs if not terminations.get(one, False)}
+        self._status = np.array(
+            [self._status_of(one, one in shown, truncations, infos) for one in self._agents]
+        )
+        row = np.zeros(self.layout.obs_dim, self.observation_space.dtype)
+        for agent, size, end in zip(self._agents, self.layout.obs_sizes, self._ends, strict=True):
+            if agent in shown:
+                row[end - size : end] = self._flatten[agent](self._without_mask(shown[agent]))
+        self.layout.status(row[None])[:] = self._status
         if self.layout.own_rewards:
-            parts.append(np.array([rewards.get(agent, 0.0) for agent in self._agents]))
-        row = np.concatenate(parts).astype(self.observation_space.dtype)
-        return row, {MASK: np.concatenate(masks)} if offered else {}
+            own = self.layout.rewards(row[None])
+            own[:] = [rewards.get(agent, 0.0) for agent in self._agents]
+        masks = [mask_in(obs.get(agent), infos.get(agent, {})) for agent in self._agents]
+        return row, self._joined(masks)
+
+    def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:
+        if not is_seen:
+            return ABSENT
+        if truncations.get(agent, False):
+            return CUT_OFF
+        is_busy = agent not in self.env.agents or infos.get(agent, {}).get("busy_steps", 0)
+        return BUSY if is_busy else ACTS
+
+    def _joined(self, masks: list[Any]) -> dict[str, Any]:
+        """Return the info with the masks of the agents that decide, if any agent has a mask."""
+        if all(mask is None for mask in masks):
+            return {}
+        parts = zip(masks, self._status, self.layout.n_actions, strict=True)
+        return {
+            MASK: np.concatenate(
+                [
+                    np.ones(n) if mask is None or status != ACTS else mask
+                    for mask, status, n in parts
+                ]
+            )
+        }
 
     @staticmethod
     def _without_mask(obs: Any) -> Any:

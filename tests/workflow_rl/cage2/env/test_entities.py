@@ -36,7 +36,7 @@ def test_the_belief_about_a_host_is_described_with_the_host() -> None:
     envs = Cage2(simulator="compiled", observation="belief", actions="all").make_envs(1)
     before = envs.reset([0], [EpisodeSpec(0, "B_lineAgent", 5, 0)])[0]
     host = HOSTS.index("Enterprise1")
-    action = np.array([ACTION_NAMES.index("DecoyTomcat Enterprise1")])
+    action = np.array([ACTION_NAMES.index("DecoyFemitter Enterprise1")])
     after = envs.step([0], action).obs[0]
     decoys = layout.features[:, 4 : 4 + 16 : 2]  # By host: a bit for each decoy that is in place.
     changed = (before[decoys] != after[decoys]) & (decoys >= 0)

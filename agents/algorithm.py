@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from agents import saved
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
 
@@ -60,7 +60,7 @@ class Agent(Protocol):
     distribution: Distribution
     on_modelling: Callable[[bool], None] = staticmethod(lambda begins: None)
 
-    def policy_parameters(self) -> PolicyParameters:
+    def policy_parameters(self) -> Parameters:
         """Return a NumPy copy of the actor, which workers act with."""
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
@@ -152,7 +152,7 @@ class Algorithm(Protocol):
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
 
-    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.
 
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.

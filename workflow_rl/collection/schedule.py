@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Self, TypeAlias
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
+from agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.collection.collector_thread import CollectorThread, result_of
 from workflow_rl.collection.pool import POLL_SECONDS
 from workflow_rl.collection.rollout import (
@@ -41,11 +41,11 @@ class BegunBatch(NamedTuple):
     share: what the batch plays; None if that is still to be chosen.
     """
 
-    policy: NumpyPolicy
+    policy: Policy
     share: Share | None
 
 
-PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share, Following], Rollout]
+PlayBatch: TypeAlias = Callable[[Policy, Share, Following], Rollout]
 """Collect a batch with a policy. Idle workers may begin with what follows."""
 
 SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
@@ -54,7 +54,7 @@ SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
 NextShare: TypeAlias = Callable[[int], Share]
 """Return what the next batch plays, after so many episodes in batches that are not taken yet."""
 
-Newest: TypeAlias = Callable[[], NumpyPolicy | None]
+Newest: TypeAlias = Callable[[], Policy | None]
 """Return the policy to collect with now; None if collecting is to pause."""
 
 Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
@@ -72,18 +72,18 @@ class Schedule(ABC):
         self._collector = collector
 
     @abstractmethod
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Return the next rollout to learn from. policy: the learner's current policy."""
 
     @abstractmethod
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         """Give the workers what the next call of `next_rollout` would give them."""
 
     @abstractmethod
     def begun(self) -> list[BegunBatch]:
         """Return the batches that are not taken yet and that a resumed run needs, oldest first."""
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+    def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these episodes after all that was submitted. Unplayable episodes are left out."""
 
         def play(following: Following) -> Rollout:
@@ -133,7 +133,7 @@ class ExactLag(Schedule):
         self._to_begin = deque(begun)
         self._begun: deque[tuple[BegunBatch, Share, Future[Rollout | None]]] = deque()
 
-    def _submit(self, policy: NumpyPolicy, share: Share | None = None) -> None:
+    def _submit(self, policy: Policy, share: Share | None = None) -> None:
         if share is None:
             share = self._next_share(sum(other.n_episodes for _, other, _ in self._begun))
 
@@ -144,11 +144,11 @@ class ExactLag(Schedule):
         future = self._thread.submit(play, begin_early)
         self._begun.append((BegunBatch(policy, share), share, future))
 
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         while len(self._begun) <= self.lag:
             self._submit(policy)
 
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Submit a batch with `policy`, and return the rollout submitted `lag` calls ago."""
         self.begin(policy)
         rollout = result_of(self._begun[0][2])
@@ -194,16 +194,16 @@ class FreeRunning(Schedule):
         self._waiting: deque[Rollout] = deque()
         self._to_put: deque[Rollout] = deque()
         self._dropped: list[Rollout] = []
-        self._policy: NumpyPolicy | None = None
+        self._policy: Policy | None = None
 
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         """Collect with this policy from now on."""
         with self._changed:
             self._policy = policy
             if self._collecting is None:
                 self._collecting = self._thread.submit(self._collect)
 
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Wait for a batch, and return the batch that waited longest, or all that wait."""
         self.begin(policy)
         with self._changed:
@@ -220,7 +220,7 @@ class FreeRunning(Schedule):
             self._changed.notify_all()
         return joined(dropped + taken)._replace(queue_length=queue_length)
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+    def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these episodes once the workers have finished their requests. Nothing is lost."""
         self._pause()
         self._collecting = None

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from agents.algorithm import DivergedError, find
-from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import Policy
 from agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
@@ -69,7 +69,7 @@ class Learner:
             self.state = resumed.training
         elif init_from is not None:
             begin_with(self.agent, init_from)
-        self._policy: NumpyPolicy | None = None
+        self._policy: Policy | None = None
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self._resumed)
@@ -98,7 +98,7 @@ class Learner:
         self._clock_start = time.perf_counter() - self.state.wall_seconds
 
     @property
-    def policy(self) -> NumpyPolicy:
+    def policy(self) -> Policy:
         """The policy's NumPy copy, which workers use."""
         if self._policy is None:
             self._policy = self.agent.policy_parameters().actor(self.agent.policy_version)

@@ -15,6 +15,8 @@ from workflow_rl.environments.environment import Environment, InvalidEnvironment
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.entities",
+    "agents.policies.entity_layout",
     "agents.policies.masks",
     "agents.policies.mlp",
     "agents.policies.network",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.algorithm import Algorithm
 from agents.policies.distributions import Distribution
+from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
@@ -46,6 +47,12 @@ class PPO(Algorithm):
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
             _policies(settings, spaces.team)
+        if NETWORKS[settings.network].needs_entities and spaces.entities is None:
+            raise ConfigError(
+                "network",
+                f"{settings.network} needs an environment that declares its entities: this "
+                "environment has no attribute `entities`",
+            )
         return super().distribution(spaces, settings)
 
     def make(
@@ -69,7 +76,14 @@ class PPO(Algorithm):
                 settings, spaces.team, policies, distribution, seed, device, two_threads
             )
         return PPOAgent(
-            settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
+            settings,
+            spaces.obs_dim,
+            distribution,
+            seed,
+            device,
+            two_threads,
+            spaces.masked,
+            entities=spaces.entities,
         )
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:

@@ -16,6 +16,8 @@ from workflow_rl.runs.acting import write_acting
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.entities",
+    "agents.policies.entity_layout",
     "agents.policies.masks",
     "agents.policies.mlp",
     "agents.policies.network",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.policy_file import save_policy
 from agents.policies.team_file import save_team
 from agents.policies.team_policy import TeamParameters
@@ -74,7 +74,7 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
     return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
 
 
-def _require_numpy(policy: PolicyParameters | TeamParameters, format_: str) -> None:
+def _require_numpy(policy: Parameters, format_: str) -> None:
     """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
     if isinstance(policy, PolicyParameters) and policy.described().needs_torch:
         raise ExportError(
@@ -84,9 +84,7 @@ def _require_numpy(policy: PolicyParameters | TeamParameters, format_: str) -> N
         )
 
 
-def write_policy(
-    policy: PolicyParameters | TeamParameters, environment: Environment, path: Path
-) -> None:
+def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:
     """Write a policy or a team as this package's own file of plain arrays, which `evaluate` takes.
 
     Raises ExportError.
@@ -97,6 +95,7 @@ def write_policy(
         if isinstance(policy, TeamParameters):
             save_team(file, policy, about)
         else:
+            assert isinstance(policy, PolicyParameters)
             save_policy(file, policy, about)
 
 
@@ -108,9 +107,7 @@ FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
 """Functions that write one file. A guest has more formats, which fill a folder."""
 
 
-def export_policy(
-    policy: PolicyParameters | TeamParameters, environment: Environment, format_: str, output: Path
-) -> None:
+def export_policy(policy: Parameters, environment: Environment, format_: str, output: Path) -> None:
     """Write a policy or a team in one of FORMATS, or in a format of its environment's guest.
 
     output: the file, or for a guest's format a folder that is new or empty. Raises ExportError, and

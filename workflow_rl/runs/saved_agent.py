@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
+from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from agents.policies.team_file import load_policy_or_team
 from agents.policies.team_policy import TeamPolicy
 from agents.saved import saved_number
@@ -93,7 +93,7 @@ class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
     file names the environment: see `trust`."""
 
-    policy: NumpyPolicy | TeamPolicy
+    policy: Policy
     environment: Environment
 
 

@@ -27,7 +27,7 @@ class DivergedError(ArithmeticError):
 
 
 class Metrics(Protocol):
-    """A NamedTuple of numbers, which describe one update."""
+    """Numbers that describe one update, such as a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -103,7 +103,9 @@ class Algorithm(Protocol):
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
     agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
     agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
-    in every environment. to_lower: settings of which smaller values keep learning from
+    in every environment. off_policy: whether its agents learn from all steps that they remember,
+    whichever policy chose them: values of an observation then need an observation that tells
+    enough. to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -115,6 +117,7 @@ class Algorithm(Protocol):
     takes_masks: bool = False
     takes_teams: bool = False
     same_everywhere: frozenset[str] = frozenset()
+    off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -151,6 +154,10 @@ class Algorithm(Protocol):
         names = self.settings.model_fields.keys() - self.same_everywhere
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
+
+    def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
+        """Return the fields of what `Agent.update` returns to a run with these spaces."""
+        return self.metrics
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.

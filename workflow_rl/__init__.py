@@ -15,6 +15,7 @@ if _complete.is_command():
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
+from workflow_rl.cage4 import registration as cage4_registration  # noqa: F401
 from workflow_rl.version import __version__ as __version__
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")

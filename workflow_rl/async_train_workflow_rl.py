@@ -13,8 +13,9 @@ if __package__ in (None, ""):
 
 import click
 
-from workflow_rl.commands.options import GroupedCommand, training_options
+from workflow_rl.commands.options import GroupedCommand
 from workflow_rl.commands.train import run_command
+from workflow_rl.commands.training_options import training_options
 
 
 @click.command("train-async", cls=GroupedCommand, params=training_options())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -20,6 +21,7 @@ from workflow_rl.collection.rollout import (
     Rollout,
     joined,
 )
+from workflow_rl.collection.trace import Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -171,8 +173,11 @@ class FreeRunning(Schedule):
 
     The weights of a batch depend on how fast workers and learner are: runs differ.
 
-    capacity: batches that may wait. At this number, collecting pauses or, with `drop`, the oldest
-    batch is dropped. take_all: the learner takes all waiting batches at once.
+    capacity: batches that may wait. At this number, collecting is held until the learner takes one
+    or, with `drop`, the oldest batch is dropped. Where it is held, every step is learned from, so
+    that learning keeps its rate: gradient steps for each step that was collected. This is a rate
+    limiter, as in Cassirer et al. 2021, "Reverb: A Framework for Experience Replay".
+    take_all: the learner takes all waiting batches at once.
     """
 
     def __init__(
@@ -194,6 +199,7 @@ class FreeRunning(Schedule):
         self._waiting: deque[Rollout] = deque()
         self._to_put: deque[Rollout] = deque()
         self._dropped: list[Rollout] = []
+        self._held_seconds = 0.0
         self._policy: Policy | None = None
 
     def begin(self, policy: Policy) -> None:
@@ -216,9 +222,12 @@ class FreeRunning(Schedule):
             while self._take_all and self._waiting:
                 taken.append(self._waiting.popleft())
             dropped, self._dropped = self._dropped, []
+            held_seconds, self._held_seconds = self._held_seconds, 0.0
             queue_length = len(self._waiting)
             self._changed.notify_all()
-        return joined(dropped + taken)._replace(queue_length=queue_length)
+        return joined(dropped + taken)._replace(
+            queue_length=queue_length, held_seconds=held_seconds
+        )
 
     def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these episodes once the workers have finished their requests. Nothing is lost."""
@@ -252,10 +261,17 @@ class FreeRunning(Schedule):
             while self._to_put:
                 if self._drop and len(self._waiting) == self._capacity:
                     self._dropped = [joined([*self._dropped, self._waiting.popleft().dropped()])]
-                self._changed.wait_for(
-                    lambda: len(self._waiting) < self._capacity or self._policy is None
-                )
+                if len(self._waiting) == self._capacity:
+                    self._hold()
                 if len(self._waiting) == self._capacity:
                     return
                 self._waiting.append(self._to_put.popleft())
                 self._changed.notify_all()
+
+    def _hold(self) -> None:
+        """Wait until the learner has taken a batch, or a pause."""
+        start = time.perf_counter()
+        self._thread.mark(Activity.HELD)
+        self._changed.wait_for(lambda: len(self._waiting) < self._capacity or self._policy is None)
+        self._thread.mark(Activity.IDLE)
+        self._held_seconds += time.perf_counter() - start

@@ -52,6 +52,9 @@ class BatchedTeamEnv(ABC):
     shared_reward: bool = False
     """Whether the agents have one reward together."""
 
+    state_space: spaces.Box | None = None
+    """The states, of shape (S,), that central critics see instead of all agents' observations."""
+
     @abstractmethod
     def __init__(self, n_envs: int) -> None:
         """Make `n_envs` environments. Set the spaces here, or in the class. A subclass can have
@@ -99,6 +102,10 @@ class BatchedTeamEnv(ABC):
         """
         raise NotImplementedError
 
+    def states(self, indices: Indices) -> NDArray[Any]:
+        """Return the states [M, S] now, if the class has a `state_space`."""
+        raise NotImplementedError
+
     def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
         """Free what the environments hold."""
 
@@ -126,8 +133,10 @@ class JointBatch(BatchedEnv):
         if any(getattr(space, "start", 0) != 0 for space in actions.values()):
             raise InvalidEnvironmentError(ENV, "the actions of a BatchedTeamEnv begin with 0")
         flat = {agent: flat_space(space) for agent, space in observed.items()}
-        shared = envs.shared_reward
-        self.layout, self.observation_space, self.action_space = joint_spaces(flat, actions, shared)
+        state = None if envs.state_space is None else flat_space(envs.state_space)
+        self.layout, self.observation_space, self.action_space = joint_spaces(
+            flat, actions, envs.shared_reward, state
+        )
         self._envs = envs
         self._dtype: Any = self.observation_space.dtype
         self._sizes = np.array(self.layout.obs_sizes)
@@ -151,18 +160,14 @@ class JointBatch(BatchedEnv):
         reward = np.asarray(reward)
         if not self.layout.own_rewards:
             return self._rows(indices, obs, status, reward), reward, terminated, truncated
-        wanted = (len(indices), self.layout.n_agents)
-        if reward.shape != wanted:
-            raise ObservationError(f"reward has shape {reward.shape}, not {wanted}")
+        _require_shape("reward has", reward, (len(indices), self.layout.n_agents))
         rows = self._rows(indices, obs, status, reward)
         return rows, reward.sum(axis=1, dtype=np.float64), terminated, truncated
 
     def action_masks(self, indices: Indices) -> NDArray[Any]:
         """Return the masks. An agent that does not decide may do anything."""
         masks = np.asarray(self._envs.action_masks(indices))
-        wanted = (len(indices), int(self._n_actions.sum()))
-        if masks.shape != wanted:
-            raise ObservationError(f"the action masks have shape {masks.shape}, not {wanted}")
+        _require_shape("the action masks have", masks, (len(indices), int(self._n_actions.sum())))
         decides = np.repeat(self._status[indices] == ACTS, self._n_actions, axis=1)
         return np.where(decides, masks, 1)
 
@@ -171,24 +176,35 @@ class JointBatch(BatchedEnv):
         self._envs.close()
 
     def _rows(self, indices: Indices, obs: Any, status: Any, reward: Any) -> NDArray[Any]:
-        obs, status = np.asarray(obs), np.asarray(status)
-        wanted = (len(indices), int(self._sizes.sum()))
-        if obs.shape != wanted:
-            raise ObservationError(f"the observations have shape {obs.shape}, not {wanted}")
-        wanted = (len(indices), self.layout.n_agents)
-        if status.shape != wanted or status.dtype.kind not in "iu":
-            raise ObservationError(
-                f"status has shape {status.shape} and dtype {status.dtype}, not {wanted} and "
-                "integers"
-            )
-        if not np.isin(status, (ABSENT, BUSY, ACTS, CUT_OFF)).all():
-            raise ObservationError(f"status holds {status[(status < 0) | (status > CUT_OFF)][0]}")
+        m, obs, status = len(indices), np.asarray(obs), np.asarray(status)
+        _require_shape("the observations have", obs, (m, int(self._sizes.sum())))
+        _require_shape("status has", status, (m, self.layout.n_agents))
+        if status.dtype.kind not in "iu" or not np.isin(status, _STATUSES).all():
+            raise ObservationError(f"status holds {status.ravel()}, not numbers from 0 to 3")
         self._status[indices] = status
         is_absent = status == ABSENT
         if is_absent.any():
             obs = np.where(np.repeat(is_absent, self._sizes, axis=1), np.zeros(1, obs.dtype), obs)
-        shown = obs.astype(self._dtype)
-        if self._dtype == np.uint8 and obs.dtype != np.uint8 and (shown != obs).any():
-            raise ObservationError(f"an observation holds {obs[shown != obs][0]}")
-        parts = [shown, status, reward] if self.layout.own_rewards else [shown, status]
+        parts = [self._kept(obs), status]
+        if self.layout.own_rewards:
+            parts.append(reward)
+        if self.layout.state_size:
+            states = np.asarray(self._envs.states(indices))
+            _require_shape("the states have", states, (m, self.layout.state_size))
+            parts.append(self._kept(states))
         return np.concatenate(parts, axis=1, dtype=self._dtype, casting="unsafe")
+
+    def _kept(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the rows' dtype. Raise ObservationError if they would change."""
+        shown = numbers.astype(self._dtype)
+        if self._dtype == np.uint8 and numbers.dtype != np.uint8 and (shown != numbers).any():
+            raise ObservationError(f"an observation holds {numbers[shown != numbers][0]}")
+        return shown
+
+
+_STATUSES = (ABSENT, BUSY, ACTS, CUT_OFF)
+
+
+def _require_shape(what: str, array: NDArray[Any], wanted: tuple[int, ...]) -> None:
+    if array.shape != wanted:
+        raise ObservationError(f"{what} shape {array.shape}, not {wanted}")

@@ -48,6 +48,7 @@ class CheckpointError(UserError):
 class TrainingState:
     """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
 
+    held_seconds: collecting waited because the learner was behind.
     dropped_steps: env transitions that were collected and never learned from. slots: where the envs
     are that go on from unroll to unroll: the episode of each, and its actions so far.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
@@ -72,6 +73,7 @@ class TrainingState:
     worker_seconds: float = 0.0
     worker_seconds_collecting: float = 0.0
     learner_idle_seconds: float = 0.0
+    held_seconds: float = 0.0
     workers_restarted: int = 0
     dropped_steps: int = 0
     slots: list[tuple[int, Actions | None]] = field(default_factory=list)

@@ -29,6 +29,7 @@ from workflow_rl.runs.make_agent import LATEST, begin_with, load_agent, load_mem
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, pass_time, row_of, summarise
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
+from workflow_rl.runs.useful_envs import UsefulEnvs
 
 BEST_WINDOW = 100
 
@@ -70,6 +71,7 @@ class Learner:
         elif init_from is not None:
             begin_with(self.agent, init_from)
         self._policy: Policy | None = None
+        self._useful_envs = UsefulEnvs(config)
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self._resumed)
@@ -183,6 +185,7 @@ class Learner:
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
+        self._useful_envs.count(self.state, rollout, seconds)
         advance(self.state, rollout, seconds)
         return row_of(self.config, self.state, rollout, metrics, seconds)
 

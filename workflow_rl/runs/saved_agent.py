@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
-from agents.policies.policy_file import load_policy as load_policy_file
+from agents.policies.team_file import load_policy_or_team
+from agents.policies.team_policy import TeamPolicy
 from agents.saved import saved_number
 from workflow_rl.environments.action_mask import (
     MASK,
@@ -38,6 +39,7 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import import_named
+from workflow_rl.runs.saved_team import Team, team_of
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
@@ -124,9 +126,10 @@ def load_saved(
             _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
-        parameters, about = load_policy_file(path)
+        parameters, about = load_policy_or_team(path)
+        actor = parameters.actor(greedy=greedy)
         environment = make_environment(
-            about["env"], about["env_args"], named_by_file=True, masks=parameters.masked
+            about["env"], about["env_args"], named_by_file=True, masks=actor.masked
         )
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
@@ -136,7 +139,7 @@ def load_saved(
         raise CheckpointError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+    return SavedAgent(actor, environment)
 
 
 def _import_named(checkpoint: Checkpoint, path: Path) -> None:
@@ -169,11 +172,28 @@ def load_player(
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        return SavedAgent(policy, own)
+        return SavedAgent(_on_entities(policy, own, source), own)
     try:
         return SavedAgent(policy, trusted(environment, trust))
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
+
+
+def _on_entities(policy: Policy, environment: Environment, source: Path) -> Policy:
+    """Return the policy for the environment's number of entities, if it plays any number of them.
+
+    Raises CheckpointError.
+    """
+    if not isinstance(policy, NumpyPolicy) or not policy.network.needs_entities:
+        return policy
+    spaces = environment.spaces()
+    if spaces.entities is None:
+        raise CheckpointError(f"{source} needs an environment that declares its entities")
+    try:
+        parameters = policy.parameters.on(spaces.entities, spaces.distribution)
+    except ValueError as error:
+        raise CheckpointError(f"{source} does not fit the environment: {error}") from None
+    return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
 class Agent:
@@ -228,9 +248,9 @@ def load_agent(
     greedy: bool = True,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
-) -> Agent:
+) -> Agent | Team:
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
-    released one by its name, such as "champion".
+    released one by its name, such as "champion"; a Team where several agents play.
 
     Args:
         path: the folder, file or name.
@@ -243,8 +263,8 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_player(Path(path), None, greedy, env, trust)
-    if not isinstance(policy, NumpyPolicy):
-        raise CheckpointError(f"{path} is a team, which load_agent cannot play yet: evaluate can")
+    if isinstance(policy, TeamPolicy):
+        return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

@@ -73,6 +73,37 @@ def test_weights_are_those_of_single_environments(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
+class StatedShift(ShiftEnv):
+    """Has a state: the steps that are left."""
+
+    state_space = spaces.Box(0, 8, (1,), np.int64)
+
+    def state(self) -> Any:
+        return np.array([self.length - self._steps])
+
+
+class StatedShifts(Shifts):
+    """StatedShift, many at once."""
+
+    state_space = spaces.Box(0, 8, (1,), np.int64)
+
+    def states(self, indices: Any) -> Any:
+        return (self.length - self._steps[indices])[:, None]
+
+
+def test_states_are_those_of_single_environments() -> None:
+    single, batched = (
+        GymnasiumEnvironment("stated", {}, make) for make in (StatedShift, StatedShifts)
+    )
+    assert batched.spaces() == single.spaces()
+    layout = single.spaces().team
+    assert layout is not None
+    for ours, theirs in zip(played(batched, 3), played(single, 1), strict=True):
+        assert ours.obs.tobytes() == theirs.obs.tobytes()
+        assert layout.state(ours.obs).ravel().tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+        assert layout.state(ours.last_obs[None]).tolist() == [[0]]
+
+
 class SharedBits(Shifts):
     """Shows bits, and pays the sum of the rewards to both."""
 
@@ -103,8 +134,8 @@ def test_bits_and_a_shared_reward_make_small_rows() -> None:
     ("answer", "words"),
     [
         ({"obs": np.zeros((1, 4), np.float32)}, ["observations", "(1, 4)", "(1, 5)"]),
-        ({"status": np.zeros((1, 2))}, ["status", "float64", "integers"]),
-        ({"status": np.full((1, 2), 4)}, ["status holds 4"]),
+        ({"status": np.full((1, 2), 0.5)}, ["status holds", "0.5"]),
+        ({"status": np.full((1, 2), 4)}, ["status holds", "4"]),
         ({"reward": np.zeros(1)}, ["reward", "(1,)", "(1, 2)"]),
         ({"truncated": np.zeros(1)}, ["truncated", "float64", "bool"]),
     ],

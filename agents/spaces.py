@@ -24,3 +24,8 @@ class Spaces(NamedTuple):
     bits: bool = False
     masked: bool = False
     team: TeamLayout | None = None
+
+    @property
+    def row_size(self) -> int:
+        """The numbers in an observation of one agent, with its mask."""
+        return self.obs_dim + (self.distribution.n_outputs if self.masked else 0)

@@ -11,6 +11,7 @@ from typing import Any
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
 from workflow_rl.version import __version__ as __version__
+from workflow_rl.workflows import registration as workflows_registration  # noqa: F401
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
 

@@ -27,9 +27,12 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
     fields = _fields(options)
     settings = _settings(options)
+    preset = preset_named(options["preset"])
     name = options["algorithm"]
     if "algorithm" not in fields:
-        name = preset_named(options["preset"]).get("algorithm", name)
+        name = preset.get("algorithm", name)
+    if "env" not in given_options():
+        options = {**options, "env": preset.get("env", options["env"])}
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
         _refuse(one, name, find(name).settings)
     given = {*given_options(), "env", "env_arg"}

@@ -70,13 +70,14 @@ def _option(*names: str, **settings: Any) -> click.Option:
 
 
 def _guest_options() -> list[click.Option]:
+    headings: dict[type[Settings], str] = {}
+    for guest in guests.values():
+        if (scoring := guest.scoring()) is not None:
+            headings.setdefault(scoring.settings, f"Agents for {guest.env_id}")
     return [
         option
-        for guest in guests.values()
-        if (scoring := guest.scoring()) is not None
-        for option in under(
-            f"Agents for {guest.env_id}", *setting_options(scoring.settings, _option)
-        )
+        for settings, heading in headings.items()
+        for option in under(heading, *setting_options(settings, _option))
     ]
 
 

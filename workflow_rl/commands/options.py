@@ -69,7 +69,10 @@ _OWN: dict[str, dict[str, Any]] = {
         "callback": lambda context, parameter, pairs: dict(pairs),
     },
 }
-_HEADINGS = {"workflow_rl/CAGE2-v0": "CAGE-2"}
+_HEADINGS = {
+    "workflow_rl/CAGE2-v0": "CAGE-2",
+    "workflow_rl/OrderedCAGE2-v0": "CAGE-2 in an order (--env workflow_rl/OrderedCAGE2-v0)",
+}
 
 ALGORITHMS = {
     "ppo": "PPO",
@@ -211,11 +214,21 @@ def guest_options(option: Option) -> list[Any]:
 
 
 def _options_of_guest(guest: Guest, option: Option) -> list[Any]:
+    """Return the options that no guest before this one has."""
+    earlier = list(guests.values())[: list(guests).index(guest.env_id)]
+    known = {name for one in earlier for name in option_names(one)}
+    names = [name for name in guest.arguments().model_fields if name not in known]
     flags = [
         option(spelling(flag), is_flag=True, help=f"Stands for {_as_options(meant)}.")
         for flag, meant in guest.flags.items()
+        if flag not in known
     ]
-    return [*setting_options(guest.arguments(), option), *flags]
+    return [*setting_options(guest.arguments(), option, names), *flags]
+
+
+def option_names(guest: Guest | None) -> set[str]:
+    """Return the names of a guest's arguments and flags."""
+    return set() if guest is None else {*guest.arguments().model_fields, *guest.flags}
 
 
 def _as_options(values: Mapping[str, Any]) -> str:
@@ -358,10 +371,10 @@ def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_own_options(env: str) -> None:
     """Raise click.BadParameter if the command line has an option of another environment."""
-    given = given_options()
+    others = given_options() - option_names(guests.get(env))
     for guest in guests.values():
         for name in [*guest.arguments().model_fields, *guest.flags]:
-            if guest.env_id != env and name in given:
+            if name in others:
                 raise click.BadParameter(
                     f"it is an option of {guest.env_id}, and --env is {env}: give the "
                     "environment's own arguments by --env-arg",

@@ -73,13 +73,11 @@ def _score_all(
 
     episodes, seed = options["episodes"], options["seed"]
     ladder = trained.ladder(episodes, seed, free, options["quiet"])
-    best = ladder.orders[ladder.ranked[0]]
-    page = workflow_page(
-        ", ".join(trained.names), ladder, trained.merged(), trained.replay(best, seed), best
-    )
+    best, merged = ladder.orders[ladder.ranked[0]], trained.merged(seed)
+    page = workflow_page(", ".join(trained.names), ladder, merged, trained.replay(best, seed), best)
     _show(ladder)
     click.echo(verdict(ladder))
-    for sentence in trained.merged():
+    for sentence in merged:
         click.echo(sentence)
     output.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.runs.seed_groups import mean_and_interval
-from workflow_rl.workflows.order import Order, Workflow
+from workflow_rl.workflows.order import Order, Workflow, ranks_of
 
 FloatArray = NDArray[np.float64]
-SHUFFLES = 1000
 
 
 class Mean(NamedTuple):
@@ -58,16 +58,27 @@ class Ladder(NamedTuple):
     def lead(self) -> Mean:
         """The best order's lead over the median order. Every second episode chooses the two, and
         the others give the lead: a lead in the episodes that chose is partly luck."""
-        best, median = _best_and_median(self.totals[:, :, ::2])
-        return over_agents(self.totals[:, best, 1::2] - self.totals[:, median, 1::2])
+        chosen, scored = self.totals[:, :, ::2], self.totals[:, :, 1::2]
+        scored = scored if scored.size else chosen
+        best, median = _best_and_median(chosen)
+        return over_agents(scored[:, best] - scored[:, median])
 
-    def shuffled_lead(self, seed: int = 0) -> tuple[float, float]:
-        """Return the range of 95% of such leads if the orders' names are shuffled after the choice:
-        a lead outside is no luck."""
-        random, means = np.random.default_rng(seed), self.totals[:, :, 1::2].mean(axis=(0, 2))
-        shuffled = (random.permutation(means) for _ in range(SHUFFLES))
-        low, high = np.quantile([one[0] - one[1] for one in shuffled], [0.025, 0.975])
-        return float(low), float(high)
+    @property
+    def pairs(self) -> list[tuple[str, str, Mean]]:
+        """Which group had better come before which, and by how much: the mean total of the orders
+        in which the first comes first, less that of the others; the largest first."""
+        ranks, names, found = ranks_of(self.orders), self.workflow.groups, []
+        for a, b in itertools.combinations(self.workflow.contested, 2):
+            first = ranks[:, a] < ranks[:, b]
+            if first.all() or not first.any():
+                continue
+            gain = over_agents(
+                self.totals[:, first].mean(axis=1) - self.totals[:, ~first].mean(axis=1)
+            )
+            if gain.mean < 0:
+                a, b, gain = b, a, gain._replace(mean=-gain.mean)
+            found.append((names[a], names[b], gain))
+        return sorted(found, key=lambda pair: -pair[2].mean)
 
     def price(self, place: int) -> Mean | None:
         """Return what an order costs beside no order; the n-th agents are of the same seed."""
@@ -93,7 +104,7 @@ class Ladder(NamedTuple):
                 for place in self.ranked
             ],
             "lead": self.lead._asdict(),
-            "shuffled_lead": self.shuffled_lead(),
+            "pairs": [[a, b, gain._asdict()] for a, b, gain in self.pairs],
             "unconstrained": None if self.unconstrained is None else self.unconstrained._asdict(),
             "unconstrained_fixes": _mean(self.free_fixes),
         }

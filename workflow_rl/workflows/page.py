@@ -59,15 +59,20 @@ def _ladder(ladder: Ladder) -> str:
         f"<p>{escaped(verdict(ladder))}</p>"
         + chart(figure, "Totals", "Totals of all orders; a table follows")
         + table(heading, rows, "Orders")
+        + table(
+            ["Pair", "What the first before the second gains, over all orders"],
+            [[f"{escaped(a)} before {escaped(b)}", _told(gain)] for a, b, gain in ladder.pairs],
+            "Pairs",
+        )
     )
 
 
 def verdict(ladder: Ladder) -> str:
     """Return whether the order matters, in a sentence or two."""
-    lead, (low, high) = ladder.lead, ladder.shuffled_lead()
+    lead, (first, second, gain) = ladder.lead, ladder.pairs[0]
     said = (
         f"The best order leads the median order by {lead}, in the episodes that did not choose the "
-        f"two. With shuffled names the lead would be from {low:.2f} to {high:.2f}."
+        f"two. What matters most is {first} before {second}: {gain}."
     )
     if lead.mean - lead.interval_95 > 0:
         return f"The order matters. {said}"

@@ -93,7 +93,7 @@ def _score_all(
 def _show(ladder: Ladder) -> None:
     from prettytable import PrettyTable, TableStyle
 
-    table = PrettyTable(["order", "total", "fixes", "in order"], align="l")
+    table = PrettyTable(["order", "total", "fixes due", "in order"], align="l")
     table.set_style(TableStyle.SINGLE_BORDER)
     for place in ladder.ranked:
         fixes, kept = ladder.fixes[:, place].mean(), ladder.adherence[:, place].mean()

@@ -28,8 +28,9 @@ class Mean(NamedTuple):
 class Ladder(NamedTuple):
     """What agents came to in all orders: O orders, A agents, E episodes.
 
-    totals: [A, O, E]. fixes, adherence: means by agent and order, [A, O]. free: totals of agents
-    without an order, [B, E]; None if there are none. free_fixes: their fixes in an episode, [B].
+    totals: [A, O, E]. fixes: made in an episode while a group was due, and adherence: the share of
+    them that kept to the order; means by agent and order, [A, O]. free: totals of agents without an
+    order, [B, E]; None if there are none. free_fixes: their fixes in an episode, [B].
     """
 
     workflow: Workflow
@@ -56,12 +57,13 @@ class Ladder(NamedTuple):
 
     @property
     def lead(self) -> Mean:
-        """The best order's lead over the median order. Every second episode chooses the two, and
-        the others give the lead: a lead in the episodes that chose is partly luck."""
+        """The best order's lead over the median order, which of an even number is the mean of the
+        middle two. Every second episode chooses them, and the others give the lead: a lead in the
+        episodes that chose is partly luck."""
         chosen, scored = self.totals[:, :, ::2], self.totals[:, :, 1::2]
         scored = scored if scored.size else chosen
         best, median = _best_and_median(chosen)
-        return over_agents(scored[:, best] - scored[:, median])
+        return over_agents(scored[:, best] - scored[:, median].mean(axis=1))
 
     @property
     def pairs(self) -> list[tuple[str, str, Mean]]:
@@ -120,9 +122,9 @@ def over_agents(totals: FloatArray) -> Mean:
     return Mean(float(mean[0]), float(half[0]))
 
 
-def _best_and_median(totals: FloatArray) -> tuple[int, int]:
-    places = np.argsort(-totals.mean(axis=(0, 2)), kind="stable")
-    return int(places[0]), int(places[len(places) // 2])
+def _best_and_median(totals: FloatArray) -> tuple[int, list[int]]:
+    places = np.argsort(-totals.mean(axis=(0, 2)), kind="stable").tolist()
+    return places[0], places[(len(places) - 1) // 2 : len(places) // 2 + 1]
 
 
 def _mean(values: FloatArray | Sequence[float] | None) -> float | None:

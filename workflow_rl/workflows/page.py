@@ -54,7 +54,7 @@ def _ladder(ladder: Ladder) -> str:
         rows.append([WITHOUT, _told(totals[-1]), number(ladder.free_fixes.mean(), 1), ""])
     means, intervals = zip(*totals, strict=True)
     figure = means_figure(names, means, intervals, "mean total, 95% interval")
-    heading = ["Order, first to fix first", "Mean total", "Fixes an episode", "Fixes in order"]
+    heading = ["Order, first to fix first", "Mean total", "Fixes that were due", "Of them in order"]
     return (
         f"<p>{escaped(verdict(ladder))}</p>"
         + chart(figure, "Totals", "Totals of all orders; a table follows")

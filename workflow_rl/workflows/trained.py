@@ -72,7 +72,7 @@ class Trained:
         for place, order in enumerate(tqdm(orders, unit="order", disable=quiet or None)):
             for n, actor in enumerate(self.actors):
                 played = play(actor, self.environment, rules, order, numbers, seed)
-                totals[n, place], fixes[n, place] = played.totals, played.fixes.mean()
+                totals[n, place], fixes[n, place] = played.totals, played.ruled.mean()
                 adherence[n, place] = played.adherence
         without = free_fixes = None
         if free is not None:
@@ -81,7 +81,7 @@ class Trained:
                 for actor in free.actors
             ]
             without = np.stack([one.totals for one in played_free])
-            free_fixes = np.array([one.fixes.mean() for one in played_free])
+            free_fixes = np.array([one.ruled.mean() for one in played_free])
         return Ladder(self.workflow, orders, totals, fixes, adherence, without, free_fixes)
 
     def puller(self, seed: int = 0) -> Pull:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from agents import saved
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
 
@@ -60,7 +60,7 @@ class Agent(Protocol):
     distribution: Distribution
     on_modelling: Callable[[bool], None] = staticmethod(lambda begins: None)
 
-    def policy_parameters(self) -> PolicyParameters:
+    def policy_parameters(self) -> Parameters:
         """Return a NumPy copy of the actor, which workers act with."""
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
@@ -103,7 +103,9 @@ class Algorithm(Protocol):
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
     agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
     agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
-    in every environment. to_lower: settings of which smaller values keep learning from
+    in every environment. off_policy: whether its agents learn from all steps that they remember,
+    whichever policy chose them: values of an observation then need an observation that tells
+    enough. to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -115,6 +117,7 @@ class Algorithm(Protocol):
     takes_masks: bool = False
     takes_teams: bool = False
     same_everywhere: frozenset[str] = frozenset()
+    off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -152,7 +155,7 @@ class Algorithm(Protocol):
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
 
-    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.
 
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.

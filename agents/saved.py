@@ -28,6 +28,12 @@ def saved_flag(state: Mapping[str, Any], name: str) -> bool:
     return flag
 
 
+def saved_further(state: Mapping[str, Any]) -> int:
+    """Return how many numbers the critic of a `state_dict()` sees besides those that the actor
+    sees. Raises ValueError for what is no number."""
+    return saved_number(state, "n_further") if "n_further" in state else 0
+
+
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     """Return the distribution of a `state_dict()`."""
     if "distribution" in state:
@@ -88,7 +94,8 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
     parts = {name.partition(".")[0] for name in state["network"]} - {"actor", "log_std"}
     if parts:
         critic = saved_critic(settings, state).described()
-        fits &= parts == {"critic"} and (critic.n_inputs, critic.n_outputs) == (actor.n_inputs, 1)
+        n_inputs = actor.n_inputs + saved_further(state)
+        fits &= parts == {"critic"} and (critic.n_inputs, critic.n_outputs) == (n_inputs, 1)
     if not fits:
         raise RuntimeError("its networks do not fit together")
     return parameters

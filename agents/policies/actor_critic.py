@@ -20,6 +20,8 @@ class ActorCritic(nn.Module):
 
     seed: of the initial weights. kind, args: of both networks, a key of `networks.NETWORKS` and the
     further fields of this kind. masked: whether observations end with a mask, see `masks`.
+    n_further: how many numbers, after those that the actor sees and before the mask, the critic
+    sees besides.
     """
 
     def __init__(
@@ -33,15 +35,16 @@ class ActorCritic(nn.Module):
         kind: str = "mlp",
         args: Mapping[str, Any] = {},
         masked: bool = False,
+        n_further: int = 0,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         n_outputs = distribution.n_outputs
         self.distribution = distribution
-        self.args, self.masked = dict(args), masked
+        self.args, self.masked, self.n_further = dict(args), masked, n_further
         self.actor_network, self.critic_network = (
-            NETWORKS[kind].of_sizes(obs_dim, tuple(hidden_sizes), n, activation, args)
-            for n in (n_outputs, 1)
+            NETWORKS[kind].of_sizes(n_inputs, tuple(hidden_sizes), n, activation, args)
+            for n_inputs, n in ((obs_dim, n_outputs), (obs_dim + n_further, 1))
         )
         self.actor = self.actor_network.module(0.01, generator)
         self.critic = self.critic_network.module(1.0, generator)
@@ -68,18 +71,24 @@ class ActorCritic(nn.Module):
 
     def values(self, obs: Tensor | Packed) -> Tensor:
         """Return the values [B] of observations [B, D]."""
-        values: Tensor = self.critic(self._seen(obs)[0])
+        values: Tensor = self.critic(self._seen(obs, self.n_further)[0])
         return values.squeeze(-1)
 
-    def _seen(self, obs: Tensor | Packed) -> tuple[Tensor | Packed, Tensor | None]:
-        """Return what the networks see of observations, and their masks, if they have any."""
-        if not self.masked:
+    def _seen(
+        self, obs: Tensor | Packed, n_further: int = 0
+    ) -> tuple[Tensor | Packed, Tensor | None]:
+        """Return what a network sees of observations, and their masks, if they have any.
+
+        n_further: of the network.
+        """
+        if not self.masked and n_further == self.n_further:
             return obs, None
         rows = obs.rows if isinstance(obs, Packed) else obs
         n_inputs = self.actor_network.n_inputs
-        seen, mask = rows, rows[:, n_inputs:]
+        seen = rows
         if not self.actor_network.sees_mask:
-            seen = rows[:, :n_inputs]
+            seen = rows[:, : n_inputs + n_further]
+        mask = rows[:, n_inputs + self.n_further :] if self.masked else None
         return (obs._replace(rows=seen) if isinstance(obs, Packed) else seen), mask
 
     def parts(self) -> list[list[nn.Parameter]]:

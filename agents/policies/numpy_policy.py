@@ -47,6 +47,23 @@ class Actor(Protocol):
         log-probabilities, float32 [M]."""
 
 
+class Policy(Actor, Protocol):
+    """An actor whose actions follow from arrays. masked: whether observations end with masks."""
+
+    @property
+    def parameters(self) -> Parameters: ...
+
+    @property
+    def masked(self) -> bool: ...
+
+
+class Parameters(Protocol):
+    """All that a policy's actions follow from: plain arrays."""
+
+    def actor(self, policy_version: int = 0, greedy: bool = False) -> Policy:
+        """Return the policy with these parameters. greedy: it chooses the likeliest actions."""
+
+
 def burn_in_of(actor: Actor) -> int:
     """Return how many of an episode's last observations the actor sees again before it goes on."""
     burn_in: int = getattr(actor, "burn_in", 0)

@@ -56,6 +56,8 @@ class PPOAgent(Agent):
     policy_loss, value_loss: the losses of a minibatch, see `losses`. Assign other functions of the
     same arguments to learn with losses of your own.
 
+    n_further: numbers that the critic alone sees: see `ActorCritic`.
+
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
     """
@@ -72,6 +74,7 @@ class PPOAgent(Agent):
         device: str = "cpu",
         two_threads: bool = False,
         masked: bool = False,
+        n_further: int = 0,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -89,8 +92,9 @@ class PPOAgent(Agent):
             config.network,
             config.network_args,
             masked,
+            n_further,
         ).to(self.device)
-        self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
+        self.obs_moments = RunningMoments(obs_dim + n_further) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
 
@@ -99,7 +103,8 @@ class PPOAgent(Agent):
         parameters = self.network.policy_parameters()
         if self.obs_moments is None:
             return parameters
-        mean, scale = self.obs_moments.mean_and_scale()
+        n_inputs = self.network.actor_network.n_inputs
+        mean, scale = (one[:n_inputs] for one in self.obs_moments.mean_and_scale())
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
@@ -318,6 +323,8 @@ class PPOAgent(Agent):
             "distribution": to_plain(self.distribution),
             "masked": self.network.masked,
         }
+        if self.network.n_further:
+            state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
             state[name] = statistics.state_dict()
         return copy.deepcopy(state)

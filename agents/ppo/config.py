@@ -91,6 +91,12 @@ class PPOConfig(NetworkSettings):
         "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
     )
 
+    critic: Literal["own", "central"] = Field(
+        default="own",
+        description="For a team of agents: what the critics see. own: what the agent sees. "
+        "central: the environment's state too, or what all agents see if it declares none.",
+    )
+
     @model_validator(mode="after")
     def _normalises_more_than_one_step(self) -> Self:
         if self.normalise_advantage and self.minibatch_size == 1:

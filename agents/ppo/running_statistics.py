@@ -79,7 +79,8 @@ class ReturnScale:
     """Divides rewards by the standard deviation of the discounted return so far.
 
     As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
-    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step.
+    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step. Where
+    decisions last several steps, R_{t-1} is discounted by as many.
     """
 
     def __init__(self, discount: float) -> None:
@@ -92,8 +93,11 @@ class ReturnScale:
         returns: list[float] = []
         for trajectory in trajectories:
             running = self._open.pop(trajectory.episode, 0.0)
-            for reward in trajectory.reward.tolist():
-                running = self.discount * running + reward
+            decays = [self.discount] * trajectory.length
+            if trajectory.durations is not None:
+                decays[1:] = (self.discount ** trajectory.durations[:-1]).tolist()
+            for reward, decay in zip(trajectory.reward.tolist(), decays, strict=True):
+                running = decay * running + reward
                 returns.append(running)
             if not trajectory.ended:
                 self._open[trajectory.episode] = running

@@ -1,4 +1,9 @@
-"""Independent PPO for a team: a learner for each policy (de Witt et al. 2020)."""
+"""PPO for a team, a learner for each policy.
+
+Independent PPO (de Witt et al. 2020), and with central critics MAPPO: Yu et al. 2022, "The
+surprising effectiveness of PPO in cooperative multi-agent games". A central critic sees the agent's
+own observation beside the state, as in section 5.2 there.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ class TeamAgent(Agent):
         self.policy_version = 0
         self.distribution = distribution
         self.seed, self.layout, self.policies = seed, layout, policies
-        self._discount = config.discount
+        self._discount, self._central = config.discount, config.critic == "central"
         self.learners = {
             name: PPOAgent(
                 config,
@@ -44,11 +49,12 @@ class TeamAgent(Agent):
                 device,
                 two_threads,
                 layout.masked,
+                self._central * layout.central_size,
             )
             for n, (name, of) in enumerate(policies.items())
         }
 
-    def policy_parameters(self) -> TeamParameters:  # type: ignore[override]
+    def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""
         parameters = {name: one.policy_parameters() for name, one in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)
@@ -58,7 +64,9 @@ class TeamAgent(Agent):
         decisions."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
-            for name, own in split(joint, self.layout, self.policies, self._discount):
+            for name, own in split(
+                joint, self.layout, self.policies, self._discount, self._central
+            ):
                 of[name].append(own)
         updated, weights = [], []
         for name, learner in self.learners.items():

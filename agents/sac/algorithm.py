@@ -46,6 +46,7 @@ class SAC(Algorithm):
     metrics = tuple(one.name for one in fields(SACMetrics))
     most_threads = 1
     same_everywhere = frozenset({"activation", "learning_rate"})
+    off_policy = True
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:

@@ -8,17 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.settings import ConfigError
 from agents.team import TeamLayout
-from tests.tiny_teams import ShiftEnv
-from workflow_rl import TrainConfig, evaluate, train
+from tests.tiny_teams import ShiftEnv, Shifts
+from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.commands.export import export
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.runs.saved_team import Team
 
 LAYOUT = TeamLayout(("alone",), (3,), (2,))
 WEIGHT, BIAS = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros(2, np.float32)
@@ -64,17 +71,86 @@ def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
     assert member.distribution == Categorical(2)
 
 
+def test_a_team_does_not_play_cage_2(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    with pytest.raises(CheckpointError, match="run is a team, which does not play CAGE-2"):
+        load_trained(tmp_path / "run")
+
+
 def test_a_team_learns(tmp_path: Path) -> None:
     trained(tmp_path / "run", total_episodes=600, episodes_per_update=20, settings={"epochs": 4})
-    scores = evaluate(tmp_path / "run", episodes=20, env=ShiftEnv, n_workers=1)
+    scores = evaluate(tmp_path / "run", episodes=3, env=ShiftEnv, n_workers=1)
     assert scores.mean > 10  # Chance gives 6, the best is 8 + 3 or so.
+    assert played(load_agent(tmp_path / "run", env=ShiftEnv), 3) == scores.returns
+    exported = CliRunner().invoke(
+        export,
+        [str(tmp_path / "run"), "--format", "npz", "--output", str(tmp_path / "team.npz")],
+    )
+    assert exported.exit_code == 0, exported.output
+    assert played(load_agent(tmp_path / "team.npz", env=ShiftEnv), 3) == scores.returns
+    assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
+
+
+def played(team: Any, episodes: int) -> list[float]:
+    """Play an evaluation's episodes with PettingZoo's own loop. Returns the returns."""
+    assert isinstance(team, Team)
+    returns = []
+    for number in range(episodes):
+        spec, env = episode_spec(0, number, (), SeedStream.EVALUATION), ShiftEnv()
+        observations, infos = env.reset(seed=spec.env_seed)
+        team.reset(spec.action_seed)
+        returns.append(0.0)
+        while env.agents:
+            actions = team.act({name: observations[name] for name in env.agents}, infos)
+            observations, rewards, _, _, infos = env.step(actions)
+            returns[-1] += sum(rewards.values())
+    return returns
+
+
+@pytest.mark.parametrize(
+    ("observations", "problem"),
+    [
+        ({"other": np.zeros(2)}, "other is not of this team: early, late"),
+        ({"early": np.zeros(3)}, r"\(3,\)"),
+        ({"early": np.zeros(2)}, "give act the infos too"),
+    ],
+)
+def test_what_a_team_cannot_act_on(tmp_path: Path, observations: Any, problem: str) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    team = load_agent(tmp_path / "run", env=ShiftEnv)
+    team.reset()
+    with pytest.raises(ObservationError, match=problem):
+        team.act(observations)
+
+
+def test_formats_of_one_network_hold_no_team(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    options = ["--format", "onnx", "--output", str(tmp_path / "team.onnx")]
+    refused = CliRunner().invoke(export, [str(tmp_path / "run"), *options])
+    assert refused.exit_code == 2
+    assert "a team has several: npz" in refused.output
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_exact_lag_gives_the_same_weights(tmp_path: Path, mode: str) -> None:
+    lagging = {"async_rl": True, "settings": {"correction": "vtrace"}}
+    one = trained(tmp_path / "one", **lagging)
+    assert trained(tmp_path / "other", mode, n_workers=2, **lagging) == one
+    assert trained(tmp_path / "prompt") != one
+    rows = read_metrics(tmp_path / "one")
+    assert [row["policy_lag_max"] for row in rows] == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
+def test_teams_collect_while_they_learn(tmp_path: Path, batching: str) -> None:
+    trained(tmp_path / "run", async_rl=True, batching=batching)
+    assert read_metrics(tmp_path / "run")[-1]["episodes"] >= 24
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"num_steps_per_env": 4, "episodes_per_update": None}, "num_steps_per_env"),
-        ({"async_rl": True}, "async_rl"),
         ({"settings": {"network": "gru"}}, "network"),
         ({"settings": {"policy_of": "*=all"}}, "policy_of"),
     ],

@@ -65,6 +65,8 @@ class Cage2Guest(Guest):
             },
         }
     }
+    # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
+    off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {
         "stock": {"simulator": "cyborg-stock"},
         "cyborg": {"simulator": "cyborg"},

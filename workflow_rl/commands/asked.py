@@ -9,14 +9,9 @@ import click
 
 from agents.algorithm import find
 from agents.settings import Settings
-from workflow_rl.commands.options import (
-    ALGORITHMS,
-    RESUME_RUN_DIR,
-    chosen_env,
-    given_options,
-    guest_args,
-    spelling,
-)
+from workflow_rl.commands.guest_options import chosen_env, guest_args
+from workflow_rl.commands.options import ALGORITHMS, given_options, spelling
+from workflow_rl.commands.training_options import RESUME_RUN_DIR
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
@@ -27,17 +22,12 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
     fields = _fields(options)
     settings = _settings(options)
-    preset = preset_named(options["preset"])
     name = options["algorithm"]
     if "algorithm" not in fields:
-        name = preset.get("algorithm", name)
-    if "env" not in given_options():
-        options = {**options, "env": preset.get("env", options["env"])}
+        name = preset_named(options["preset"]).get("algorithm", name)
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
         _refuse(one, name, find(name).settings)
-    given = {*given_options(), "env", "env_arg"}
-    environment = chosen_env({name: options[name] for name in options if name in given})
-    return TrainConfig(mode, **environment, **fields, settings=settings)
+    return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
 
 
 def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
@@ -54,8 +53,6 @@ def export(
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="--output")
     try:
         policy, environment = load_saved(agent, which, trust=trust)
-        if not isinstance(policy, NumpyPolicy):
-            raise ExportError("AGENT", f"{agent} is a team, which no format holds yet")
         if format_ in FORMATS:
             require_writable(output, "--output")
             if output.exists() and not overwrite:

@@ -71,6 +71,8 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
     parts = {collecting: state.collect_seconds, learning: state.update_seconds}
     if config.async_rl:
         parts["the learner waits"] = state.learner_idle_seconds
+    if state.held_seconds:
+        parts["collecting waits"] = state.held_seconds
     parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
     table = _table(["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"])
     table.align[""] = "l"

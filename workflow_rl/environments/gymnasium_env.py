@@ -26,7 +26,6 @@ from workflow_rl.environments.batched_env import (
     BatchedEnv,
     BatchedEnvs,
     OneOfBatch,
-    is_batched,
 )
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
@@ -40,6 +39,7 @@ from workflow_rl.environments.flat_env import (
     flat_space,
     in_one_line,
 )
+from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
 
 CHECK_STEPS = 200
@@ -53,7 +53,8 @@ class GymnasiumEnvironment:
     """An environment by its id.
 
     env_id: an id of Gymnasium's ("CartPole-v1", "module:ID"), or "module:name" of a function or
-        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv.
+        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv
+        or BatchedTeamEnv.
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
     factory: the function or class itself. The id is then only a name.
     masks: whether agents see the mask of actions that the environment offers, if it does.
@@ -94,7 +95,7 @@ class GymnasiumEnvironment:
         Imports the module that the id names, unless only a file names it.
         """
         try:
-            return not self.named_by_file and is_batched(self._factory())
+            return not self.named_by_file and _is_batched(self._factory())
         except Exception:  # `check` says what is wrong with the module.
             return False
 
@@ -116,8 +117,8 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
         make, args = self._factory(), {**self.args, **options}
         if make is not None:
-            if is_batched(make):
-                return OneOfBatch(make(COMPANY, **args))
+            if _is_batched(make):
+                return OneOfBatch(_batch(make, COMPANY, args))
             env: Env = make(**args)
             return JointEnv(env) if is_parallel(env) else env
         return gymnasium.make(self.env_id, disable_env_checker=True, **args)
@@ -135,7 +136,7 @@ class GymnasiumEnvironment:
         if self.steps_together:
             make = self._factory()
             assert make is not None
-            return BatchedEnvs(make(n_envs, **self.args), n_envs, self.masks)
+            return BatchedEnvs(_batch(make, n_envs, self.args), n_envs, self.masks)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property
@@ -148,7 +149,8 @@ class GymnasiumEnvironment:
             distribution = distribution_over(env.action_space)
             bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
             obs_dim = math.prod(observed.shape)
-            team = env.layout if isinstance(env, JointEnv) else None
+            joint = env.envs if isinstance(env, OneOfBatch) else env
+            team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
             return Spaces(obs_dim, distribution, bounds, bits, masked, team)
@@ -196,9 +198,9 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
-        if isinstance(env, BatchedEnv):
+        if isinstance(env, BatchedEnv | BatchedTeamEnv):
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} made a BatchedEnv: name the class, {type(env).__name__}"
+                ENV, f"{self.env_id} made many environments: name the class, {type(env).__name__}"
             )
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(
@@ -216,6 +218,16 @@ class GymnasiumEnvironment:
         vars(self).update(state["environment"])
         if state["registered"] is not None:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
+
+
+def _is_batched(factory: object) -> bool:
+    """Return whether a factory is a class that inherits BatchedEnv or BatchedTeamEnv."""
+    return isinstance(factory, type) and issubclass(factory, BatchedEnv | BatchedTeamEnv)
+
+
+def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:
+    envs = factory(n_envs, **args)
+    return JointBatch(envs, n_envs) if isinstance(envs, BatchedTeamEnv) else envs
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

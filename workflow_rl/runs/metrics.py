@@ -21,6 +21,7 @@ METRICS = (
     "collect_seconds",
     "update_seconds",
     "learner_idle_seconds",
+    "held_seconds",
     "worker_idle_seconds",
     "seconds_per_update",
     "eps",
@@ -52,7 +53,7 @@ METRICS = (
 
 _TOTALS = (
     *("updates", "episodes", "env_steps", "wall_seconds", "collect_seconds", "update_seconds"),
-    *("learner_idle_seconds", "dropped_steps"),
+    *("learner_idle_seconds", "held_seconds", "dropped_steps"),
 )
 
 
@@ -96,6 +97,7 @@ def advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.collect_seconds += rollout.collect_seconds
     state.update_seconds += seconds.learning
     state.learner_idle_seconds += seconds.waiting
+    state.held_seconds += rollout.held_seconds
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
     state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
@@ -130,6 +132,7 @@ def row_of(
         "collect_seconds": rollout.collect_seconds,
         "update_seconds": seconds.learning,
         "learner_idle_seconds": seconds.waiting,
+        "held_seconds": rollout.held_seconds,
         "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
         "seconds_per_update": seconds.total,
         "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,

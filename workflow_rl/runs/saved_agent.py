@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
-from agents.policies.policy_file import load_policy as load_policy_file
+from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
+from agents.policies.team_file import load_policy_or_team
+from agents.policies.team_policy import TeamPolicy
 from agents.saved import saved_number
 from workflow_rl.environments.action_mask import (
     MASK,
@@ -38,18 +39,19 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import import_named
+from workflow_rl.runs.saved_team import Team, team_of
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 
-def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
     """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
     file = checkpoint_path(Path(path))
     return policy_of(load_checkpoint(file), file, greedy)
 
 
-def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
+def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy:
     """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
     parameters = own_policy(checkpoint, path)
     try:
@@ -91,7 +93,7 @@ class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
     file names the environment: see `trust`."""
 
-    policy: NumpyPolicy
+    policy: Policy
     environment: Environment
 
 
@@ -124,9 +126,10 @@ def load_saved(
             _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
-        parameters, about = load_policy_file(path)
+        parameters, about = load_policy_or_team(path)
+        actor = parameters.actor(greedy=greedy)
         environment = make_environment(
-            about["env"], about["env_args"], named_by_file=True, masks=parameters.masked
+            about["env"], about["env_args"], named_by_file=True, masks=actor.masked
         )
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
@@ -136,7 +139,7 @@ def load_saved(
         raise CheckpointError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+    return SavedAgent(actor, environment)
 
 
 def _import_named(checkpoint: Checkpoint, path: Path) -> None:
@@ -233,9 +236,9 @@ def load_agent(
     greedy: bool = True,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
-) -> Agent:
+) -> Agent | Team:
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
-    released one by its name, such as "champion".
+    released one by its name, such as "champion"; a Team where several agents play.
 
     Args:
         path: the folder, file or name.
@@ -248,8 +251,8 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_player(Path(path), None, greedy, env, trust)
-    if not isinstance(policy, NumpyPolicy):
-        raise CheckpointError(f"{path} is a team, which load_agent cannot play yet: evaluate can")
+    if isinstance(policy, TeamPolicy):
+        return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()

@@ -36,9 +36,12 @@ def load_trained(
 
     Raises CheckpointError, also if the agent is not for CAGE-2.
     """
+    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     policy, environment = load_saved(Path(path), which, greedy)
+    if not isinstance(policy, NumpyPolicy):
+        raise CheckpointError(f"{path} is a team, which does not play CAGE-2")
     require_fitting(policy, environment, path)
     return policy, environment
 

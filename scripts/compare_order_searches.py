@@ -80,7 +80,7 @@ def placebo(runs: list[Path], episodes: int) -> None:
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})
-@click.argument("totals", type=click.Path(path_type=Path, exists=True))
+@click.argument("totals", type=click.Path(path_type=Path))
 @click.option("--placebo", "runs", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
 @click.option("--repetitions", default=20, type=click.IntRange(1))
 @click.option("--episodes", default=100, type=click.IntRange(1), help="Of each order, with RUN.")

@@ -27,7 +27,7 @@ class DivergedError(ArithmeticError):
 
 
 class Metrics(Protocol):
-    """A NamedTuple of numbers, which describe one update."""
+    """Numbers that describe one update, such as a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -154,6 +154,10 @@ class Algorithm(Protocol):
         names = self.settings.model_fields.keys() - self.same_everywhere
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
+
+    def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
+        """Return the fields of what `Agent.update` returns to a run with these spaces."""
+        return self.metrics
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.

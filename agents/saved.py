@@ -7,6 +7,7 @@ from typing import Any
 
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Categorical, Distribution, from_plain
+from agents.policies.entity_layout import layout_of
 from agents.policies.networks import NETWORKS, Layers
 from agents.policies.numpy_policy import PolicyParameters
 
@@ -56,7 +57,7 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
 
     Raises RuntimeError if they are of another network than the settings describe.
     """
-    kind, args = NETWORKS[settings.network], settings.network_args
+    kind, args = NETWORKS[settings.network], _network_args(settings, state, part)
     weights = {
         name.removeprefix(f"{part}."): tensor
         for name, tensor in state["network"].items()
@@ -84,7 +85,7 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
         log_std=None if log_std is None else log_std.numpy().copy(),
         distribution=distribution,
         network=settings.network,
-        network_args=settings.network_args,
+        network_args=_network_args(settings, state, "actor"),
         masked=saved_flag(state, "masked"),
     )
     actor, n_outputs = parameters.described(), distribution.n_outputs
@@ -108,8 +109,18 @@ def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
         *layers,
         activation=settings.activation,
         network=settings.network,
-        network_args=settings.network_args,
+        network_args=_network_args(settings, state, "critic"),
     )
+
+
+def _network_args(
+    settings: NetworkSettings, state: Mapping[str, Any], part: str
+) -> Mapping[str, Any]:
+    """Return the further fields of the description of the "actor" or the "critic"."""
+    args, kind = settings.network_args, NETWORKS[settings.network]
+    if kind.needs_entities:
+        args = {**args, "layout": layout_of(state["entities"]).to_plain()}
+    return kind.critics_args(args) if part == "critic" else args
 
 
 def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -60,6 +60,12 @@ class PuzzleEnv(gymnasium.Env[Any, Any]):
             }
         )
         self.action_space = spaces.MultiDiscrete([3, 2], start=[1, 0])
+        # The lamps, which stand at the end of a flat observation.
+        first = longest + 3
+        self.entities = {
+            "features": [[first], [first + 1], [first + 2]],
+            "actions": [[0, 0], [0, 1], [0, 2], [0, -1], [1, -1]],
+        }
         self._lengths = (shortest, longest)
 
     def reset(

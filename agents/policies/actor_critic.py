@@ -42,10 +42,10 @@ class ActorCritic(nn.Module):
         n_outputs = distribution.n_outputs
         self.distribution = distribution
         self.args, self.masked, self.n_further = dict(args), masked, n_further
-        self.actor_network, self.critic_network = (
-            NETWORKS[kind].of_sizes(n_inputs, tuple(hidden_sizes), n, activation, args)
-            for n_inputs, n in ((obs_dim, n_outputs), (obs_dim + n_further, 1))
-        )
+        its, sizes = NETWORKS[kind], tuple(hidden_sizes)
+        self.actor_network = its.of_sizes(obs_dim, sizes, n_outputs, activation, args)
+        own = its.critics_args(args)
+        self.critic_network = its.of_sizes(obs_dim + n_further, sizes, 1, activation, own)
         self.actor = self.actor_network.module(0.01, generator)
         self.critic = self.critic_network.module(1.0, generator)
         self.log_std = (

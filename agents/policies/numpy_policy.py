@@ -18,6 +18,7 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
+from agents.policies.entity_layout import EntityLayout, carried, layout_of
 from agents.policies.masks import masked
 from agents.policies.networks import NETWORKS, Layers, Network
 
@@ -104,6 +105,21 @@ class PolicyParameters(NamedTuple):
     def actor(self, policy_version: int = 0, greedy: bool = False) -> NumpyPolicy:
         """Return the actor with these parameters."""
         return NumpyPolicy(self, policy_version, greedy)
+
+    def on(self, entities: EntityLayout, distribution: Distribution) -> PolicyParameters:
+        """Return the policy for an environment with other entities, and so with other actions.
+
+        Raises ValueError if the entities are described by other numbers, or have other verbs.
+        """
+        before = layout_of(self.network_args["layout"])
+        args = {**self.network_args, "layout": entities.to_plain()}
+        policy = self._replace(network_args=args, distribution=distribution)
+        if not policy.described().fits(self.layers):
+            raise ValueError("its entities have other features or verbs")
+        if self.obs_mean is None or self.obs_scale is None:
+            return policy
+        mean, scale = (carried(one, before, entities) for one in (self.obs_mean, self.obs_scale))
+        return policy._replace(obs_mean=mean, obs_scale=scale)
 
     def obs_dim_of(self, network: Network) -> int:
         """Return the numbers in an observation, with its mask. network: see `described`."""

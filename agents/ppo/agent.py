@@ -18,6 +18,8 @@ from torch import Tensor
 from agents.algorithm import Agent, DivergedError
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Distribution, to_plain
+from agents.policies.entity_layout import EntityLayout, carried, layout_of
+from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
 from agents.ppo.adam import Adam
@@ -75,6 +77,7 @@ class PPOAgent(Agent):
         two_threads: bool = False,
         masked: bool = False,
         n_further: int = 0,
+        entities: EntityLayout | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -82,6 +85,10 @@ class PPOAgent(Agent):
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
+        self.entities = entities if NETWORKS[config.network].needs_entities else None
+        args = dict(config.network_args)
+        if self.entities is not None:
+            args["layout"] = self.entities.to_plain()
         self.network = ActorCritic(
             obs_dim,
             distribution,
@@ -90,11 +97,12 @@ class PPOAgent(Agent):
             seed,
             config.log_std_init,
             config.network,
-            config.network_args,
+            args,
             masked,
             n_further,
         ).to(self.device)
-        self.obs_moments = RunningMoments(obs_dim + n_further) if config.normalise_obs else None
+        shown = obs_dim + n_further, self.network.critic_network.alike
+        self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
 
@@ -323,6 +331,8 @@ class PPOAgent(Agent):
             "distribution": to_plain(self.distribution),
             "masked": self.network.masked,
         }
+        if self.entities is not None:
+            state["entities"] = self.entities.to_plain()
         if self.network.n_further:
             state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
@@ -336,16 +346,31 @@ class PPOAgent(Agent):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See Agent."""
+        if self.entities is not None and state.get("entities") != self.entities.to_plain():
+            raise ValueError("its entities are others")
         self._load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from a `state_dict()`: see Agent."""
+        """Take weights and running statistics alone from a `state_dict()`: see Agent. A network on
+        entities may have learned with another number of them."""
+        if self.entities is not None:
+            state = self._for_own_entities(state, self.entities)
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
+
+    def _for_own_entities(self, state: Mapping[str, Any], own: EntityLayout) -> dict[str, Any]:
+        before = layout_of(state["entities"])
+        changed: dict[str, Any] = {"distribution": to_plain(self.distribution)}
+        if "obs_moments" in state:
+            moments = dict(state["obs_moments"])
+            for name in ("mean", "variance"):
+                moments[name] = carried(np.array(moments[name]), before, own).tolist()
+            changed["obs_moments"] = moments
+        return {**state, **changed}
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
         require_distribution(state, self.distribution)

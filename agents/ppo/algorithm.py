@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from agents.algorithm import Algorithm
 from agents.policies.distributions import Distribution
+from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import PPOMetrics
+from agents.ppo.metrics import OF_EACH_POLICY, PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.saved import learner_state, saved_further, saved_policy
 from agents.settings import ConfigError, Settings
@@ -46,6 +47,12 @@ class PPO(Algorithm):
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
             _policies(settings, spaces.team)
+        if NETWORKS[settings.network].needs_entities and spaces.entities is None:
+            raise ConfigError(
+                "network",
+                f"{settings.network} needs an environment that declares its entities: this "
+                "environment has no attribute `entities`",
+            )
         return super().distribution(spaces, settings)
 
     def make(
@@ -69,8 +76,22 @@ class PPO(Algorithm):
                 settings, spaces.team, policies, distribution, seed, device, two_threads
             )
         return PPOAgent(
-            settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
+            settings,
+            spaces.obs_dim,
+            distribution,
+            seed,
+            device,
+            two_threads,
+            spaces.masked,
+            entities=spaces.entities,
         )
+
+    def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
+        """See Algorithm. A team of several policies has some of the fields for each policy too."""
+        assert isinstance(settings, PPOConfig)
+        names = [] if spaces.team is None else list(_policies(settings, spaces.team))
+        each = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
+        return (*self.metrics, *each) if len(names) > 1 else self.metrics
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """See Algorithm."""

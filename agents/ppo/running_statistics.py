@@ -19,10 +19,12 @@ OPEN_EPISODES = 10_000
 class RunningMoments:
     """Mean and (biased) variance, float64 [D] each, of all rows seen so far.
 
-    Before the first row the mean is 0 and the variance 1.
+    Before the first row the mean is 0 and the variance 1. alike: a number for each column, see
+    `Network.alike`: columns of the same number share their statistics, and those of -1 have none.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, alike: NDArray[np.int64] | None = None) -> None:
+        self._alike = alike
         self.count = 0
         self.mean = np.zeros(size)
         self.variance = np.ones(size)
@@ -31,6 +33,8 @@ class RunningMoments:
         """Add rows [B, D], at least one: Chan et al. 1983, equations 2.1."""
         n = len(rows)
         mean, variance = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64)
+        if self._alike is not None:
+            mean, variance = _shared(mean, variance, self._alike)
         if self.count == 0:
             self.count, self.mean, self.variance = n, mean, variance
             return
@@ -73,6 +77,17 @@ class RunningMoments:
         if not all(map(math.isfinite, mean)) or not all(one >= 0 for one in variance):
             raise ValueError("a mean or a variance of its running statistics cannot be one")
         self.count, self.mean, self.variance = count, np.array(mean), np.array(variance)
+
+
+def _shared(
+    mean: NDArray[np.float64], variance: NDArray[np.float64], alike: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the variance [D] of all columns that are alike, for each column."""
+    group = alike + 1
+    count = np.maximum(np.bincount(group), 1)
+    joint = (np.bincount(group, mean) / count)[group]
+    spread = (np.bincount(group, variance + np.square(mean - joint)) / count)[group]
+    return np.where(alike < 0, 0.0, joint), np.where(alike < 0, 1.0, spread)
 
 
 class ReturnScale:

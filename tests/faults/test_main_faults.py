@@ -142,6 +142,7 @@ def test_killed_at_30_random_moments(
 
 MBPO = (
     *("train-async", "--async-rl", "--algorithm", "mbpo", "--simulator", "compiled"),
+    *("--observation", "table", "--actions", "all"),
     *("--max-steps", "10", "--seed", "3", "--n-envs", "6", "--n-workers", "3"),
     *("--episodes-per-update", "12", "--total-episodes", str(12 * UPDATES)),
     *("--hidden-sizes", "16", "--batch-size", "32", "--gradient-steps", "0.1"),

@@ -16,10 +16,11 @@ from agents.policies.team_policy import TeamParameters
 from agents.settings import ConfigError
 from agents.team import TeamLayout
 from tests.tiny_teams import ShiftEnv, Shifts
-from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.commands.export import export
+from workflow_rl.commands.report import report as report_command
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
@@ -89,6 +90,26 @@ def test_a_team_learns(tmp_path: Path) -> None:
     assert exported.exit_code == 0, exported.output
     assert played(load_agent(tmp_path / "team.npz", env=ShiftEnv), 3) == scores.returns
     assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
+
+
+def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=12)
+    rows = read_metrics(tmp_path / "run")
+    for row in rows:
+        own = row["return_mean_early"], row["return_mean_late"]
+        assert min(own) > 0
+        assert sum(own) == pytest.approx(row["return_mean"])
+        # 8 decisions of the one agent for each 3 of the other.
+        mean = np.average([row["entropy_early"], row["entropy_late"]], weights=[8, 3])
+        assert mean == pytest.approx(row["entropy"])
+    figure = learning_curves(tmp_path / "run")
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["all", "early", "late"]
+    report = CliRunner().invoke(
+        report_command, [str(tmp_path / "run"), "--output", str(tmp_path / "page.html")]
+    )
+    assert report.exit_code == 0, report.output
+    assert ">late<" in (tmp_path / "page.html").read_text()
 
 
 def played(team: Any, episodes: int) -> list[float]:

@@ -69,7 +69,9 @@ class Cage4Guest(Guest):
         return Cage4Scoring()
 
     def exports(self) -> Mapping[str, Export]:
-        return {}
+        from workflow_rl.cage4.scoring.submission.export import write_submission
+
+        return {"cage4": write_submission}
 
 
 register(Cage4Guest())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.guest_options import joined_options, place_options
+from workflow_rl.commands.guest_options import joined_options, place_options, scripted_agents
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -135,7 +135,11 @@ def evaluate(**options: Any) -> None:
     from workflow_rl.runs.evaluation import record_video, scoring_of
 
     source: Path | None = options["run_or_checkpoint"]
-    if source is not None and not source.exists() and str(source) in _scripted(options["env"]):
+    if (
+        source is not None
+        and not source.exists()
+        and str(source) in scripted_agents(options["env"])
+    ):
         source, options["agent"] = None, str(source)
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
@@ -181,12 +185,6 @@ def evaluate(**options: Any) -> None:
         _write(json_path, scores, scoring, player)
     if video:
         click.echo(f"video: {video}")
-
-
-def _scripted(env_id: str) -> Collection[str]:
-    """Return the names of the scripted agents of a guest."""
-    named = [one.type for one in _options_of(guests[env_id]) if one.name == "agent"]
-    return [name for kind in named if isinstance(kind, click.Choice) for name in kind.choices]
 
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:

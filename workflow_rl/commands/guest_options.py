@@ -58,6 +58,14 @@ def _name_place(variable: str, context: Any, parameter: Any, place: Path | None)
         os.environ[variable] = str(place.absolute())  # Workers inherit the variable.
 
 
+def scripted_agents(env_id: str) -> list[str]:
+    """Return the names of the scripted agents of a guest."""
+    scoring = guests[env_id].scoring()
+    options = [] if scoring is None else setting_options(scoring.settings, plain_option, ["agent"])
+    kinds = [one.type for one in options if isinstance(one.type, click.Choice)]
+    return [name for kind in kinds for name in kind.choices]
+
+
 def name_of(guest: Guest) -> str:
     """Return what headings call a guest."""
     return _NAMES.get(guest.env_id, guest.env_id)

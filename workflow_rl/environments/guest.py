@@ -8,14 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor
+    from agents.policies.numpy_policy import Actor, Parameters
     from agents.settings import Settings
     from workflow_rl.environments.environment import Environment
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-Export: TypeAlias = "Callable[[Any, Environment, Path], None]"
-"""Write an agent, by its PolicyParameters or TeamParameters, into a folder, which is not there yet.
+Exported: TypeAlias = "Parameters | str"
+"""What acts: PolicyParameters, TeamParameters, or the name of a scripted agent."""
+Export: TypeAlias = "Callable[[Exported, Environment, Path], None]"
+"""Write what acts into a folder, which is not there yet.
 Raise InvalidEnvironmentError if agents of this environment cannot be written."""
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import offers_mask, without_mask
 from workflow_rl.environments.batched_env import (
@@ -153,7 +154,8 @@ class GymnasiumEnvironment:
             team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
-            return Spaces(obs_dim, distribution, bounds, bits, masked, team)
+            entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
+            return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
@@ -218,6 +220,20 @@ class GymnasiumEnvironment:
         vars(self).update(state["environment"])
         if state["registered"] is not None:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
+
+
+def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
+    """Return what the environment, or one that it wraps, declares of its entities."""
+    if isinstance(env, OneOfBatch):
+        tables = getattr(env.envs, "entities", None)
+    else:
+        tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
+    if tables is None:
+        return None
+    try:
+        return declared(tables, obs_dim, n_outputs)
+    except (ValueError, TypeError) as error:
+        raise InvalidEnvironmentError(ENV, str(error)) from None
 
 
 def _is_batched(factory: object) -> bool:

@@ -14,6 +14,7 @@ from agents.policies.policy_file import save_policy
 from agents.policies.team_file import save_team
 from agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import Environment, guests
+from workflow_rl.environments.guest import Exported
 from workflow_rl.output_files import replacing
 
 
@@ -74,7 +75,7 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
     return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
 
 
-def _require_numpy(policy: Parameters, format_: str) -> None:
+def _require_numpy(policy: Exported, format_: str) -> None:
     """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
     if isinstance(policy, PolicyParameters) and policy.described().needs_torch:
         raise ExportError(
@@ -107,8 +108,8 @@ FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
 """Functions that write one file. A guest has more formats, which fill a folder."""
 
 
-def export_policy(policy: Parameters, environment: Environment, format_: str, output: Path) -> None:
-    """Write a policy or a team in one of FORMATS, or in a format of its environment's guest.
+def export_policy(policy: Exported, environment: Environment, format_: str, output: Path) -> None:
+    """Write what acts in one of FORMATS, or in a format of its environment's guest.
 
     output: the file, or for a guest's format a folder that is new or empty. Raises ExportError, and
     InvalidEnvironmentError if agents of this environment cannot be written.

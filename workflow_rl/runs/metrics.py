@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents import algorithm
+from agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -62,8 +63,16 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
 
     Those of METRICS that the run's algorithm does not have are NaN.
     """
-    further = [one for one in algorithm.find(config.algorithm).metrics if one not in METRICS]
-    return (*METRICS, *further, *return_columns(config).values())
+    spaces = config.environment.spaces()
+    names = algorithm.find(config.algorithm).metrics_of(config.settings, spaces)
+    further = [one for one in names if one not in METRICS]
+    returns = [*return_columns(config), *_paid_agents(spaces.team)]
+    return (*METRICS, *further, *(f"return_mean_{one}" for one in returns))
+
+
+def _paid_agents(team: TeamLayout | None) -> tuple[str, ...]:
+    """Return the agents of a team that have rewards of their own."""
+    return team.agents if team is not None and team.own_rewards else ()
 
 
 def return_columns(config: TrainConfig) -> dict[str, str]:
@@ -164,13 +173,21 @@ def _rates(state: TrainingState) -> dict[str, float]:
 
 
 def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
-    """Return each variant's mean return by its column, NaN where none of its episodes ended."""
+    """Return the mean return of each variant, and of each agent with rewards of its own, by its
+    column; NaN where none of its episodes ended."""
     means = {}
     for variant, column in return_columns(config).items():
         its = [
             one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
         ]
         means[column] = float(np.mean(its or float("nan")))
+    team = config.environment.spaces().team
+    if team is not None and team.own_rewards:
+        # The rewards of a step stand in the row after it.
+        after = [np.vstack([one.obs[1:], one.last_obs]) for one in rollout.trajectories]
+        totals = [team.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
+        own = np.mean(totals, axis=0) if totals else np.full(team.n_agents, np.nan)
+        means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, own, strict=True)}
     return means
 
 

@@ -172,11 +172,28 @@ def load_player(
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        return SavedAgent(policy, own)
+        return SavedAgent(_on_entities(policy, own, source), own)
     try:
         return SavedAgent(policy, trusted(environment, trust))
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
+
+
+def _on_entities(policy: Policy, environment: Environment, source: Path) -> Policy:
+    """Return the policy for the environment's number of entities, if it plays any number of them.
+
+    Raises CheckpointError.
+    """
+    if not isinstance(policy, NumpyPolicy) or not policy.network.needs_entities:
+        return policy
+    spaces = environment.spaces()
+    if spaces.entities is None:
+        raise CheckpointError(f"{source} needs an environment that declares its entities")
+    try:
+        parameters = policy.parameters.on(spaces.entities, spaces.distribution)
+    except ValueError as error:
+        raise CheckpointError(f"{source} does not fit the environment: {error}") from None
+    return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
 class Agent:

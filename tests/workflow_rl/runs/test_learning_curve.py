@@ -82,18 +82,17 @@ def test_labels_of_returns_close_together_do_not_overlap():
 
 
 def test_one_run_has_a_line_for_each_kind_of_episode():
-    columns = {"A": "return_mean_A", "B": "return_mean_B"}
     metrics = of_agents((100, -30.0, math.nan), (200, -10.0, -2.0))
-    figure = learning_curve_figure({"run": metrics}, columns=columns)
+    figure = learning_curve_figure({"run": metrics})
     lines = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines[1:]}
     assert lines["A"] == [-31.0, -21.0]
     assert math.isnan(lines["B"][0])
     assert lines["B"][1] == -2.0
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["all", "A", "B"]
     assert figure.get_suptitle().startswith("run: ")
-    # Of an earlier version, and of several runs.
-    assert not learning_curve_figure({"run": rows((9, -1.0))}, columns=columns).legends
-    several = learning_curve_figure({"one": metrics, "other": metrics}, columns=columns)
+    # One kind alone, and several runs.
+    assert not learning_curve_figure({"run": rows((9, -1.0))}).legends
+    several = learning_curve_figure({"one": metrics, "other": metrics})
     assert [text.get_text() for text in several.legends[0].get_texts()] == ["one", "other"]
 
 

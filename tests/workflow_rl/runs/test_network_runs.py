@@ -22,7 +22,7 @@ from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import load_agent, make_agent
 
-SETTINGS = {"hidden_sizes": (8, 6), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
+SETTINGS = {"hidden_sizes": (8, 8), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
 KINDS: dict[str, dict[str, Any]] = {
     "episodes": {"steps_per_update": 60},
     "unrolls": {"num_steps_per_env": 6, "steps_per_update": 60},
@@ -67,6 +67,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
         ("lstm", "unrolls", "async", 5),
         ("frame-stack", "episodes", "sync", 5),
         ("frame-stack", "unrolls", "async", 1),
+        ("entities", "episodes", "sync", 5),
+        ("entities", "lagged unrolls", "async", 1),
     ],
 )
 def test_same_weights_whatever_the_workers_and_the_mode(
@@ -77,20 +79,28 @@ def test_same_weights_whatever_the_workers_and_the_mode(
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind"),
-    [("async", "episodes"), ("sync", "episodes"), ("async", "unrolls"), ("sync", "unrolls")],
+    ("network", "mode", "kind"),
+    [
+        ("gru", "async", "episodes"),
+        ("gru", "sync", "episodes"),
+        ("gru", "async", "unrolls"),
+        ("gru", "sync", "unrolls"),
+        ("lstm", "async", "unrolls"),
+        ("frame-stack", "async", "unrolls"),
+        ("entities", "async", "episodes"),
+    ],
 )
 def test_same_weights_when_a_worker_dies_in_the_middle_of_an_episode(
-    mode: str, kind: str, reference: Any, tmp_path: Path
+    network: str, mode: str, kind: str, reference: Any, tmp_path: Path
 ) -> None:
     tickets = [tmp_path / "ticket"]
 
     def make_env() -> FaultyEnv:
         return FaultyEnv(MaskedPuzzleEnv, "killed", "step", 45, tickets)
 
-    summary = run(tmp_path / "run", config_of("gru", kind, mode, make_env=make_env))
+    summary = run(tmp_path / "run", config_of(network, kind, mode, make_env=make_env))
     assert summary["workers_restarted"] == 1
-    assert same_weights(tmp_path / "run", reference("gru", kind))
+    assert same_weights(tmp_path / "run", reference(network, kind))
 
 
 @pytest.mark.parametrize("kind", ["episodes", "unrolls", "lagged unrolls"])

@@ -44,21 +44,22 @@ def useful_actions() -> Indices:
 
 
 class ActionSet:
-    """Some of the environment's actions, from which a policy chooses. n: how many.
+    """Some of the environment's actions, from which a policy chooses. n: how many. actions: indices
+    into ACTION_NAMES [n]; in a subclass, numbers below 0 stand for choices of its own.
 
     What a choice stands for can depend on the episode: a set has to be told every step.
     """
 
     def __init__(self, actions: Indices) -> None:
         self.n = len(actions)
-        self._actions = actions
+        self.actions = actions
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """Return indices into ACTION_NAMES for the policy's choices in M envs."""
-        return self._actions[choices]
+        return self.actions[choices]
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
         """Note the actions [M], indices into ACTION_NAMES, that Blue took in M envs."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.scoring.submission import export
 from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.guest import Exported
 
 ACTING = ("order", "rules", "cage2_rules")
 _AGENT = Path(__file__).parent / "files" / "agent.py"
 
 
-def write_submission(policy: PolicyParameters, environment: Environment, folder: Path) -> None:
+def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
     """Fill the folder. Raises InvalidEnvironmentError for an agent that does not fit."""
     more = [f"workflow_rl.workflows.{module}" for module in ACTING]
-    export.write_submission(policy, environment, folder, more, _AGENT)
+    export.write_submission(exported, environment, folder, more, _AGENT)

@@ -56,7 +56,7 @@ def require_fitting(
     from workflow_rl.runs.checkpoint import CheckpointError
 
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
-    if (policy.obs_dim, policy.distribution) == (spaces.obs_dim, spaces.distribution):
+    if (policy.network.n_inputs, policy.distribution) == (spaces.obs_dim, spaces.distribution):
         return
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")

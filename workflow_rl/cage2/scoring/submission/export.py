@@ -50,7 +50,7 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
+    spaces, n_inputs = environment.spaces(), policy.described().n_inputs
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"

@@ -48,10 +48,9 @@ class ActorCritic(nn.Module):
         n_own = n_outputs + is_shared
         self.actor_network = its.of_sizes(obs_dim, sizes, n_own, activation, args)
         self.actor = self.actor_network.module(0.01, generator)
-        self.is_shared = is_shared
-        if is_shared:
-            self.critic_network, self.critic = self.actor_network, nn.Identity()
-        else:
+        self.is_shared, self.critic_network = is_shared, self.actor_network
+        self.critic: nn.Module = nn.Identity()
+        if not is_shared:
             own = its.critics_args(args, n_further)
             self.critic_network = its.of_sizes(obs_dim + n_further, sizes, 1, activation, own)
             self.critic = self.critic_network.module(1.0, generator)
@@ -78,7 +77,7 @@ class ActorCritic(nn.Module):
     def outputs(self, obs: Tensor | Packed) -> Tensor:
         """Return the actor's outputs [B, n_outputs] of observations [B, D]."""
         if self.is_shared:
-            return self(obs)[0]  # type: ignore[no-any-return]
+            return self(obs)[0]
         seen, mask = self._seen(obs, self.actor_network)
         outputs: Tensor = self.actor(seen)
         return outputs if mask is None else torch_masked(outputs, mask)
@@ -86,7 +85,7 @@ class ActorCritic(nn.Module):
     def values(self, obs: Tensor | Packed) -> Tensor:
         """Return the values [B] of observations [B, D]."""
         if self.is_shared:
-            return self(obs)[1]  # type: ignore[no-any-return]
+            return self(obs)[1]
         values: Tensor = self.critic(self._seen(obs, self.critic_network)[0])
         return values.squeeze(-1)
 

@@ -32,8 +32,9 @@ def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
 
 def privileged_space(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
     """Return the space of what only a critic sees, if observations have such an entry."""
-    is_there = isinstance(space, spaces.Dict) and len(space.spaces) > 1
-    return space.spaces.get(PRIVILEGED) if is_there else None
+    if not isinstance(space, spaces.Dict) or len(space.spaces) == 1:
+        return None
+    return space.spaces.get(PRIVILEGED)
 
 
 def without_privileged(space: spaces.Space[Any]) -> spaces.Space[Any]:

@@ -61,7 +61,7 @@ def require_fitting(
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
     raise CheckpointError(
-        f"{path} has a network of another shape: from {policy.obs_dim} numbers to "
+        f"{path} has a network of another shape: from {policy.network.n_inputs} numbers to "
         f"{policy.network.n_outputs}, but {spaces.obs_dim} observed bits and "
         f"{spaces.distribution.n_outputs} actions are needed"
     )

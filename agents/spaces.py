@@ -27,3 +27,8 @@ class Spaces(NamedTuple):
     masked: bool = False
     team: TeamLayout | None = None
     entities: EntityLayout | None = None
+
+    @property
+    def row_size(self) -> int:
+        """The numbers in an observation of one agent, with its mask."""
+        return self.obs_dim + (self.distribution.n_outputs if self.masked else 0)

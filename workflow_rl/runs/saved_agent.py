@@ -224,13 +224,18 @@ class Agent:
         """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
         self.policy.reset(seed)
 
-    def act(self, observation: Any, action_mask: Any = None) -> Any:
+    def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
         """An action of the environment's for one of its observations. Raises ObservationError for
         what is not of its space.
 
         action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
-        in the observation is found by itself.
+        in the observation is found by itself. order: for an agent that fixes groups in an order:
+        the order from now on, such as "servers,users". Raises ValueError for what is no order.
         """
+        if order is not None:
+            if not hasattr(self.policy, "ask"):
+                raise ValueError("this agent takes no order")
+            self.policy.ask(order=order)
         obs = self._flatten(observation)
         if self._read_mask is not None:
             mask = mask_in(observation, {MASK: action_mask})

@@ -106,6 +106,12 @@ class ViewingActor:
         # By env: the number of actions so far, and the last one.
         self._made: dict[int, tuple[int, int]] = {}
 
+    def ask(self, **asked: Any) -> None:
+        """Ask something of the actor from now on, such as an order. Raises ValueError."""
+        if not hasattr(self.actor, "ask"):
+            raise ValueError(f"this agent takes no {' and no '.join(asked)}")
+        self.actor.ask(**asked)
+
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`: see Actor."""
         assert n_acted == 0, "what the agent remembers of the steps before is not known"

@@ -19,6 +19,7 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     without_mask,
+    without_privileged,
 )
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
@@ -75,7 +76,8 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
     except (RuntimeError, LookupError, TypeError, AttributeError):
         raise CheckpointError(f"{path} has no critic that its config describes") from None
     critic = NumpyPolicy(parameters)
-    return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
+    n_inputs = critic.obs_dim  # A critic sees no mask.
+    return lambda obs: critic.outputs(obs[:, :n_inputs])[:, 0].astype(np.float64) / unit
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
@@ -274,7 +276,8 @@ def load_agent(
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()
     try:
-        masked, shown, actions = policy.masked, made.observation_space, made.action_space
+        masked, actions = policy.masked, made.action_space
+        shown = without_privileged(made.observation_space)
         return Agent(
             policy,
             flattener(without_mask(shown) if masked else shown),

@@ -138,7 +138,8 @@ class ViewingActor:
         log_probs = np.zeros(len(envs), np.float32)
         if free:
             playing = [envs[row] for row in free]
-            choices, log_probs[free] = self.actor.act(seen[free], playing)
+            own = self._actions.with_masks(seen[free], playing)
+            choices, log_probs[free] = self.actor.act(own, playing)
             actions[free] = self._actions.chosen(playing, choices)
         self._actions.after(envs, actions)
         for env, n, action in zip(envs, made, actions.tolist(), strict=True):

@@ -60,10 +60,10 @@ def write_submission(
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
-    if (n_inputs, policy.distribution) != (spaces.row_size, spaces.distribution):
+    spaces, n_inputs = environment.spaces(), policy.described().n_inputs
+    if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
-            "observation", f"the policy sees {n_inputs} numbers instead of {spaces.row_size}"
+            "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )
     acting = write_acting((*ACTING, *more), folder)
     shutil.copy(_FILES / "jit.py", acting / "jit.py")

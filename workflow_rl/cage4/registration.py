@@ -19,6 +19,7 @@ class Cage4Guest(Guest):
     """CAGE Challenge 4."""
 
     env_id = ENV_ID
+    single = "workflow_rl.cage4:parallel_env"
     places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {

@@ -158,6 +158,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
+        super().reset(seed=seed)
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._shown(obs, {}, {}, {}, infos)
 

@@ -102,10 +102,11 @@ class Algorithm(Protocol):
     `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
     agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
-    agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
-    in every environment. off_policy: whether its agents learn from all steps that they remember,
-    whichever policy chose them: values of an observation then need an observation that tells
-    enough. to_lower: settings of which smaller values keep learning from
+    agents in one environment: see `agents.team`. takes_privileged: whether it has a critic that may
+    see more than the actor. same_everywhere: settings whose defaults are right in every
+    environment. off_policy: whether its agents learn from all steps that they remember, whichever
+    policy chose them: values of an observation then need an observation that tells enough.
+    to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -116,6 +117,7 @@ class Algorithm(Protocol):
     most_threads: int | None = None
     takes_masks: bool = False
     takes_teams: bool = False
+    takes_privileged: bool = False
     same_everywhere: frozenset[str] = frozenset()
     off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
@@ -132,6 +134,10 @@ class Algorithm(Protocol):
                 "action_mask",
                 f"{self.name} takes no masks of actions, which the environment offers: give "
                 "--no-action-mask",
+            )
+        if spaces.privileged and not self.takes_privileged:
+            raise ConfigError(
+                "algorithm", f"{self.name} has no critic for the environment's privileged_obs"
             )
         return spaces.distribution
 

@@ -68,6 +68,7 @@ LACKING = {
     "run_async_training.sh": {"--total-episodes": "24"},
     "async_train_workflow_rl.py": {"--total-episodes": "24"},
     "train-population": {"--period": "24"},
+    "train-workflow": {"--total-episodes": "24"},
     "train-champion": {"--total-episodes": "400", "--selection-episodes": "32", "--episodes": "2"},
     "tune": {"--total-episodes": "24"},
     "compare-modes": {"--total-episodes": "24", "--n-envs": "4"},

@@ -42,6 +42,7 @@ class Entities(Network):
     layout: Mapping[str, Any] | None = None
     kind = "entities"
     needs_entities = True
+    shares_trunk = False
 
     def __post_init__(self) -> None:
         if not self.hidden_sizes:
@@ -75,9 +76,11 @@ class Entities(Network):
         return cls(entities.n_inputs, hidden, entities.n_outputs, activation, **args)
 
     @classmethod
-    def critics_args(cls, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
         """See Network."""
-        return {**args, "layout": {**args["layout"], "actions": []}}
+        layout = args["layout"]
+        own = {"n_inputs": layout["n_inputs"] + n_further, "actions": []}
+        return {**args, "layout": {**layout, **own}}
 
     @functools.cached_property
     def entities(self) -> EntityLayout:

@@ -33,6 +33,13 @@ class Layers(NamedTuple):
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
 
+    def with_outputs(self, chosen: slice) -> Layers:
+        """Return the layers with some outputs of the last layer alone."""
+        *weights, weight = self.weights
+        *biases, bias = self.biases
+        last = np.ascontiguousarray(weight[:, chosen]), bias[chosen].copy()
+        return Layers((*weights, last[0]), (*biases, last[1]))
+
 
 @dataclass(frozen=True)
 class Network(ABC):
@@ -40,7 +47,9 @@ class Network(ABC):
 
     kind: the name in files and of `--network`. needs_torch: whether it acts with torch.
     needs_entities: whether it takes the argument `layout`, which the environment declares: see
-    `entity_layout`. Further fields of a kind, with defaults, are its `--network-arg`s.
+    `entity_layout`. shares_trunk: whether the last layer puts out all outputs, so that an actor and
+    a critic can share the others. Further fields of a kind, with defaults, are its
+    `--network-arg`s.
     """
 
     n_inputs: int
@@ -50,6 +59,7 @@ class Network(ABC):
     kind: ClassVar[str]
     needs_torch: ClassVar[bool] = False
     needs_entities: ClassVar[bool] = False
+    shares_trunk: ClassVar[bool] = True
 
     @classmethod
     def of_sizes(
@@ -81,8 +91,11 @@ class Network(ABC):
         """
 
     @classmethod
-    def critics_args(cls, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the further fields of the critic beside an actor with these fields."""
+    def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
+        """Return the further fields of the critic beside an actor with these fields.
+
+        n_further: how many numbers more than the actor the critic sees.
+        """
         return args
 
     @abstractmethod

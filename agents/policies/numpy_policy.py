@@ -78,7 +78,8 @@ class PolicyParameters(NamedTuple):
     obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
-    this kind. masked: whether observations end with a mask, see `masks`.
+    this kind. masked: whether observations end with a mask, see `masks`. n_further: how many
+    numbers may stand before the mask that the critic sees and the actor does not.
     """
 
     weights: tuple[FloatArray, ...]
@@ -91,6 +92,7 @@ class PolicyParameters(NamedTuple):
     network: str = "mlp"
     network_args: Mapping[str, Any] = {}
     masked: bool = False
+    n_further: int = 0
 
     @property
     def layers(self) -> Layers:
@@ -264,8 +266,13 @@ class NumpyPolicy:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
-        observation may be [obs_dim]. Raises ValueError for other shapes."""
+        observation may be [obs_dim]. Observations may hold what only the critic sees, too. Raises
+        ValueError for other shapes."""
         obs = np.atleast_2d(obs)
+        n_further = self.parameters.n_further
+        if n_further and obs.shape[1] == self.obs_dim + n_further:
+            n_inputs = self.network.n_inputs
+            obs = np.delete(obs, slice(n_inputs, n_inputs + n_further), axis=1)
         if obs.shape != (len(envs), self.obs_dim):
             raise ValueError(
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"

@@ -94,6 +94,7 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
         "network": policy.network,
         "network_args": dict(policy.network_args),
         "masked": policy.masked,
+        "n_further": policy.n_further,
         "layers": n_layers,
         "activation": policy.activation,
         "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
@@ -118,6 +119,7 @@ def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyPa
         network=settings["network"],
         network_args=dict(settings.get("network_args", {})),
         masked=settings.get("masked", False),
+        n_further=settings.get("n_further", 0),
     )
     if not _fits_together(policy):
         raise MisfitError("its layers do not fit together")
@@ -134,6 +136,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
     return (
         network.fits(policy.layers)
         and type(policy.masked) is bool
+        and type(policy.n_further) is int
+        and policy.n_further >= 0
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int
         and distribution.n_outputs == n_outputs >= 1

@@ -13,7 +13,7 @@ from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
 from agents.ppo.metrics import OF_EACH_POLICY, PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.saved import learner_state, saved_further, saved_policy
+from agents.saved import learner_state, saved_policy
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
 from agents.team import PolicyMap, TeamLayout, layout_of, policy_map
@@ -32,6 +32,7 @@ class PPO(Algorithm):
     devices = ("cpu", "cuda")
     takes_masks = True
     takes_teams = True
+    takes_privileged = True
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -47,6 +48,11 @@ class PPO(Algorithm):
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
             _policies(settings, spaces.team)
+        is_central = spaces.team is not None and settings.critic == "central"
+        if settings.shared_trunk and (spaces.privileged or is_central):
+            raise ConfigError(
+                "shared_trunk", "here the critic sees more than the actor: leave it out"
+            )
         if NETWORKS[settings.network].needs_entities and spaces.entities is None:
             raise ConfigError(
                 "network",
@@ -83,7 +89,8 @@ class PPO(Algorithm):
             device,
             two_threads,
             spaces.masked,
-            entities=spaces.entities,
+            spaces.privileged,
+            spaces.entities,
         )
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
@@ -134,7 +141,7 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     if "obs_moments" not in state:
         return parameters
     n_inputs = parameters.described().n_inputs
-    moments = RunningMoments(n_inputs + saved_further(state))
+    moments = RunningMoments(n_inputs + parameters.n_further)
     moments.load_state_dict(state["obs_moments"])
     mean, scale = (one[:n_inputs] for one in moments.mean_and_scale())
     return parameters._replace(obs_mean=mean, obs_scale=scale)

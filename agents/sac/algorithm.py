@@ -55,6 +55,7 @@ class SAC(Algorithm):
         Raises ConfigError for other actions, and for a target entropy that none can have.
         """
         assert isinstance(settings, SACConfig)
+        super().distribution(spaces, settings)
         asked = settings.target_entropy
         if isinstance(spaces.distribution, Categorical):
             if asked is not None and not 0 <= asked <= 1:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,20 +40,67 @@ SETTINGS = {
 }
 
 
-def trained(path: Path, mode: str = "async", resume: bool = False, **changes: Any) -> str:
+class DeadlyShift(ShiftEnv):
+    """Kills its worker in the middle of an episode, unless another one has done so before."""
+
+    marker: Path
+
+    def step(self, actions: dict[str, int]) -> Any:
+        if multiprocessing.parent_process() is not None and self._steps == 4:
+            with suppress(FileExistsError):
+                self.marker.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(actions)
+
+
+def deadly(folder: Path) -> type[ShiftEnv]:
+    """Return the class of environments of which one kills its worker."""
+    return type("Deadly", (DeadlyShift,), {"marker": folder / "killed"})
+
+
+def trained(
+    path: Path,
+    mode: str = "async",
+    resume: bool = False,
+    env: type[ShiftEnv] = ShiftEnv,
+    **changes: Any,
+) -> str:
     given = {"n_envs": 3, "total_episodes": 24, "episodes_per_update": 6, "n_workers": 1, **changes}
     settings = {**SETTINGS, **given.pop("settings", {})}
     config = TrainConfig(mode, env="shift", settings=settings, **given)
-    train(config, path, env=ShiftEnv, resume=resume)
+    train(config, path, env=env, resume=resume)
     return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
 
 
-def test_weights_do_not_depend_on_workers_mode_or_a_resume(tmp_path: Path) -> None:
-    one = trained(tmp_path / "one")
-    assert trained(tmp_path / "three", n_workers=3) == one
-    assert trained(tmp_path / "sync", "sync") == one
-    trained(tmp_path / "again", total_episodes=12)
-    assert trained(tmp_path / "again", resume=True) == one
+def lagging(lag: int) -> dict[str, Any]:
+    learning = {"critic": "central", "correction": "vtrace" if lag else "none"}
+    return {"async_rl": bool(lag), "settings": learning, "n_envs": 5}
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["prompt", "lag-1"])
+def one(request: Any, tmp_path_factory: Any) -> tuple[int, str]:
+    """Return a lag, and the weights of a run with it that one worker has played undisturbed."""
+    lag, folder = request.param, tmp_path_factory.mktemp("one")
+    weights = trained(folder, **lagging(lag))
+    assert [row["policy_lag_max"] for row in read_metrics(folder)] == [0, lag, lag, lag]
+    return lag, weights
+
+
+@pytest.mark.parametrize(("mode", "n_workers"), [("async", 5), ("sync", 2)])
+def test_weights_do_not_depend_on_workers_mode_or_a_kill(
+    tmp_path: Path, one: tuple[int, str], mode: str, n_workers: int
+) -> None:
+    lag, weights = one
+    folder = tmp_path / "run"
+    killed = {"env": deadly(tmp_path), "n_workers": n_workers}
+    assert trained(folder, mode, **killed, **lagging(lag)) == weights
+    assert sum(row["workers_restarted"] for row in read_metrics(folder)) >= 1
+
+
+def test_weights_do_not_depend_on_a_resume(tmp_path: Path, one: tuple[int, str]) -> None:
+    lag, weights = one
+    trained(tmp_path / "run", total_episodes=12, **lagging(lag))
+    assert trained(tmp_path / "run", resume=True, n_workers=2, **lagging(lag)) == weights
 
 
 def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
@@ -150,16 +201,6 @@ def test_formats_of_one_network_hold_no_team(tmp_path: Path) -> None:
     refused = CliRunner().invoke(export, [str(tmp_path / "run"), *options])
     assert refused.exit_code == 2
     assert "a team has several: npz" in refused.output
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_an_exact_lag_gives_the_same_weights(tmp_path: Path, mode: str) -> None:
-    lagging = {"async_rl": True, "settings": {"correction": "vtrace"}}
-    one = trained(tmp_path / "one", **lagging)
-    assert trained(tmp_path / "other", mode, n_workers=2, **lagging) == one
-    assert trained(tmp_path / "prompt") != one
-    rows = read_metrics(tmp_path / "one")
-    assert [row["policy_lag_max"] for row in rows] == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("batching", ["whole-batches", "first-come"])

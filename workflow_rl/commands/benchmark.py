@@ -90,6 +90,11 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
     guest = guests.get(chosen["env"])
     if guest is not None:
         names = names or list(guest.measured)
+        for name in set(names) - set(guest.measured):
+            raise click.BadParameter(
+                f"{name} is not measured on {guest.env_id}: {', '.join(guest.measured)} is",
+                param_hint="--simulator",
+            )
         return {name: {**chosen["env_args"], **guest.measured[name]} for name in names}
     if names:
         raise click.BadParameter(

@@ -43,7 +43,8 @@ def check_env(
 
     Example: check-env CartPole-v1
     """  # fmt: skip
-    environment = GymnasiumEnvironment(env_id, dict(env_arg))
+    made = guests[env_id].single if env_id in guests else ""
+    environment = GymnasiumEnvironment(made or env_id, dict(env_arg))
     try:
         spaces = environment.spaces()
     except InvalidEnvironmentError as error:

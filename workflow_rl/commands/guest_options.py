@@ -22,7 +22,11 @@ from workflow_rl.environments.environment import guests
 from workflow_rl.environments.guest import Guest
 from workflow_rl.runs.presets import preset_named
 
-_NAMES = {"workflow_rl/CAGE2-v0": "CAGE-2", "workflow_rl/CAGE4-v0": "CAGE-4"}
+_NAMES = {
+    "workflow_rl/CAGE2-v0": "CAGE-2",
+    "workflow_rl/CAGE4-v0": "CAGE-4",
+    "workflow_rl/OrderedCAGE2-v0": "CAGE-2 in an order",
+}
 
 
 def guest_options() -> list[click.Option]:

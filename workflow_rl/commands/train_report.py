@@ -26,7 +26,7 @@ def report(outcome: Outcome) -> None:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
     click.echo(f"is it good:      {own_command('evaluate', path)}")
-    if config.env in guests:
+    if config.env in guests and guests[config.env].has_replay:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
 

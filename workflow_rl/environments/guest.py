@@ -106,6 +106,12 @@ class Guest:
     env_id: ClassVar[str]
     """The name of the environment, as `--env` has it."""
 
+    single: ClassVar[str] = ""
+    """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
+
+    has_replay: ClassVar[bool] = False
+    """Whether the command `replay` shows its episodes."""
+
     flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Options without a value, each with the arguments that it stands for."""
 

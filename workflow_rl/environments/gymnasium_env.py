@@ -21,7 +21,12 @@ import numpy as np
 
 from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
-from workflow_rl.environments.action_mask import offers_mask, without_mask
+from workflow_rl.environments.action_mask import (
+    offers_mask,
+    privileged_space,
+    without_mask,
+    without_privileged,
+)
 from workflow_rl.environments.batched_env import (
     COMPANY,
     BatchedEnv,
@@ -146,7 +151,9 @@ class GymnasiumEnvironment:
         try:
             masked = self.masks and offers_mask(env)
             shown = env.observation_space
-            observed = flat_space(without_mask(shown) if masked else shown)
+            shown = without_mask(shown) if masked else shown
+            observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
+            privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
             distribution = distribution_over(env.action_space)
             bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
             obs_dim = math.prod(observed.shape)
@@ -155,7 +162,7 @@ class GymnasiumEnvironment:
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
-            return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities)
+            return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"

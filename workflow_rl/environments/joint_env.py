@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.environments.action_mask import MASK, mask_in, without_mask
+from workflow_rl.environments.action_mask import MASK, mask_in, privileged_space, without_mask
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import Flatten, flat_space, flattener
 
@@ -134,6 +134,10 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self._agents: list[str] = list(env.possible_agents)
         actions = {agent: env.action_space(agent) for agent in self._agents}
         shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
+        if any(privileged_space(space) is not None for space in shown.values()):
+            raise InvalidEnvironmentError(
+                ENV, "a team takes no privileged_obs: leave the entry out"
+            )
         flat = {agent: flat_space(space) for agent, space in shown.items()}
         flatten = {agent: flattener(space) for agent, space in shown.items()}
         self._shares_reward = bool(getattr(env, "shared_reward", False))
@@ -154,6 +158,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
+        super().reset(seed=seed)
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._shown(obs, {}, {}, {}, infos)
 

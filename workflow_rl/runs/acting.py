@@ -12,7 +12,7 @@ from agents import trajectory
 _ROOTS = {"agents": Path(trajectory.__file__).parent, "workflow_rl": Path(__file__).parents[1]}
 _ROOMS = re.compile(
     r"^( *from )(?:(?:workflow_rl\.)?agents(?:\.policies)?"
-    r"|workflow_rl\.cage\d(?:\.agent|\.compiled)?)(\.\w+)? import",
+    r"|workflow_rl\.\w+(?:\.agent|\.compiled)?)(\.\w+)? import",
     re.M,
 )
 

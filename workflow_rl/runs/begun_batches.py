@@ -9,7 +9,7 @@ import torch
 from agents.policies.distributions import Categorical, Distribution
 from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
-from agents.saved import saved_flag
+from agents.saved import saved_flag, saved_further
 from agents.team import layout_of
 from workflow_rl.collection.schedule import BegunBatch, Share
 
@@ -40,6 +40,7 @@ def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
         "network": parameters.network,
         "network_args": dict(parameters.network_args),
         "masked": parameters.masked,
+        "n_further": parameters.n_further,
         **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
     }
 
@@ -77,4 +78,5 @@ def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) ->
         network=values.get("network", "mlp"),
         network_args=dict(values.get("network_args", {})),
         masked=saved_flag(values, "masked"),
+        n_further=saved_further(values),
     )

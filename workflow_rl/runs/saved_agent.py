@@ -19,6 +19,7 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     without_mask,
+    without_privileged,
 )
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
@@ -75,7 +76,8 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
     except (RuntimeError, LookupError, TypeError, AttributeError):
         raise CheckpointError(f"{path} has no critic that its config describes") from None
     critic = NumpyPolicy(parameters)
-    return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
+    n_inputs = critic.obs_dim  # A critic sees no mask.
+    return lambda obs: critic.outputs(obs[:, :n_inputs])[:, 0].astype(np.float64) / unit
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
@@ -224,13 +226,18 @@ class Agent:
         """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
         self.policy.reset(seed)
 
-    def act(self, observation: Any, action_mask: Any = None) -> Any:
+    def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
         """An action of the environment's for one of its observations. Raises ObservationError for
         what is not of its space.
 
         action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
-        in the observation is found by itself.
+        in the observation is found by itself. order: for an agent that fixes groups in an order:
+        the order from now on, such as "servers,users". Raises ValueError for what is no order.
         """
+        if order is not None:
+            if not hasattr(self.policy, "ask"):
+                raise ValueError("this agent takes no order")
+            self.policy.ask(order=order)
         obs = self._flatten(observation)
         if self._read_mask is not None:
             mask = mask_in(observation, {MASK: action_mask})
@@ -269,7 +276,8 @@ def load_agent(
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()
     try:
-        masked, shown, actions = policy.masked, made.observation_space, made.action_space
+        masked, actions = policy.masked, made.action_space
+        shown = without_privileged(made.observation_space)
         return Agent(
             policy,
             flattener(without_mask(shown) if masked else shown),

@@ -80,3 +80,9 @@ def test_a_team_of_another_challenge_is_refused() -> None:
     result = invoke("evaluate", "--agent", "react-remove", *CAGE4)
     assert result.exit_code == 2
     assert "'react-remove' is not one of sleep, random" in result.output
+
+
+def test_check_env_makes_a_team() -> None:
+    result = invoke("check-env", "workflow_rl/CAGE4-v0", "--steps", "20")
+    assert result.exit_code == 0, result.output
+    assert "gymnasium     ok" in result.output

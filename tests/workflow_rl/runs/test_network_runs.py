@@ -125,6 +125,21 @@ def test_the_mask_is_learned_from_wherever_it_is_offered(reference: Any, tmp_pat
     assert same_weights(tmp_path / "obs", reference("gru", "episodes"))
 
 
+@pytest.mark.parametrize("network", ["gru", "entities"])
+def test_a_critic_that_sees_more_learns_the_same_everywhere(network: str, tmp_path: Path) -> None:
+    args = {"privileged": True}
+    for mode, n_workers in (("async", 1), ("sync", 5)):
+        config = config_of(network, "lagged unrolls", mode, n_workers=n_workers, env_args=args)
+        run(tmp_path / mode, config)
+    assert same_weights(tmp_path / "async", tmp_path / "sync")
+    path = tmp_path / "async"
+    assert len(api.evaluate(path, 5, env=functools.partial(MaskedPuzzleEnv)).returns) == 5
+    agent, env = api.load_agent(path, env=MaskedPuzzleEnv), MaskedPuzzleEnv()
+    agent.reset()
+    obs, info = env.reset(seed=5)  # Without what the critic saw.
+    assert env.action_space.contains(agent.act(obs, action_mask=info["action_mask"]))
+
+
 def test_an_agent_with_memory_and_masks_is_used(reference: Any) -> None:
     path = reference("gru", "episodes")
     scores = [api.evaluate(path, 20, n_workers=n, env=MaskedPuzzleEnv).returns for n in (1, 2)]

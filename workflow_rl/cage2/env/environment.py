@@ -81,9 +81,14 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
-        actions = Categorical(make_action_set(self.actions).n)
-        entities = hosts_as_entities(self.observation, self.actions)
-        return Spaces(view_size(self.observation), actions, bits=True, entities=entities)
+        actions = make_action_set(self.actions)
+        return Spaces(
+            view_size(self.observation),
+            Categorical(actions.n),
+            bits=True,
+            masked=actions.has_masks,
+            entities=hosts_as_entities(self.observation, self.actions),
+        )
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.

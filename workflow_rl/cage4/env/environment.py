@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from agents.policies.distributions import MultiCategorical
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage4.agent.views import TeamRows, layout_of
-from workflow_rl.cage4.cyborg.checkout import CheckoutError, checkout
+from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
 from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS, SLEEP_ACTIONS
@@ -110,3 +111,12 @@ class Cage4:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
         return TeamEnvs(networks, TeamRows(n_envs, self.observation, self.actions, self.max_steps))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The process that workers are forked from may have begun before the checkout was named.
+        return {"args": vars(self), "checkout": os.environ.get(VARIABLE)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state["args"])
+        if state["checkout"]:
+            os.environ[VARIABLE] = state["checkout"]

@@ -90,7 +90,7 @@ def evaluated_episodes(
     simulator.start_stream(seed)
     for number in range(episodes):
         observations = simulator.reset()
-        team.reset(simulator.masks, seed + number)
+        team.reset(simulator.masks, number)
         played = EvaluatedEpisode([], [], [])
         effects = _Effects(simulator)
         while True:

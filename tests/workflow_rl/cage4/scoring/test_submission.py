@@ -74,7 +74,7 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     environment = Cage4(observation="belief", actions="suspects")
     team = random_team("belief").parameters
     write_submission(team, environment, tmp_path / "submission")
-    own = policy_team(team.actor(greedy=True), environment, 500)
+    own = policy_team(team.actor(), environment, 500)
     scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=120)
     assert official_totals(checkout, tmp_path / "submission", 120) == scores.totals
 

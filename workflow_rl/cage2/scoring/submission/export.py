@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,21 +44,31 @@ compiles nothing, because `compiled.jit` needs numba."""
 _FILES = Path(__file__).parent / "files"
 
 
-def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
-    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
+def write_submission(
+    exported: Exported,
+    environment: Environment,
+    folder: Path,
+    more: Sequence[str] = (),
+    agent: Path = _FILES / "agent.py",
+) -> None:
+    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play.
+
+    more: modules beside ACTING that act. agent: the file with the class BlueAgent.
+    """
     if not isinstance(exported, PolicyParameters):
         raise InvalidEnvironmentError("env", f"{exported} is no trained agent")
     policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
+    spaces, n_inputs = environment.spaces(), policy.described().n_inputs
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )
-    acting = write_acting(ACTING, folder)
+    acting = write_acting((*ACTING, *more), folder)
     shutil.copy(_FILES / "jit.py", acting / "jit.py")
-    for name in ("agent.py", "evaluation.py", "description.md"):
+    shutil.copy(agent, folder / "agent.py")
+    for name in ("evaluation.py", "description.md"):
         shutil.copy(_FILES / name, folder / name)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     policy_file.save_policy(folder / "policy.npz", policy, about)

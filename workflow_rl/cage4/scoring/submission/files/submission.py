@@ -29,9 +29,7 @@ def make_team() -> Any:
         return RuleTeam()
     team, about = load_policy_or_team(HERE / "team.npz")
     args = about["env_args"]
-    return PolicyTeam(
-        team.actor(greedy=True), args["observation"], args["actions"], args["max_steps"]
-    )
+    return PolicyTeam(team.actor(), args["observation"], args["actions"], args["max_steps"])
 
 
 class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]

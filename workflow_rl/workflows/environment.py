@@ -44,7 +44,10 @@ class OrderedCage2(Cage2):
         """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""
         own = super().spaces()
         n_bits = self.rules.workflow.n_pairs
-        return own._replace(obs_dim=own.obs_dim + n_bits, masked=self.obedience == MASK)
+        # The order's bits are no entity's.
+        return own._replace(
+            obs_dim=own.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
+        )
 
     def bare_actor(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST
+from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, spelling
 from workflow_rl.output_files import require_writable_folder, write_text
 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ladder import Ladder
+    from workflow_rl.workflows.order import Workflow
     from workflow_rl.workflows.search import Found
     from workflow_rl.workflows.trained import Trained
 
@@ -51,17 +52,37 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     Example: search-workflow runs/workflow
     """
     from workflow_rl.commands.outputs import errors_in_one_line
+    from workflow_rl.environments.environment import ENV
     from workflow_rl.workflows.trained import Trained
 
     output: Path = options["output"]
     require_writable_folder(output, "--output")
-    with errors_in_one_line():
+    with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
         trained = Trained.load(runs, options["trust"])
         free = Trained.load(options["beside"], options["trust"]) if options["beside"] else None
+        _require_orders(trained.workflow, options["method"])
         if options["method"] == ALL:
             _score_all(trained, free, output, options)
         else:
             _search(trained, output, options)
+
+
+def _require_orders(workflow: Workflow, method: str) -> None:
+    """Raise click.BadParameter if there is one order only, or too many to score them all."""
+    try:
+        orders = workflow.orders()
+    except ValueError as error:
+        if method == ALL:
+            raise click.BadParameter(
+                f"{error}, too many to score them all: give --method halving", param_hint="--method"
+            ) from None
+    else:
+        if len(orders) == 1:
+            name = workflow.name_of(orders[0])
+            raise click.BadParameter(
+                f"the constraints leave one order, {name}: there is nothing to search",
+                param_hint="RUNS",
+            )
 
 
 def _score_all(

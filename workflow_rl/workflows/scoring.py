@@ -63,15 +63,17 @@ def rules_of(environment: Environment) -> Rules:
 def told(environment: Environment, order: str) -> Environment:
     """Return the environment with an order, where no fix costs anything: scores are true rewards.
 
-    order: "" draws one for each episode.
+    order: "" draws one for each episode. Raises InvalidEnvironmentError for an environment that is
+    scored in another way, such as a team's.
     """
     if isinstance(environment, OrderedCage2):
         return dataclasses.replace(environment, order=order, penalty=0.0, simulator="compiled")
     if isinstance(environment, GymnasiumEnvironment):
         free = {name: 0.0 for name in ("penalty",) if name in environment.args}
         return dataclasses.replace(environment, args={**environment.args, **free, "order": order})
-    assert isinstance(environment, Cage2)
-    return dataclasses.replace(environment, simulator="compiled")
+    if isinstance(environment, Cage2):
+        return dataclasses.replace(environment, simulator="compiled")
+    raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")
 
 
 def play(

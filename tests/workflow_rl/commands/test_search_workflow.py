@@ -1,0 +1,50 @@
+"""What search-workflow refuses, in one line, before an episode is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.policy_file import save_policy
+from workflow_rl.commands.search_workflow import search_workflow
+from workflow_rl.environments.environment import make_environment
+from workflow_rl.workflows.registration import ENV_ID
+
+HOSTS = ("User1", "User2", "User3", "User4", "Op_Host0", "Op_Host1", "Op_Host2", "Op_Server0")
+EIGHT = "; ".join(f"g{n}: {host}" for n, host in enumerate(HOSTS))
+
+
+def agent(path: Path, env_id: str = ENV_ID, **args: Any) -> str:
+    environment = make_environment(env_id, args)
+    spaces = environment.spaces()
+    network = ActorCritic(
+        spaces.obs_dim, spaces.distribution, (4,), "tanh", seed=1, masked=spaces.masked
+    )
+    about = {"env": env_id, "env_args": dict(environment.args)}
+    save_policy(path, network.policy_parameters(), about)
+    return str(path)
+
+
+def refused(*arguments: str, output: Path) -> str:
+    result = CliRunner().invoke(search_workflow, [*arguments, "--output", str(output)])
+    assert result.exit_code == 2, result.output
+    assert not any(output.iterdir())
+    return result.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("method", ["all", "halving"])
+def test_one_order_leaves_nothing_to_search(method: str, tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz", workflow="a: User1; b: User2; a < b")
+    said = refused(run, "--method", method, output=tmp_path / "found")
+    assert "one order, a,b: there is nothing to search" in said
+
+
+def test_too_many_orders_are_not_all_scored(tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz", workflow=EIGHT)
+    said = refused(run, output=tmp_path / "found")
+    assert "more than 5,040 orders" in said
+    assert "--method halving" in said

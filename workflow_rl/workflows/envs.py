@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
 from workflow_rl.environments.action_mask import MASK as ACTION_MASK
-from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.action_mask import mask_in, mask_reader
+from workflow_rl.environments.env_batch import EnvBatch, Obs, ObservationError, Transitions
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import flat_space, flattener
 from workflow_rl.workflows.order import Bools, Numbers, Order, Workflow, ranks_of
@@ -111,7 +112,9 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """An environment whose agent reaches milestones in the order that it is told.
 
     An observation is flat, and ends with the order's bits. With obedience "mask",
-    `info["action_mask"]` forbids what would reach another milestone than the next one.
+    `info["action_mask"]` forbids what would reach another milestone than the next one, and what the
+    environment's own mask forbids. If the two leave no action, the order cannot be kept:
+    ObservationError.
 
     Args:
         env: the environment. Its actions are Discrete.
@@ -146,8 +149,9 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self.rules = Milestones(workflow, needs, fixes)
         self._order = workflow.order_named(order) if order else None
         self._obedience = obedience
-        self._penalty = penalty
+        self.penalty = penalty
         self._flatten = flattener(env.observation_space)
+        self._read_mask = mask_reader(env.action_space)
         flat = flat_space(env.observation_space)
         low, high = np.zeros(workflow.n_pairs), np.ones(workflow.n_pairs)
         self.observation_space = spaces.Box(
@@ -164,23 +168,34 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         drawn_by = int(self.np_random.integers(2**31)) if seed is None else seed
         order = order_of_episode(self.rules.workflow, self._order, drawn_by)
         self._ranks = ranks_of([order])
-        return self._shown(obs, info)
+        return self._shown(obs, info, False)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once."""
         number = np.array([action - self.env.action_space.start])  # type: ignore[attr-defined]
         fixes = fixes_made(self.rules, self._obs, self._ranks, number)
         obs, reward, terminated, truncated, info = self.env.step(action)
-        cost = self._penalty if fixes.ruled[0] and not fixes.kept[0] else 0.0
-        row, info = self._shown(obs, info)
+        cost = self.penalty if fixes.ruled[0] and not fixes.kept[0] else 0.0
+        row, info = self._shown(obs, info, terminated or truncated)
         return row, float(reward) - cost, terminated, truncated, info
 
-    def _shown(self, obs: Any, info: dict[str, Any]) -> tuple[NDArray[Any], dict[str, Any]]:
+    def _shown(
+        self, obs: Any, info: dict[str, Any], ended: bool
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         self._obs = self._flatten(obs)[None]
         row = shown(self.rules, self._obs, self._ranks, self._obedience)[0]
         size = self.observation_space.shape[0]  # type: ignore[index]
         if self._obedience == MASK:
-            info = {**info, ACTION_MASK: row[size:].astype(np.int8)}
+            kept, own = row[size:] > 0, mask_in(obs, info)
+            # Nobody acts after the end: then the environment's mask may forbid every action.
+            if own is not None and not ended:
+                kept &= self._read_mask(own)
+                if not kept.any():
+                    raise ObservationError(
+                        "the environment's action mask leaves only actions that break the order: "
+                        f"allow another one, or choose obedience {PENALTY}"
+                    )
+            info = {**info, ACTION_MASK: kept.astype(np.int8)}
         return row[:size], info
 
 

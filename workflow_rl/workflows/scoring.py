@@ -19,6 +19,7 @@ from agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -52,12 +53,28 @@ def rules_of(environment: Environment) -> Rules:
     if isinstance(environment, OrderedCage2):
         return environment.rules
     if isinstance(environment, GymnasiumEnvironment):
-        env = environment.made()
-        while not isinstance(env, OrderedEnv) and env is not env.unwrapped:
-            env = env.env  # type: ignore[attr-defined]
-        if isinstance(env, OrderedEnv):
+        env = _ordered(environment.made())
+        if env is not None:
             return env.rules
     raise InvalidEnvironmentError("env", f"{environment.env_id} takes no order")
+
+
+def _ordered(env: Env) -> OrderedEnv | None:
+    """Return the OrderedEnv among an environment and those that it wraps."""
+    while not isinstance(env, OrderedEnv) and env is not env.unwrapped:
+        env = env.env  # type: ignore[attr-defined]
+    return env if isinstance(env, OrderedEnv) else None
+
+
+class _AtNoCost(GymnasiumEnvironment):
+    """An environment where no fix costs anything, whatever its factory charges."""
+
+    def make_env(self, **options: Any) -> Env:
+        made = super().make_env(**options)
+        env = _ordered(made)
+        if env is not None:
+            env.penalty = 0.0
+        return made
 
 
 def told(environment: Environment, order: str) -> Environment:
@@ -69,8 +86,9 @@ def told(environment: Environment, order: str) -> Environment:
     if isinstance(environment, OrderedCage2):
         return dataclasses.replace(environment, order=order, penalty=0.0, simulator="compiled")
     if isinstance(environment, GymnasiumEnvironment):
-        free = {name: 0.0 for name in ("penalty",) if name in environment.args}
-        return dataclasses.replace(environment, args={**environment.args, **free, "order": order})
+        args = {**environment.args, "order": order}
+        own = {one.name: getattr(environment, one.name) for one in dataclasses.fields(environment)}
+        return _AtNoCost(**{**own, "args": args})
     if isinstance(environment, Cage2):
         return dataclasses.replace(environment, simulator="compiled")
     raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")

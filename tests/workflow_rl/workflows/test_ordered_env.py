@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.scoring import RandomActor, play, rules_of
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
-from ordered_visits import SITES, best_return, make
+from ordered_visits import SITES, Visits, best_return, fixes, make, needs
 
 ORDER = "pier,lab,mast,gate,depot"
 
@@ -55,3 +58,44 @@ def test_wrong_arguments_are_named() -> None:
         make(obedience="no")
     with pytest.raises(ValueError, match="'x' is no group"):
         make("x")
+
+
+class Fenced(Visits):
+    """Offers a mask of its own: one move at first, and none after the end."""
+
+    def reset(self, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        return super().reset(**options)[0], {"action_mask": np.array([0, 0, 0, 1], np.int8)}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        obs, reward, _, _, _ = super().step(action)
+        return obs, reward, True, False, {"action_mask": np.zeros(4, np.int8)}
+
+
+def test_an_environments_own_mask_holds_beside_the_orders() -> None:
+    env = OrderedEnv(Fenced(), list(SITES), needs, fixes, ORDER)
+    assert env.reset(seed=0)[1]["action_mask"].tolist() == [0, 0, 0, 1]
+    assert env.step(3)[2]
+
+
+def test_an_order_that_the_own_mask_does_not_let_keep_is_an_error() -> None:
+    blocked = [-1, -1, -1, 0]  # The only move that is possible reaches depot, which is last.
+    env = OrderedEnv(Fenced(), list(SITES), needs, lambda _: blocked, ORDER)
+    with pytest.raises(ObservationError, match="only actions that break the order"):
+        env.reset(seed=0)
+
+
+def costly(order: str = "") -> OrderedEnv:
+    return make(order, "penalty", 3.0)
+
+
+def test_scores_do_not_contain_the_penalty_of_a_factory() -> None:
+    order = "depot,gate,lab,mast,pier"
+    charging = GymnasiumEnvironment("costly", {}, costly)
+    plain = GymnasiumEnvironment("plain", {"obedience": "penalty"}, make)
+    scores = []
+    for environment in (charging, plain):
+        rules = rules_of(environment)
+        named = rules.workflow.order_named(order)
+        scores.append(play(RandomActor(environment), environment, rules, named, range(10)))
+    assert (scores[0].ruled > scores[0].kept).any()
+    assert np.array_equal(scores[0].totals, scores[1].totals)

@@ -60,6 +60,8 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
         trained = Trained.load(runs, options["trust"])
         free = Trained.load(options["beside"], options["trust"]) if options["beside"] else None
+        if free is not None:
+            trained.require_beside(free)
         _require_orders(trained.workflow, options["method"])
         if options["method"] == ALL:
             _score_all(trained, free, output, options)
@@ -120,9 +122,9 @@ def _show(ladder: Ladder) -> None:
         fixes, kept = ladder.fixes[:, place].mean(), ladder.adherence[:, place].mean()
         name = ladder.workflow.name_of(ladder.orders[place])
         table.add_row([name, ladder.of(place), f"{fixes:.1f}", f"{100 * kept:.1f}%"])
-    if ladder.unconstrained is not None and ladder.free_fixes is not None:
-        fixes = ladder.free_fixes.mean()
-        table.add_row(["no order", ladder.unconstrained, f"{fixes:.1f}", ""])
+    if ladder.unconstrained is not None:
+        counted = "" if ladder.free_fixes is None else f"{ladder.free_fixes.mean():.1f}"
+        table.add_row(["no order", ladder.unconstrained, counted, ""])
     click.echo(table)
 
 

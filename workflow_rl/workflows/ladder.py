@@ -30,7 +30,8 @@ class Ladder(NamedTuple):
 
     totals: [A, O, E]. fixes: made in an episode while a group was due, and adherence: the share of
     them that kept to the order; means by agent and order, [A, O]. free: totals of agents without an
-    order, [B, E]; None if there are none. free_fixes: their fixes in an episode, [B].
+    order, [B, E]; None if there are none. free_fixes: their fixes in an episode, [B]; None if the
+    environment of those agents has no groups to count them by.
     """
 
     workflow: Workflow

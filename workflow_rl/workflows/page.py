@@ -50,9 +50,10 @@ def _ladder(ladder: Ladder) -> str:
             strict=True,
         )
     ]
-    if ladder.unconstrained is not None and ladder.free_fixes is not None:
+    if ladder.unconstrained is not None:
         names, totals = [*names, WITHOUT], [*totals, ladder.unconstrained]
-        rows.append([WITHOUT, _told(totals[-1]), number(ladder.free_fixes.mean(), 1), ""])
+        counted = "" if ladder.free_fixes is None else number(ladder.free_fixes.mean(), 1)
+        rows.append([WITHOUT, _told(totals[-1]), counted, ""])
     means, intervals = zip(*totals, strict=True)
     figure = means_figure(names, means, intervals, "mean total, 95% interval")
     heading = ["Order, first to fix first", "Mean total", "Fixes that were due", "Of them in order"]

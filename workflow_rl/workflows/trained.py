@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.workflows.ladder import Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
@@ -20,6 +21,9 @@ from workflow_rl.workflows.scoring import Fix, play, replayed, rules_of, states_
 from workflow_rl.workflows.search import Pull
 
 EPISODES_OF_CLASSES = 500
+BESIDE = "beside"
+OF_THE_ORDER = ("workflow", "order", "obedience", "penalty")
+"""Arguments that do not change the task. Workflows are compared as they are read."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Trained:
     def load(cls, runs: Sequence[Path], trust: bool = False) -> Trained:
         """Load agents of run folders, checkpoints or policy files.
 
-        Raises CheckpointError, and InvalidEnvironmentError if their workflows differ.
+        Raises CheckpointError, and InvalidEnvironmentError if their environments differ.
         """
         loaded = [load_player(run, trust=trust) for run in runs]
         environment = loaded[0].environment
@@ -43,13 +47,16 @@ class Trained:
             rules = rules_of(environment)
         except InvalidEnvironmentError:
             rules = None
-        for one in loaded[1:]:
-            if one.environment.spaces() != environment.spaces() or (
-                rules is not None and rules_of(one.environment).workflow != rules.workflow
-            ):
-                raise InvalidEnvironmentError("env", "the runs' workflows or spaces differ")
+        for run, one in zip(runs[1:], loaded[1:], strict=True):
+            _require_same_task(one.environment, environment, str(run), ENV)
+            if one.environment.spaces() != environment.spaces():
+                raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
         names = [run.resolve().name for run in runs]
         return cls(names, [one.policy for one in loaded], environment, rules)
+
+    def require_beside(self, free: Trained) -> None:
+        """Raise InvalidEnvironmentError if `free` does not play the task of these agents."""
+        _require_same_task(free.environment, self.environment, free.names[0], BESIDE)
 
     @property
     def workflow(self) -> Workflow:
@@ -81,7 +88,8 @@ class Trained:
                 for actor in free.actors
             ]
             without = np.stack([one.totals for one in played_free])
-            free_fixes = np.array([one.ruled.mean() for one in played_free])
+            if free.rules is not None:
+                free_fixes = np.array([one.ruled.mean() for one in played_free])
         return Ladder(self.workflow, orders, totals, fixes, adherence, without, free_fixes)
 
     def puller(self, seed: int = 0) -> Pull:
@@ -115,3 +123,35 @@ class Trained:
                 f"states of need in {EPISODES_OF_CLASSES} episodes."
             )
         return list(dict.fromkeys(said))
+
+
+def _require_same_task(one: Environment, other: Environment, name: str, argument: str) -> None:
+    """Raise InvalidEnvironmentError, which names `argument`, if two environments differ in more
+    than how an order is told. A run of CAGE-2 without orders may stand beside one with orders.
+
+    name: of the run whose environment is `one`.
+    """
+    both_cage2 = isinstance(one, Cage2) and isinstance(other, Cage2)
+    if one.env_id != other.env_id and not (argument == BESIDE and both_cage2):
+        raise InvalidEnvironmentError(
+            argument, f"{name} is a run of {one.env_id}, the first of RUNS of {other.env_id}"
+        )
+    # CAGE-2 is scored on one simulator, whichever a run was trained on.
+    skipped = (*OF_THE_ORDER, "simulator") if both_cage2 else OF_THE_ORDER
+    for arg in [arg for arg in {**other.args, **one.args} if arg not in skipped]:
+        its, wanted = (env.args.get(arg, "the default") for env in (one, other))
+        if its != wanted:
+            raise InvalidEnvironmentError(
+                argument, f"{name} has {arg} {its}, the first of RUNS has {wanted}"
+            )
+    if one.env_id == other.env_id and _workflow_of(one) != _workflow_of(other):
+        raise InvalidEnvironmentError(
+            argument, f"{name} has another workflow than the first of RUNS"
+        )
+
+
+def _workflow_of(environment: Environment) -> Workflow | None:
+    try:
+        return rules_of(environment).workflow
+    except InvalidEnvironmentError:
+        return None

@@ -13,6 +13,7 @@ from agents.policies.policy_file import save_policy
 from workflow_rl.commands.search_workflow import search_workflow
 from workflow_rl.environments.environment import make_environment
 from workflow_rl.workflows.registration import ENV_ID
+from workflow_rl.workflows.trained import Trained
 
 HOSTS = ("User1", "User2", "User3", "User4", "Op_Host0", "Op_Host1", "Op_Host2", "Op_Server0")
 EIGHT = "; ".join(f"g{n}: {host}" for n, host in enumerate(HOSTS))
@@ -48,3 +49,47 @@ def test_too_many_orders_are_not_all_scored(tmp_path: Path) -> None:
     said = refused(run, output=tmp_path / "found")
     assert "more than 5,040 orders" in said
     assert "--method halving" in said
+
+
+CAGE2 = {"observation": "belief", "actions": "by-host"}
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ({"max_steps": 30}, "b.npz has max_steps 30, the first of RUNS has 100"),
+        ({"workflow": EIGHT}, "b.npz has another workflow"),
+        ({"env_id": "workflow_rl/CAGE2-v0", **CAGE2}, "b.npz is a run of workflow_rl/CAGE2-v0"),
+    ],
+)
+def test_runs_of_different_tasks_are_not_compared(
+    args: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    runs = [agent(tmp_path / "a.npz"), agent(tmp_path / "b.npz", **args)]
+    assert problem in refused(*runs, output=tmp_path / "found")
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ({"red_agent": "SleepAgent"}, "--beside: b.npz has red_agent SleepAgent"),
+        ({"env_id": "workflow_rl/CAGE2-v0"}, "--beside: b.npz has observation table"),
+        ({"env_id": "CartPole-v1"}, "--beside: b.npz is a run of CartPole-v1"),
+    ],
+)
+def test_what_stands_beside_plays_the_task(
+    args: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    run, free = agent(tmp_path / "a.npz"), agent(tmp_path / "b.npz", **args)
+    assert problem in refused(run, "--beside", free, output=tmp_path / "found")
+
+
+def test_fixes_that_were_not_counted_are_not_0(tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz", workflow="a: User1; b: User2")
+    free = agent(tmp_path / "b.npz", "workflow_rl/CAGE2-v0", **CAGE2)
+    beside = Trained.load([Path(free)])
+    trained = Trained.load([Path(run)])
+    trained.require_beside(beside)
+    ladder = trained.ladder(1, free=beside)
+    assert ladder.free is not None
+    assert ladder.free_fixes is None

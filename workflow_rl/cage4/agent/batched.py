@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.champion import FIRST_ACTION
 from workflow_rl.cage4.agent.memory import (
-    MEMORY,
     N_AGENTS,
     N_CONTEXT,
     N_FEATURES,
     N_HOSTS,
     ZONE_COUNT,
 )
-from workflow_rl.cage4.agent.network import HIDDEN, POOLED, Weights
+from workflow_rl.cage4.agent.network import HIDDEN, POOLED
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
 from workflow_rl.jit import compiled, entry_points
 
@@ -32,7 +31,8 @@ entry_point = entry_points(Path(__file__).parent)
 def _compiled_module(name: str) -> Any:
     """Return a second copy of a module whose functions are compiled. The first stays as it is."""
     spec = find_spec(name)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     copy = module_from_spec(spec)
     spec.loader.exec_module(copy)
     for function, body in inspect.getmembers(copy, inspect.isfunction):

@@ -1,4 +1,4 @@
-"""A small network that chooses among waiting, and Remove and Restore on each of an agent's hosts."""
+"""A small network that chooses to wait, or to remove or restore on one of an agent's hosts."""
 
 from __future__ import annotations
 

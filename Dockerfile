@@ -1,6 +1,7 @@
 # docker build -t workflow-rl .
 # docker run --rm -v "$PWD/runs:/runs" workflow-rl train-async --preset cage2-quick --run-dir /runs/quick
-FROM python:3.11-slim
+ARG PYTHON=python:3.11-slim
+FROM ${PYTHON}
 
 WORKDIR /src
 COPY requirements.txt .

@@ -1,4 +1,4 @@
-.PHONY: setup test docs pages notebook lint bench long soak parity mutants processors clients ray
+.PHONY: setup test docs pages notebook lint bench long soak parity mutants processors clients ray image
 
 setup:
 	bash -c 'source scripts/setup.sh && set_up requirements-dev.txt'
@@ -46,3 +46,6 @@ clients: setup
 
 ray:
 	bash scripts/check_ray.sh
+
+image:
+	bash scripts/check_dockerfile.sh

@@ -33,12 +33,15 @@ class BuildWithin(build_py):
 
 
 class EditableBeside(editable_wheel):
-    """Has `agents` found as well."""
+    """Puts the checkout on the path, where `agents` lies beside `workflow_rl`.
 
-    def run(self) -> None:
-        here = ["agents", *(f"agents.{name}" for name in ("mbpo", "policies", "ppo", "sac"))]
-        self.distribution.packages += here
-        super().run()
+    Without this layout setuptools would install a finder, which every process would import.
+    """
+
+    def finalize_options(self) -> None:
+        self.distribution.package_dir = {"": "."}
+        self.distribution.packages = ["agents", "workflow_rl"]
+        super().finalize_options()
 
 
 setup(cmdclass={"build_py": BuildWithin, "editable_wheel": EditableBeside})

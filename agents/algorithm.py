@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from agents import saved
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.settings import ConfigError, Settings
 from agents.spaces import Spaces
 
@@ -27,7 +27,7 @@ class DivergedError(ArithmeticError):
 
 
 class Metrics(Protocol):
-    """A NamedTuple of numbers, which describe one update."""
+    """Numbers that describe one update, such as a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -60,7 +60,7 @@ class Agent(Protocol):
     distribution: Distribution
     on_modelling: Callable[[bool], None] = staticmethod(lambda begins: None)
 
-    def policy_parameters(self) -> PolicyParameters:
+    def policy_parameters(self) -> Parameters:
         """Return a NumPy copy of the actor, which workers act with."""
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
@@ -102,8 +102,11 @@ class Algorithm(Protocol):
     `Agent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda", where its
     agents can learn. most_threads: of the CPU, or None for any number. takes_masks: whether its
     agents take masks of actions: see `policies.masks`. takes_teams: whether it learns for several
-    agents in one environment: see `agents.team`. same_everywhere: settings whose defaults are right
-    in every environment. to_lower: settings of which smaller values keep learning from
+    agents in one environment: see `agents.team`. takes_privileged: whether it has a critic that may
+    see more than the actor. same_everywhere: settings whose defaults are right in every
+    environment. off_policy: whether its agents learn from all steps that they remember, whichever
+    policy chose them: values of an observation then need an observation that tells enough.
+    to_lower: settings of which smaller values keep learning from
     diverging.
     """
 
@@ -114,7 +117,9 @@ class Algorithm(Protocol):
     most_threads: int | None = None
     takes_masks: bool = False
     takes_teams: bool = False
+    takes_privileged: bool = False
     same_everywhere: frozenset[str] = frozenset()
+    off_policy: bool = False
     to_lower: tuple[str, ...] = ("learning_rate",)
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -129,6 +134,10 @@ class Algorithm(Protocol):
                 "action_mask",
                 f"{self.name} takes no masks of actions, which the environment offers: give "
                 "--no-action-mask",
+            )
+        if spaces.privileged and not self.takes_privileged:
+            raise ConfigError(
+                "algorithm", f"{self.name} has no critic for the environment's privileged_obs"
             )
         return spaces.distribution
 
@@ -152,7 +161,11 @@ class Algorithm(Protocol):
         own = {name: value for name, value in environment.items() if name in names}
         return self.settings(**{**own, **given})
 
-    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> PolicyParameters:
+    def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
+        """Return the fields of what `Agent.update` returns to a run with these spaces."""
+        return self.metrics
+
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """Return the actor of a `state_dict()`, without making an agent.
 
         By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.

@@ -23,13 +23,15 @@ class NetworkSettings(Settings):
         default="mlp",
         description="Kind of network, for the actor and for the critic. gru and lstm remember "
         "what they saw in an episode, in the last of the hidden layers. frame-stack sees the last "
-        "observations at once. module:Name imports a torch module of your own.",
+        "observations at once. entities shares its weights between the hosts, or whatever else an "
+        "environment declares as its entities. module:Name imports a torch module of your own.",
     )
     network_args: dict[str, Any] = Field(
         default={},
         description="Further settings of this kind of network. gru, lstm: seen_again, the "
         "observations before an unroll that the network sees again, 64 by default. frame-stack: "
-        "frames, the observations that the network sees at once, 4 by default.",
+        "frames, the observations that the network sees at once, 4 by default. entities: heads, "
+        "the heads of the attention, 4 by default.",
     )
     hidden_sizes: LayerSizes = Field(
         default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."

@@ -17,14 +17,15 @@ class Transitions(NamedTuple):
 
     obs, next_obs: [B, D], the env's dtype; action: [B] or [B, K]; reward: float64 [B]; terminated:
     bool [B], whether the episode terminated with the step, so that no rewards were to come. A
-    truncated episode, or one that goes on in the next unroll, has not terminated.
+    truncated episode, or one that goes on in the next unroll, has not terminated. Of steps that a
+    model imagined: float32 [B], the probability that the episode terminated.
     """
 
     obs: NDArray[Any]
     action: Actions
     reward: FloatArray
     next_obs: NDArray[Any]
-    terminated: NDArray[np.bool_]
+    terminated: NDArray[np.bool_] | NDArray[np.float32]
 
     def at(self, rows: Any) -> Self:
         """Return the steps of these rows, an array or a slice."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from agents.network_settings import NetworkSettings
-from agents.policies.distributions import Categorical, Distribution, from_plain
+from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
+from agents.policies.entity_layout import EntityLayout, carried, layout_of
 from agents.policies.networks import NETWORKS, Layers
 from agents.policies.numpy_policy import PolicyParameters
 
@@ -26,6 +29,12 @@ def saved_flag(state: Mapping[str, Any], name: str) -> bool:
     if type(flag) is not bool:
         raise ValueError(f"its {name} is {flag!r:.50}")
     return flag
+
+
+def saved_further(state: Mapping[str, Any]) -> int:
+    """Return how many numbers the critic of a `state_dict()` sees besides those that the actor
+    sees. Raises ValueError for what is no number."""
+    return saved_number(state, "n_further") if "n_further" in state else 0
 
 
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
@@ -50,7 +59,7 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
 
     Raises RuntimeError if they are of another network than the settings describe.
     """
-    kind, args = NETWORKS[settings.network], settings.network_args
+    kind, args = NETWORKS[settings.network], _network_args(settings, state, part)
     weights = {
         name.removeprefix(f"{part}."): tensor
         for name, tensor in state["network"].items()
@@ -72,14 +81,16 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
     Raises RuntimeError if actor, critic and actions do not fit the settings and one another.
     """
     distribution, log_std = saved_distribution(state), state["network"].get("log_std")
+    layers, is_shared = saved_layers(settings, state, "actor"), _is_shared(settings)
     parameters = PolicyParameters(
-        *saved_layers(settings, state, "actor"),
+        *(layers.with_outputs(slice(-1)) if is_shared else layers),
         activation=settings.activation,
         log_std=None if log_std is None else log_std.numpy().copy(),
         distribution=distribution,
         network=settings.network,
-        network_args=settings.network_args,
+        network_args=_network_args(settings, state, "actor"),
         masked=saved_flag(state, "masked"),
+        n_further=saved_further(state),
     )
     actor, n_outputs = parameters.described(), distribution.n_outputs
     shape = None if log_std is None else tuple(log_std.shape)
@@ -88,7 +99,9 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
     parts = {name.partition(".")[0] for name in state["network"]} - {"actor", "log_std"}
     if parts:
         critic = saved_critic(settings, state).described()
-        fits &= parts == {"critic"} and (critic.n_inputs, critic.n_outputs) == (actor.n_inputs, 1)
+        n_inputs = actor.n_inputs + parameters.n_further
+        fits &= parts == {"critic"} and not is_shared
+        fits &= (critic.n_inputs, critic.n_outputs) == (n_inputs, 1)
     if not fits:
         raise RuntimeError("its networks do not fit together")
     return parameters
@@ -96,13 +109,44 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
 
 def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
     """Return the critic of an ActorCritic's state; its output is in units of scaled reward."""
-    layers = saved_layers(settings, state, "critic")
+    if _is_shared(settings):
+        layers = saved_layers(settings, state, "actor").with_outputs(slice(-1, None))
+    else:
+        layers = saved_layers(settings, state, "critic")
     return PolicyParameters(
         *layers,
         activation=settings.activation,
         network=settings.network,
-        network_args=settings.network_args,
+        network_args=_network_args(settings, state, "critic"),
     )
+
+
+def _network_args(
+    settings: NetworkSettings, state: Mapping[str, Any], part: str
+) -> Mapping[str, Any]:
+    """Return the further fields of the description of the "actor" or the "critic"."""
+    args, kind = settings.network_args, NETWORKS[settings.network]
+    if kind.needs_entities:
+        args = {**args, "layout": layout_of(state["entities"]).to_plain()}
+    return kind.critics_args(args, saved_further(state)) if part == "critic" else args
+
+
+def _is_shared(settings: NetworkSettings) -> bool:
+    return bool(getattr(settings, "shared_trunk", False))
+
+
+def for_entities(
+    state: Mapping[str, Any], own: EntityLayout, distribution: Distribution
+) -> dict[str, Any]:
+    """Return a `state_dict()` of a network on entities, of the same weights for other entities."""
+    before = layout_of(state["entities"])
+    changed: dict[str, Any] = {"distribution": to_plain(distribution)}
+    if "obs_moments" in state:
+        moments = dict(state["obs_moments"])
+        for name in ("mean", "variance"):
+            moments[name] = carried(np.array(moments[name]), before, own).tolist()
+        changed["obs_moments"] = moments
+    return {**state, **changed}
 
 
 def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agents.policies.distributions import Bounds, Distribution
+from agents.policies.entity_layout import EntityLayout
 from agents.team import TeamLayout
 
 
@@ -15,7 +16,9 @@ class Spaces(NamedTuple):
     the least and the greatest of an action's numbers, if they are real numbers. bits: whether an
     observation's numbers are integers from 0 to 1. masked: whether each observation ends with a
     mask: see `agents.policies.masks`. team: where the parts of a row stand, if several agents play;
-    the row then has `team.row_size` numbers.
+    the row then has `team.row_size` numbers. entities: which numbers and actions
+    belong to which entity, if the environment declares entities. privileged: how many numbers
+    follow those of an observation, before its mask, which only a critic sees.
     """
 
     obs_dim: int
@@ -24,3 +27,5 @@ class Spaces(NamedTuple):
     bits: bool = False
     masked: bool = False
     team: TeamLayout | None = None
+    entities: EntityLayout | None = None
+    privileged: int = 0

@@ -1,8 +1,9 @@
 """A team: several agents in one environment, whose steps stand in one row.
 
 A row of observations is, in this order: each agent's observation; a status for each agent; each
-agent's reward of the last step, if the agents have rewards of their own; each agent's mask of
-actions, if there are masks. A joint action has a number for each agent. Imports no torch.
+agent's reward of the last step, if the agents have rewards of their own; the environment's state,
+if it declares one; each agent's mask of actions, if there are masks. A joint action has a number
+for each agent. Imports no torch.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class TeamLayout:
 
     agents: all names. obs_sizes, n_actions: by agent. own_rewards: whether rows hold a reward for
     each agent; otherwise the agents share the reward of the step. masked: whether rows hold masks.
+    state_size: numbers of the environment's state.
     """
 
     agents: tuple[str, ...]
@@ -35,6 +37,7 @@ class TeamLayout:
     n_actions: tuple[int, ...]
     own_rewards: bool = False
     masked: bool = False
+    state_size: int = 0
 
     @property
     def n_agents(self) -> int:
@@ -44,7 +47,7 @@ class TeamLayout:
     @property
     def obs_dim(self) -> int:
         """Numbers in a row, without the masks."""
-        return sum(self.obs_sizes) + self.n_agents * (1 + self.own_rewards)
+        return sum(self.obs_sizes) + self.n_agents * (1 + self.own_rewards) + self.state_size
 
     @property
     def row_size(self) -> int:
@@ -58,19 +61,39 @@ class TeamLayout:
 
     def rewards(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the rewards of the last step [M, K], if agents have rewards of their own."""
-        return rows[:, self.obs_dim - self.n_agents : self.obs_dim]
+        first = sum(self.obs_sizes) + self.n_agents
+        return rows[:, first : first + self.n_agents]
 
-    def seen_by(self, agent: int, rows: NDArray[Any], others: Sequence[int]) -> NDArray[Any]:
+    def state(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the environment's states [M, state_size]."""
+        return rows[:, self.obs_dim - self.state_size : self.obs_dim]
+
+    def central(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return what a central critic sees [M, central_size]: the environment's state, or all
+        agents' observations and status if it declares none."""
+        return self.state(rows) if self.state_size else rows[:, : self.central_size]
+
+    @property
+    def central_size(self) -> int:
+        """Numbers that a central critic sees."""
+        return self.state_size or sum(self.obs_sizes) + self.n_agents
+
+    def seen_by(
+        self, agent: int, rows: NDArray[Any], others: Sequence[int], central: bool = False
+    ) -> NDArray[Any]:
         """Return what an agent's policy sees of rows [M, row_size]: the agent's observation, which
         of the agents it is if several share the policy, then the agent's mask if there are masks.
 
-        others: all agents that share the policy, this agent too.
+        others: all agents that share the policy, this agent too. central: whether what a central
+        critic sees stands before the mask.
         """
         end = sum(self.obs_sizes[: agent + 1])
         parts = [rows[:, end - self.obs_sizes[agent] : end]]
         if len(others) > 1:
             which = np.array([one == agent for one in others], rows.dtype)
             parts.append(np.broadcast_to(which, (len(rows), len(others))))
+        if central:
+            parts.append(self.central(rows))
         if self.masked:
             end = self.obs_dim + sum(self.n_actions[: agent + 1])
             parts.append(rows[:, end - self.n_actions[agent] : end])
@@ -115,7 +138,11 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
 
 
 def split(
-    joint: Trajectory, layout: TeamLayout, policies: PolicyMap, discount: float
+    joint: Trajectory,
+    layout: TeamLayout,
+    policies: PolicyMap,
+    discount: float,
+    central: bool = False,
 ) -> Iterator[tuple[str, Trajectory]]:
     """Yield a trajectory for each agent that acted, with the name of the agent's policy.
 
@@ -123,7 +150,8 @@ def split(
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
     1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
     The trajectory of an agent that leaves ends there: an agent that was cut off has `truncated`,
-    an absent one `terminated`. What an agent does after it comes back is left out.
+    an absent one `terminated`. What an agent does after it comes back is left out. central: see
+    `TeamLayout.seen_by`.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
@@ -136,7 +164,7 @@ def split(
             is_gone = np.isin(status[decided[0] :, k], (ABSENT, CUT_OFF))
             end = decided[0] + int(is_gone.argmax()) if is_gone.any() else joint.length
             decided = decided[decided < end]
-            seen = layout.seen_by(k, rows, of)
+            seen = layout.seen_by(k, rows, of, central)
             durations = np.diff(np.append(decided, end))
             since = np.arange(decided[0], end) - np.repeat(decided, durations)
             earned = joint.reward if own is None else own[:, k]
@@ -159,6 +187,18 @@ def split(
 
 
 def layout_of(values: Mapping[str, Any]) -> TeamLayout:
-    """Return the layout that `to_plain` gave. Raises TypeError."""
+    """Return the layout that `to_plain` gave. Raises TypeError for what is none."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
-    return TeamLayout(**plain)
+    layout = TeamLayout(**plain)
+    names, sizes = layout.agents, (*layout.obs_sizes, *layout.n_actions)
+    flags = layout.own_rewards, layout.masked
+    if not (
+        0 < len(names) == len(set(names)) == len(layout.obs_sizes) == len(layout.n_actions)
+        and all(type(name) is str for name in names)
+        and all(type(size) is int and size > 0 for size in sizes)
+        and all(type(flag) is bool for flag in flags)
+        and type(layout.state_size) is int
+        and layout.state_size >= 0
+    ):
+        raise TypeError("it describes no team")
+    return layout

@@ -1,4 +1,4 @@
-"""How many real steps PPO, sac and mbpo take to a return.
+"""How many real steps PPO, sac, mbpo and the presets of mbpo take to a return.
 
 Trains each on a task with several seeds, in turns, and prints until when the mean return of the
 last episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every
@@ -25,10 +25,11 @@ from workflow_rl.commands.asked import new_config
 from workflow_rl.reporting.compare_modes import reached, train_all
 from workflow_rl.reporting.harness import machine_name, spread, text_table
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.presets import PRESETS
 
 
 class Task(NamedTuple):
-    """Options of `train-async` for all algorithms, and by algorithm those that do well.
+    """Options of `train-async` for all algorithms, and by algorithm or preset those that do well.
 
     targets: returns to reach, as means of the last `window` episodes.
     """
@@ -41,7 +42,12 @@ class Task(NamedTuple):
 
 COLUMNS = ("episodes", "env_steps", "wall_seconds")
 BELIEF = "--observation belief --actions useful"
+TWELVE = "--episodes-per-update 12"
 ONE_ENV = "--n-envs 1 --n-workers 1 --num-steps-per-env 50"
+FOUR_ENVS = (
+    "--n-envs 4 --n-workers 1 --total-steps 5000 --hidden-sizes 64,64 --discount 0.95 "
+    "--gradient-steps 4 --warm-up-steps 400 --imagined-share 0.8 --model-every 200"
+)
 TASKS = {
     "pendulum": Task(
         "--env Pendulum-v1",
@@ -58,6 +64,8 @@ TASKS = {
             "--learning-rate 1e-3 --discount 0.95 --gradient-steps 4 --warm-up-steps 400 "
             "--imagined-share 0.8 --imagined-rollouts 4 --rollout-length-final 1 "
             "--model-hidden-sizes 64,64",
+            "mbpo-continuous": FOUR_ENVS,
+            "mbpo-batch": FOUR_ENVS,
         },
     ),
     "hopper": Task(
@@ -80,25 +88,28 @@ TASKS = {
         },
     ),
     "cage2": Task(
-        "--simulator compiled --red-agent B_lineAgent --n-envs 12 --n-workers 12 "
-        "--episodes-per-update 12",
+        "--simulator compiled --red-agent B_lineAgent --n-envs 12 --n-workers 12",
         (-60.0, -30.0),
         100,
         {
-            "ppo": "--total-episodes 2000",
-            "ppo with belief": f"{BELIEF} --total-episodes 900",
-            "sac": f"{BELIEF} --total-episodes 180",
-            "mbpo": f"{BELIEF} --total-episodes 180 --gradient-steps 0.66 --warm-up-steps 1200 "
-            "--imagined-share 0.75 --imagined-rollouts 4 --rollout-length-final 1 "
+            "ppo": f"{TWELVE} --total-episodes 2000",
+            "ppo with belief": f"{TWELVE} {BELIEF} --total-episodes 900",
+            "sac": f"{TWELVE} {BELIEF} --total-episodes 180",
+            "mbpo": f"{TWELVE} {BELIEF} --total-episodes 180 --gradient-steps 0.66 "
+            "--warm-up-steps 1200 --imagined-share 0.75 --imagined-rollouts 4 "
+            "--rollout-length-final 1 "
             "--model-members 3 --model-elites 2 --model-hidden-sizes 64,64 --model-patience 2",
+            "mbpo-continuous": "--total-episodes 200",
+            "mbpo-batch": "--total-episodes 200",
         },
     ),
 }
 
 
 def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
-    """Return the config of an algorithm on a task; "ppo with belief" is PPO."""
-    options = f"--algorithm {name.split()[0]} {task.options} {task.algorithms[name]}"
+    """Return the config of an algorithm or a preset on a task; "ppo with belief" is PPO."""
+    chosen = f"--preset {name}" if name in PRESETS else f"--algorithm {name.split()[0]}"
+    options = f"{chosen} {task.options} {task.algorithms[name]}"
     if slow_ms:
         options += f" --slow-worker-ms {slow_ms} --slow-worker-share 1"
     with train_async.make_context("train-async", options.split()) as context:

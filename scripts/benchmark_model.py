@@ -21,7 +21,6 @@ import numpy as np
 
 from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.model_error import errors_ahead
-from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.reporting.harness import text_table
@@ -48,7 +47,7 @@ def main(run: Path, episodes: int, steps: int, seed: int) -> None:
     variants = config.environment.variants
     specs = [episode_spec(seed, n, variants, SeedStream.BENCHMARK) for n in range(episodes)]
     envs = config.environment.make_envs(min(episodes, 8))
-    policy = NumpyPolicy(agent.policy_parameters())
+    policy = agent.policy_parameters().actor()
     played = list(itertools.chain(*play_episodes(envs, policy, specs)))
     model, nothing = errors_ahead(agent.dynamics, played, steps, np.random.default_rng(seed))
     columns = (model.obs, nothing.obs, model.reward, nothing.reward)

@@ -31,7 +31,7 @@ import workflow_rl  # isort: skip  # noqa: F401  # Pins kernels before anything 
 import click
 import cloudpickle
 
-from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import Policy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.cluster import LOCAL, NONE, connected
 from workflow_rl.collection.local_pool import LocalPool
@@ -69,8 +69,8 @@ def trained(config: TrainConfig) -> dict[str, Any]:
         return train(config, Path(folder), quiet=True)
 
 
-def policy_of(config: TrainConfig) -> NumpyPolicy:
-    return NumpyPolicy(make_agent(config).policy_parameters())
+def policy_of(config: TrainConfig) -> Policy:
+    return make_agent(config).policy_parameters().actor()
 
 
 def played(config: TrainConfig, episodes: int, envs: EnvBatch) -> list[Trajectory]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -16,7 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.cage4.agent.belief import OWN_ZONES
 from workflow_rl.cage4.agent.rules import LAST_COUNTED_STEP, BatchedRuleTeam, Rules
-from workflow_rl.cage4.compiled.network import PLACES, RED_OF_ZONE
+from workflow_rl.cage4.compiled.actions import IMPACT
+from workflow_rl.cage4.compiled.network import (
+    CONTRACTOR,
+    IMPACT_COST,
+    PLACES,
+    RED_OF_ZONE,
+    REWARDS,
+    ZONE,
+)
 from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
@@ -53,22 +62,48 @@ def see_true_state(team: BatchedRuleTeam, simulator: BatchedSimulator) -> None:
         conclusions[:] = False
 
 
-def totals_of(rules: Rules, seeds: range, sees_truth: bool = False) -> NDArray[np.int64]:
-    """Return the total of the 498 counted rewards of each seed's episode."""
-    totals = []
+class Lost(NamedTuple):
+    """Rewards of N episodes, `[N]` each: of the 498 counted steps, and three parts of them.
+
+    The parts: Restores, impacts in the contractor's zone, impacts elsewhere. The rest is greens'
+    failed work.
+    """
+
+    total: NDArray[np.int64]
+    restores: NDArray[np.int64]
+    contractor: NDArray[np.int64]
+    impacts: NDArray[np.int64]
+
+
+def play(rules: Rules, seeds: range, sees_truth: bool = False) -> Lost:
+    """Play each seed's episode."""
+    parts = []
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
         simulator, team = BatchedSimulator(len(chosen)), BatchedRuleTeam(rules)
         observations = simulator.reset(chosen)
         team.reset(simulator.masks)
-        total = np.zeros(len(chosen), np.int64)
+        lost = Lost(*np.zeros((4, len(chosen)), np.int64))
         for _ in range(LAST_COUNTED_STEP):
             if sees_truth:
                 see_true_state(team, simulator)
             observations, rewards, _ = simulator.step(team.act(observations))
-            total += rewards.sum(1)
-        totals.append(total)
-    return np.concatenate(totals)
+            impacts, in_contractor = impacts_of(simulator.states)
+            lost.total[:] += rewards.sum(1)
+            lost.restores[:] += rewards[:, 1]
+            lost.contractor[:] += (impacts * in_contractor).sum(1)
+            lost.impacts[:] += (impacts * ~in_contractor).sum(1)
+        parts.append(lost)
+    return Lost(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return what each red agent's impact cost in the last step, and whether it was in the
+    contractor's zone, `[N, 6]` each."""
+    has_impact = (states["red_done"] == IMPACT) & (states["n_sessions"] > 0)
+    zones = ZONE[np.where(has_impact, states["red_target"], 0)]
+    prices = REWARDS[states["phase"][:, None], zones, IMPACT_COST]
+    return prices * has_impact, zones == CONTRACTOR
 
 
 @click.command()
@@ -78,16 +113,31 @@ def totals_of(rules: Rules, seeds: range, sees_truth: bool = False) -> NDArray[n
     "--variant", type=click.Choice([*VARIANTS, TRUE_STATE]), multiple=True, help="All, if none."
 )
 def main(episodes: int, first_seed: int, variant: tuple[str, ...]) -> None:
-    """Play the same episodes with each variant. Intervals are of 95 %."""
-    seeds = range(first_seed, first_seed + episodes)
+    """Play the same episodes with each variant. Intervals are of 95 %.
+
+    The differences to the first variant are of pairs with the same seed.
+    """
+    seeds, first = range(first_seed, first_seed + episodes), None
     for name in variant or (*VARIANTS, TRUE_STATE):
-        totals = totals_of(VARIANTS.get(name, RELEASED), seeds, name == TRUE_STATE)
-        half = 1.96 * totals.std(ddof=1) / len(totals) ** 0.5
-        print(
-            f"{name}: {totals.mean():.1f} ± {half:.1f} (median {np.median(totals):.0f}, "
-            f"standard deviation {totals.std(ddof=1):.1f})",
-            flush=True,
-        )
+        lost = play(VARIANTS.get(name, RELEASED), seeds, name == TRUE_STATE)
+        rest = lost.total - lost.restores - lost.contractor - lost.impacts
+        words = [
+            f"{name}: {with_interval(lost.total)} (median {np.median(lost.total):.0f}, "
+            f"standard deviation {lost.total.std(ddof=1):.1f})",
+            f"  Restores {lost.restores.mean():.1f}, impacts in the contractor's zone "
+            f"{lost.contractor.mean():.1f}, other impacts {lost.impacts.mean():.1f}, "
+            f"failed work {rest.mean():.1f}",
+        ]
+        if first is not None:
+            words.append(f"  paired difference {with_interval(lost.total - first)}")
+        else:
+            first = lost.total
+        print("\n".join(words), flush=True)
+
+
+def with_interval(values: NDArray[np.int64]) -> str:
+    """Return the mean and half of its interval of 95 %, in words."""
+    return f"{values.mean():.1f} ± {1.96 * values.std(ddof=1) / len(values) ** 0.5:.1f}"
 
 
 if __name__ == "__main__":

@@ -60,6 +60,12 @@ class PuzzleEnv(gymnasium.Env[Any, Any]):
             }
         )
         self.action_space = spaces.MultiDiscrete([3, 2], start=[1, 0])
+        # The lamps, which stand at the end of a flat observation.
+        first = longest + 3
+        self.entities = {
+            "features": [[first], [first + 1], [first + 2]],
+            "actions": [[0, 0], [0, 1], [0, 2], [0, -1], [1, -1]],
+        }
         self._lengths = (shortest, longest)
 
     def reset(
@@ -93,17 +99,28 @@ class MaskedPuzzleEnv(PuzzleEnv):
 
     in_obs: whether the mask is an entry of the observation, an array, or in `info`, an array for
     each choice. forbids_all_at: the step at which the mask of episodes that last longer forbids
-    everything. missing_at: the step without a mask.
+    everything. missing_at: the step without a mask. privileged: whether an entry of the observation
+    tells a critic the state.
     """
 
     def __init__(
-        self, in_obs: bool = False, forbids_all_at: int = -1, missing_at: int = -1, **args: Any
+        self,
+        in_obs: bool = False,
+        forbids_all_at: int = -1,
+        missing_at: int = -1,
+        privileged: bool = False,
+        **args: Any,
     ) -> None:
         super().__init__(**args)
+        self._privileged = privileged
         self._in_obs, self._forbids_all_at, self._missing_at = in_obs, forbids_all_at, missing_at
         if in_obs:
             shown = dict(self.observation_space.spaces)
             self.observation_space = spaces.Dict({**shown, "action_mask": spaces.MultiBinary(5)})
+        if privileged:
+            shown = dict(self.observation_space.spaces)
+            of_critic = spaces.Box(0, 1009, (1,), np.float32)
+            self.observation_space = spaces.Dict({**shown, "privileged_obs": of_critic})
 
     @property
     def mask(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,6 +146,8 @@ class MaskedPuzzleEnv(PuzzleEnv):
         return obs, *outcome, info
 
     def _masked(self, obs: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if self._privileged:
+            obs = {**obs, "privileged_obs": np.array([self._state], np.float32)}
         if self._steps == self._missing_at:
             return obs, info
         if self._in_obs:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -22,11 +23,14 @@ settings.load_profile("reproducible")
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILATION = pytest.StashKey[subprocess.Popen[bytes]]()
+COLLECTION = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to compile the simulator once for all processes, if there will be several."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.stash[COLLECTION] = os.open(__file__, os.O_RDONLY)
+        fcntl.flock(config.stash[COLLECTION], fcntl.LOCK_EX)
         command = [sys.executable, "-c", "import workflow_rl.cage2.compiled.preload"]
         config.stash[COMPILATION] = subprocess.Popen(command, cwd=ROOT)
 
@@ -34,7 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
     """Hand out no test before the simulator is compiled: each process would compile it again."""
+    fcntl.flock(node.config.stash[COLLECTION], fcntl.LOCK_UN)
     node.config.stash[COMPILATION].wait()
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the first process collect the tests before the others do, which find what pytest has made
+    of each file: with all at once, each would compile every file."""
+    if getattr(session.config, "workerinput", {"workerid": "gw0"})["workerid"] != "gw0":
+        with Path(__file__).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 @pytest.fixture(scope="session", autouse=True)

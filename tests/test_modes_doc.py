@@ -23,7 +23,7 @@ def as_options(settings: dict[str, Any]) -> str:
             continue
         words.append("--" + field.replace("_", "-"))
         if value is not True:
-            words.append(str(value))
+            words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
     return " ".join(words)
 
 

@@ -264,7 +264,7 @@ def assert_data(data: st.DataObject, made: Path, folder: Path) -> None:
     assert "Traceback" not in result.output
 
 
-@cases(100)
+@cases(50)
 @given(data=st.data())
 def test_files_are_data(data: st.DataObject, made: Path, folder: Path) -> None:
     assert_data(data, made, folder)

@@ -38,7 +38,8 @@ def config_of(
     """A run of 5 envs; of 6 updates if its batches are 6 complete episodes."""
     settings: dict[str, Any] = {
         **{"n_envs": 5, "total_episodes": 36, "seed": 3},
-        "env_args": {"red_agent": "mixed"},
+        # What CountingEnv shows and takes, for all algorithms.
+        "env_args": {"red_agent": "mixed", "observation": "table", "actions": "all"},
     }
     if "num_steps_per_env" not in changes:
         settings["episodes_per_update"] = 6

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from workflow_rl.environments import BatchedTeamEnv, TeamStep
+
 
 class ShiftEnv:
     """Two agents of different spaces match what they see. `late` comes after two steps, is busy in
@@ -65,3 +67,48 @@ class ShiftEnv:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class Shifts(BatchedTeamEnv):
+    """ShiftEnv, many at once."""
+
+    def __init__(self, n_envs: int, length: int = 8) -> None:
+        one = ShiftEnv(length)
+        self.observation_spaces = {
+            name: one.observation_space(name) for name in ShiftEnv.possible_agents
+        }
+        self.action_spaces = {name: one.action_space(name) for name in ShiftEnv.possible_agents}
+        self.length = length
+        self._steps = np.zeros(n_envs, np.int64)
+        self._shown = np.zeros((n_envs, length + 1, 2), np.int64)
+
+    def reset(self, indices: Any, seeds: Any) -> Any:
+        for env, seed in zip(indices, seeds, strict=True):
+            random = np.random.default_rng(seed)
+            for t in range(self.length + 1):
+                self._shown[env, t] = random.integers(2), random.integers(3)
+        self._steps[indices] = 0
+        return self._seen(indices), self._status(indices)
+
+    def step(self, indices: Any, actions: Any) -> TeamStep:
+        acts = self._status(indices) == self.ACTS
+        assert not actions[~acts].any()
+        reward = (acts & (actions == self._shown[indices, self._steps[indices]])).astype(np.float64)
+        self._steps[indices] += 1
+        ended = self._steps[indices] == self.length
+        seen, status = self._seen(indices), self._status(indices)
+        return TeamStep(seen, status, reward, np.zeros_like(ended), ended)
+
+    def action_masks(self, indices: Any) -> Any:
+        return np.tile([1, 1, 1, 1, 1, 0], (len(indices), 1))
+
+    def _seen(self, indices: Any) -> Any:
+        early, late = self._shown[indices, self._steps[indices]].T
+        return np.hstack([np.eye(2)[early], np.eye(3)[late]]).astype(np.float32)
+
+    def _status(self, indices: Any) -> Any:
+        steps = self._steps[indices]
+        late = np.where(steps % 3 == 0, self.BUSY, self.ACTS)
+        late[(steps < 2) | (steps >= self.length - 1)] = self.ABSENT
+        early = np.where(steps == self.length, self.CUT_OFF, self.ACTS)
+        return np.stack([early, late], axis=1)

@@ -7,10 +7,17 @@ is imported when asked for: workers must not import torch.
 
 from typing import Any
 
+from workflow_rl import complete as _complete
+
+if _complete.is_command():
+    _complete.demand()
+
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
 from workflow_rl.cage2 import registration as registration
+from workflow_rl.cage4 import registration as cage4_registration  # noqa: F401
 from workflow_rl.version import __version__ as __version__
+from workflow_rl.workflows import registration as workflows_registration  # noqa: F401
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
 

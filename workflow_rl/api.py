@@ -24,7 +24,7 @@ from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
-from workflow_rl.runs.folder import distinct_names, read_config, read_metrics, return_columns
+from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
 from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import is_population, run_folders
@@ -167,6 +167,5 @@ def learning_curves(*runs: PathLike) -> Figure:
     return learning_curve_figure(
         metrics,
         first if all(other == first for other in others) else {},
-        return_columns(configs[0]),
         {name: [names[n] for n in group] for name, group in groups.items()},
     )

@@ -9,11 +9,13 @@ from typing import Any
 if __package__ in (None, ""):
     # Run as a file: Python put this folder on the path, but the packages lie beside it.
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    import workflow_rl  # noqa: F401  # It says what this Python lacks, click for example.
 
 import click
 
-from workflow_rl.commands.options import GroupedCommand, training_options
+from workflow_rl.commands.options import GroupedCommand
 from workflow_rl.commands.train import run_command
+from workflow_rl.commands.training_options import training_options
 
 
 @click.command("train-sync", cls=GroupedCommand, params=training_options())

@@ -27,7 +27,8 @@ class MBPOAgent(SACAgent):
 
     bits: whether observations are integers from 0 to 1, which decides how they are modelled.
     imagined: the imagined steps of each of the last updates. imagined_steps: how many have been
-    imagined in the whole run.
+    imagined in the whole run. modelled_steps: how many real steps there had been at the last fit
+    of the model, 0 before the first.
     """
 
     config: MBPOConfig
@@ -38,6 +39,7 @@ class MBPOAgent(SACAgent):
         super().__init__(config, obs_dim, distribution, seed)
         self.imagined: list[Transitions] = []
         self.imagined_steps = 0
+        self.modelled_steps = 0
         self._fit = NO_FIT
         self._bits = bits
         self.dynamics = self._make_model(bits)
@@ -56,12 +58,16 @@ class MBPOAgent(SACAgent):
         return Dynamics(self.config, self.obs_dim, self.distribution, bits, self.seed)
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
-        """Fit the model, and imagine steps with the present policy that go on from real ones."""
+        """Fit the model if that is due, and imagine steps with the present policy that go on from
+        real ones."""
         if self.dynamics is None:
             return
         config = self.config
         self.on_modelling(True)
-        self._fit = self.dynamics.fit(self.replay.steps, random)
+        n_added = self.replay.n_added
+        if not self.modelled_steps or n_added - self.modelled_steps >= config.model_every:
+            self._fit = self.dynamics.fit(self.replay.steps, random)
+            self.modelled_steps = n_added
         newest = self.replay.newest(config.start_steps)
         n_rollouts = math.ceil(config.imagined_rollouts * n_real)
         obs = self.replay.steps.obs[random.choice(newest, n_rollouts)]
@@ -69,10 +75,10 @@ class MBPOAgent(SACAgent):
         parts = []
         for _ in range(config.rollout_length_at(progress)):
             action = policy.act_batch(obs, [random] * len(obs))[0]
-            steps = self.dynamics.imagine(obs, action, random)
+            steps, ended = self.dynamics.imagine(obs, action, random)
             parts.append(steps)
             self.imagined_steps += steps.n_steps
-            obs = steps.next_obs[~steps.terminated]
+            obs = steps.next_obs[~ended]
             if not len(obs):
                 break
         self.imagined = [*self.imagined, joined(parts)][-config.imagined_updates :]
@@ -90,14 +96,17 @@ class MBPOAgent(SACAgent):
         return joined([batch, more])
 
     def state_dict(self) -> dict[str, Any]:
-        state = {**super().state_dict(), "imagined_steps": self.imagined_steps}
+        counts = {"imagined_steps": self.imagined_steps, "modelled_steps": self.modelled_steps}
+        state = {**super().state_dict(), **counts}
         return state if self.dynamics is None else {**state, "dynamics": self.dynamics.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.imagined_steps = saved_number(state, "imagined_steps")
+        # Earlier versions fitted the model in every update.
+        self.modelled_steps = saved_number({"modelled_steps": 0, **state}, "modelled_steps")
         if "replay" in state:  # Earlier versions kept the steps there.
-            self.imagined = [self.own(steps_of_tensors(one)) for one in state["imagined"]]
+            self.imagined = [self.own(steps_of_tensors(one), "bf") for one in state["imagined"]]
         # Earlier versions chose `bits` by the first steps, and made no model before the warm-up.
         model = state.get("dynamics", {"bits": self._bits})
         self.dynamics = self._make_model(bool(model["bits"]))
@@ -125,6 +134,8 @@ class MBPOAgent(SACAgent):
         """Remember imagined steps, those of an update in each part."""
         if end not in (0, self.imagined_steps):
             raise ValueError("these are not all of its agent's steps")
+        # Earlier versions drew the ends.
         self.imagined = [
-            Transitions._make(np.array(column) for column in self.own(steps)) for steps in parts
+            Transitions._make(np.array(column) for column in self.own(steps, "bf"))
+            for steps in parts
         ]

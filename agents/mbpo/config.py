@@ -41,6 +41,11 @@ class MBPOConfig(SACConfig):
     model_epochs: Count = Field(
         default=100, description="Epochs after which a fit ends at the latest."
     )
+    model_every: Count = Field(
+        default=1,
+        description="Real steps from one fit of the models to the next. An update that brings "
+        "fewer may leave the models as they are.",
+    )
     imagined_share: Share = Field(
         default=0.5,
         description="Share of imagined steps in a batch of the agent. With 0, the agent learns "

@@ -273,8 +273,12 @@ class Dynamics:
 
     def imagine(
         self, obs: NDArray[Any], action: Actions, random: np.random.Generator
-    ) -> Transitions:
-        """Return imagined steps from observations [B, D], each by an elite drawn at random."""
+    ) -> tuple[Transitions, NDArray[np.bool_]]:
+        """Return imagined steps from observations [B, D], each by an elite drawn at random.
+
+        The steps have the probability of an end, by which values are weighed: as the mean reward,
+        it has less variance than a draw. The array [B] says which rollouts end, by a draw.
+        """
         rows = self._seen(obs, action)
         chosen = np.array(self.elites)[random.integers(0, len(self.elites), len(obs))]
         noise = random.random if self.bits else random.standard_normal
@@ -288,9 +292,10 @@ class Dynamics:
             outcome[mine] = self.outcome.one(k, np.concatenate([rows[mine], change[mine]], axis=1))
         reward = outcome[:, 0].astype(np.float64) * self.scales.reward.item()
         # Before any episode has terminated, an untrained network would terminate many.
-        terminated = (sigmoid(outcome[:, 1]) > uniforms) & self.ends_seen
+        end = sigmoid(outcome[:, 1]) * np.float32(self.ends_seen)
         next_obs = change if self.bits else obs + change * self.scales.change
-        return Transitions(obs, action, reward, nearest(next_obs, obs.dtype), terminated)
+        steps = Transitions(obs, action, reward, nearest(next_obs, obs.dtype), end)
+        return steps, end > uniforms
 
     def _drawn(self, outputs: FloatArray, draws: FloatArray) -> FloatArray:
         if self.bits:

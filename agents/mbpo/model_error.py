@@ -50,7 +50,7 @@ def errors_ahead(
         scale[scale == 0] = np.inf
     imagined, found = first, []
     for ahead in range(n_steps):
-        step = dynamics.imagine(imagined, real("action", ahead), random)
+        step, _ = dynamics.imagine(imagined, real("action", ahead), random)
         imagined = step.next_obs
         expected, reward = real_obs(ahead + 1), real("reward", ahead)
         found.append(

@@ -1,4 +1,4 @@
-"""An actor and a critic as torch modules: two separate networks."""
+"""An actor and a critic as torch modules: two networks, or one whose last output is the value."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from agents.policies.distributions import Distribution
 from agents.policies.masks import torch_masked
+from agents.policies.network import Network
 from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.torch_memory import Packed
@@ -20,6 +21,8 @@ class ActorCritic(nn.Module):
 
     seed: of the initial weights. kind, args: of both networks, a key of `networks.NETWORKS` and the
     further fields of this kind. masked: whether observations end with a mask, see `masks`.
+    n_further: how many numbers follow those that the actor sees, before the mask, for the critic.
+    is_shared: whether all layers but the last are shared.
     """
 
     def __init__(
@@ -33,18 +36,24 @@ class ActorCritic(nn.Module):
         kind: str = "mlp",
         args: Mapping[str, Any] = {},
         masked: bool = False,
+        n_further: int = 0,
+        is_shared: bool = False,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         n_outputs = distribution.n_outputs
         self.distribution = distribution
-        self.args, self.masked = dict(args), masked
-        self.actor_network, self.critic_network = (
-            NETWORKS[kind].of_sizes(obs_dim, tuple(hidden_sizes), n, activation, args)
-            for n in (n_outputs, 1)
-        )
+        self.args, self.masked, self.n_further = dict(args), masked, n_further
+        its, sizes = NETWORKS[kind], tuple(hidden_sizes)
+        n_own = n_outputs + is_shared
+        self.actor_network = its.of_sizes(obs_dim, sizes, n_own, activation, args)
         self.actor = self.actor_network.module(0.01, generator)
-        self.critic = self.critic_network.module(1.0, generator)
+        self.is_shared, self.critic_network = is_shared, self.actor_network
+        self.critic: nn.Module = nn.Identity()
+        if not is_shared:
+            own = its.critics_args(args, n_further)
+            self.critic_network = its.of_sizes(obs_dim + n_further, sizes, 1, activation, own)
+            self.critic = self.critic_network.module(1.0, generator)
         self.log_std = (
             nn.Parameter(torch.full((n_outputs,), log_std_init))
             if distribution.has_log_std
@@ -58,43 +67,61 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Tensor | Packed) -> tuple[Tensor, Tensor]:
         """Return the actor's outputs [B, n_outputs] and values [B] of observations [B, D]."""
-        return self.outputs(obs), self.values(obs)
+        if not self.is_shared:
+            return self.outputs(obs), self.values(obs)
+        seen, mask = self._seen(obs, self.actor_network)
+        both: Tensor = self.actor(seen)
+        outputs, values = both[:, :-1], both[:, -1]
+        return outputs if mask is None else torch_masked(outputs, mask), values
 
     def outputs(self, obs: Tensor | Packed) -> Tensor:
         """Return the actor's outputs [B, n_outputs] of observations [B, D]."""
-        seen, mask = self._seen(obs)
+        if self.is_shared:
+            return self(obs)[0]
+        seen, mask = self._seen(obs, self.actor_network)
         outputs: Tensor = self.actor(seen)
         return outputs if mask is None else torch_masked(outputs, mask)
 
     def values(self, obs: Tensor | Packed) -> Tensor:
         """Return the values [B] of observations [B, D]."""
-        values: Tensor = self.critic(self._seen(obs)[0])
+        if self.is_shared:
+            return self(obs)[1]
+        values: Tensor = self.critic(self._seen(obs, self.critic_network)[0])
         return values.squeeze(-1)
 
-    def _seen(self, obs: Tensor | Packed) -> tuple[Tensor | Packed, Tensor | None]:
-        """Return what the networks see of observations, and their masks, if they have any."""
-        if not self.masked:
+    def _seen(
+        self, obs: Tensor | Packed, network: Network
+    ) -> tuple[Tensor | Packed, Tensor | None]:
+        """Return what a network sees of observations, and their masks, if they have any."""
+        if not self.masked and not self.n_further:
             return obs, None
         rows = obs.rows if isinstance(obs, Packed) else obs
-        n_inputs = self.actor_network.n_inputs
-        seen, mask = rows, rows[:, n_inputs:]
-        if not self.actor_network.sees_mask:
-            seen = rows[:, :n_inputs]
+        mask = rows[:, self.critic_network.n_inputs :] if self.masked else None
+        seen = rows[:, : network.n_inputs]
+        if mask is not None and network.sees_mask:
+            seen = torch.cat([seen, mask], dim=1)
         return (obs._replace(rows=seen) if isinstance(obs, Packed) else seen), mask
 
-    def parts(self) -> list[list[nn.Parameter]]:
-        """Return the parameters of the actor, and those of the critic."""
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """Return the parameters that learn together, by what they compute."""
         log_std = [] if self.log_std is None else [self.log_std]
-        return [[*self.actor.parameters(), *log_std], list(self.critic.parameters())]
+        actor = [*self.actor.parameters(), *log_std]
+        if self.is_shared:
+            return {"policy": actor}
+        return {"policy": actor, "value": list(self.critic.parameters())}
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor, which workers act with."""
+        layers = self.actor_network.layers(self.actor.state_dict())
+        if self.is_shared:
+            layers = layers.with_outputs(slice(-1))
         return PolicyParameters(
-            *self.actor_network.layers(self.actor.state_dict()),
+            *layers,
             activation=self.actor_network.activation,
             log_std=None if self.log_std is None else self.log_std.detach().cpu().numpy().copy(),
             distribution=self.distribution,
             network=self.actor_network.kind,
             network_args=self.args,
             masked=self.masked,
+            n_further=self.n_further,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agents.policies.distributions import FloatArray
 
@@ -32,13 +33,23 @@ class Layers(NamedTuple):
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
 
+    def with_outputs(self, chosen: slice) -> Layers:
+        """Return the layers with some outputs of the last layer alone."""
+        *weights, weight = self.weights
+        *biases, bias = self.biases
+        last = np.ascontiguousarray(weight[:, chosen]), bias[chosen].copy()
+        return Layers((*weights, last[0]), (*biases, last[1]))
+
 
 @dataclass(frozen=True)
 class Network(ABC):
     """A network from observations to outputs: its sizes and its activation. A kind derives from it.
 
-    kind: the name in files and of `--network`. needs_torch: whether it acts with torch. Further
-    fields of a kind, with defaults, are its `--network-arg`s.
+    kind: the name in files and of `--network`. needs_torch: whether it acts with torch.
+    needs_entities: whether it takes the argument `layout`, which the environment declares: see
+    `entity_layout`. shares_trunk: whether the last layer puts out all outputs, so that an actor and
+    a critic can share the others. Further fields of a kind, with defaults, are its
+    `--network-arg`s.
     """
 
     n_inputs: int
@@ -47,6 +58,8 @@ class Network(ABC):
     activation: str
     kind: ClassVar[str]
     needs_torch: ClassVar[bool] = False
+    needs_entities: ClassVar[bool] = False
+    shares_trunk: ClassVar[bool] = True
 
     @classmethod
     def of_sizes(
@@ -77,6 +90,14 @@ class Network(ABC):
         args: further fields of the kind.
         """
 
+    @classmethod
+    def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
+        """Return the further fields of the critic beside an actor with these fields.
+
+        n_further: how many numbers more than the actor the critic sees.
+        """
+        return args
+
     @abstractmethod
     def shapes(self) -> list[tuple[Shape, Shape]]:
         """Return the shapes of each layer's weight and bias, as in Layers."""
@@ -101,6 +122,12 @@ class Network(ABC):
     def burn_in(self) -> int:
         """How many observations before an unroll the network sees again, to find its state."""
         return 0
+
+    @property
+    def alike(self) -> NDArray[np.int64] | None:
+        """A number for each input: inputs of one number are normalised alike, those of -1 are not
+        normalised. None if each input is normalised by itself."""
+        return None
 
     @property
     def sees_mask(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.policies.entities import Entities
 from agents.policies.mlp import MLP as MLP
 from agents.policies.network import ACTIVATIONS as ACTIVATIONS
 from agents.policies.network import Layers as Layers
@@ -11,7 +12,9 @@ from agents.policies.network import relu as relu
 from agents.policies.recurrent import GRU, LSTM
 from agents.policies.stacked_frames import FrameStack
 
-NETWORKS: dict[str, type[Network]] = {one.kind: one for one in (MLP, GRU, LSTM, FrameStack)}
+NETWORKS: dict[str, type[Network]] = {
+    one.kind: one for one in (MLP, GRU, LSTM, FrameStack, Entities)
+}
 """By their kinds."""
 
 

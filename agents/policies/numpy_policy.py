@@ -18,6 +18,7 @@ from agents.policies.distributions import (
     Prepared,
     Rows,
 )
+from agents.policies.entity_layout import EntityLayout, carried, layout_of
 from agents.policies.masks import masked
 from agents.policies.networks import NETWORKS, Layers, Network
 
@@ -47,6 +48,23 @@ class Actor(Protocol):
         log-probabilities, float32 [M]."""
 
 
+class Policy(Actor, Protocol):
+    """An actor whose actions follow from arrays. masked: whether observations end with masks."""
+
+    @property
+    def parameters(self) -> Parameters: ...
+
+    @property
+    def masked(self) -> bool: ...
+
+
+class Parameters(Protocol):
+    """All that a policy's actions follow from: plain arrays."""
+
+    def actor(self, policy_version: int = 0, greedy: bool = False) -> Policy:
+        """Return the policy with these parameters. greedy: it chooses the likeliest actions."""
+
+
 def burn_in_of(actor: Actor) -> int:
     """Return how many of an episode's last observations the actor sees again before it goes on."""
     burn_in: int = getattr(actor, "burn_in", 0)
@@ -60,7 +78,8 @@ class PolicyParameters(NamedTuple):
     obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to OBS_LIMIT on
     either side, or the observation itself where they are None. distribution: None is Categorical
     over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
-    this kind. masked: whether observations end with a mask, see `masks`.
+    this kind. masked: whether observations end with a mask, see `masks`. n_further: how many
+    numbers may stand before the mask that the critic sees and the actor does not.
     """
 
     weights: tuple[FloatArray, ...]
@@ -73,6 +92,7 @@ class PolicyParameters(NamedTuple):
     network: str = "mlp"
     network_args: Mapping[str, Any] = {}
     masked: bool = False
+    n_further: int = 0
 
     @property
     def layers(self) -> Layers:
@@ -87,6 +107,21 @@ class PolicyParameters(NamedTuple):
     def actor(self, policy_version: int = 0, greedy: bool = False) -> NumpyPolicy:
         """Return the actor with these parameters."""
         return NumpyPolicy(self, policy_version, greedy)
+
+    def on(self, entities: EntityLayout, distribution: Distribution) -> PolicyParameters:
+        """Return the policy for an environment with other entities, and so with other actions.
+
+        Raises ValueError if the entities are described by other numbers, or have other verbs.
+        """
+        before = layout_of(self.network_args["layout"])
+        args = {**self.network_args, "layout": entities.to_plain()}
+        policy = self._replace(network_args=args, distribution=distribution)
+        if not policy.described().fits(self.layers):
+            raise ValueError("its entities have other features or verbs")
+        if self.obs_mean is None or self.obs_scale is None:
+            return policy
+        mean, scale = (carried(one, before, entities) for one in (self.obs_mean, self.obs_scale))
+        return policy._replace(obs_mean=mean, obs_scale=scale)
 
     def obs_dim_of(self, network: Network) -> int:
         """Return the numbers in an observation, with its mask. network: see `described`."""
@@ -231,8 +266,13 @@ class NumpyPolicy:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
-        observation may be [obs_dim]. Raises ValueError for other shapes."""
+        observation may be [obs_dim]. Observations may hold what only the critic sees, too. Raises
+        ValueError for other shapes."""
         obs = np.atleast_2d(obs)
+        n_further = self.parameters.n_further
+        if n_further and obs.shape[1] == self.obs_dim + n_further:
+            n_inputs = self.network.n_inputs
+            obs = np.delete(obs, slice(n_inputs, n_inputs + n_further), axis=1)
         if obs.shape != (len(envs), self.obs_dim):
             raise ValueError(
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"

@@ -39,6 +39,7 @@ class OwnNetwork(Network):
     args: Mapping[str, Any] = field(default_factory=dict)
     make: ClassVar[Callable[..., torch.nn.Module]]
     needs_torch = True
+    shares_trunk = False
 
     @classmethod
     def of_sizes(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from agents.policies.numpy_policy import PolicyParameters
 
 VERSION = 1
 
+Parsed = TypeVar("Parsed")
+
 _OPTIONAL = ("log_std", "obs_mean", "obs_scale")
 
 
@@ -26,24 +28,19 @@ def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping
 
     about: plain values that are kept with the policy, such as its environment.
     """
-    n_layers = len(policy.weights)
-    arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
-    arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
-    for name in _OPTIONAL:
-        if (array := getattr(policy, name)) is not None:
-            arrays[name] = array
-    settings = {
-        "version": VERSION,
-        "network": policy.network,
-        "network_args": dict(policy.network_args),
-        "masked": policy.masked,
-        "layers": n_layers,
-        "activation": policy.activation,
-        "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
-        "about": about,
-    }
+    save_file(file, *packed(policy), about)
+
+
+def save_file(
+    file: Path | IO[bytes],
+    settings: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Write plain settings and arrays as a sealed .npz file."""
     archive = io.BytesIO()
-    np.savez(archive, settings=np.array(json.dumps(settings)), **arrays)
+    text = json.dumps({"version": VERSION, **settings, "about": about})
+    np.savez(archive, settings=np.array(text), **arrays)
     content = sealed(archive.getvalue())
     if isinstance(file, Path):
         file.write_bytes(content)
@@ -56,37 +53,77 @@ def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[st
 
     Raises OSError, and ValueError, which says what is wrong, for other files.
     """
+    return load_file(path, unpacked)
+
+
+def load_file(
+    path: str | os.PathLike[str], parsed: Callable[[dict[str, Any], dict[str, Any]], Parsed]
+) -> tuple[Parsed, dict[str, Any]]:
+    """Return what `parsed` makes of a file's settings and arrays, and what was kept with it.
+
+    parsed: may raise anything. Raises the same as `load_policy`.
+    """
     try:
         with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")
-            # At most as many as there are members: the file may say any number.
-            layers = range(settings["layers"])[: len(file.files)]
-            arrays = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
-            given = [name for name in _OPTIONAL if name in file]
-            if sorted(file.files) != sorted(["settings", *arrays, *given]):
-                raise ValueError("its members are others")
-            policy = PolicyParameters(
-                tuple(file[f"weight_{n}"] for n in layers),
-                tuple(file[f"bias_{n}"] for n in layers),
-                settings["activation"],
-                **{name: file[name] for name in given},
-                distribution=from_plain(settings["distribution"]),
-                network=settings["network"],
-                network_args=dict(settings.get("network_args", {})),
-                masked=settings.get("masked", False),
-            )
-            about = dict(settings["about"])
-        fits = _fits_together(policy)
+            arrays = {name: file[name] for name in file.files if name != "settings"}
+        return parsed(settings, arrays), dict(settings["about"])
     except OSError:
         raise
     except Exception as error:  # A damaged file can raise anything.
-        reason = f" ({error})" if "version" in str(error) else ""
+        told = isinstance(error, MisfitError) or "version" in str(error)
+        reason = f" ({error})" if told else ""
         raise ValueError(f"{path} is no policy file{reason}") from None
-    if not fits:
-        raise ValueError(f"{path} is no policy file (its layers do not fit together)")
-    return policy, about
+
+
+class MisfitError(ValueError):
+    """The parts of a file do not fit together."""
+
+
+def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a policy's settings, which are plain, and its arrays."""
+    n_layers = len(policy.weights)
+    arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
+    arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
+    for name in _OPTIONAL:
+        if (array := getattr(policy, name)) is not None:
+            arrays[name] = array
+    settings = {
+        "network": policy.network,
+        "network_args": dict(policy.network_args),
+        "masked": policy.masked,
+        "n_further": policy.n_further,
+        "layers": n_layers,
+        "activation": policy.activation,
+        "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
+    }
+    return settings, arrays
+
+
+def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyParameters:
+    """Return the policy of its settings and arrays. Raises MisfitError, and anything else."""
+    # At most as many as there are arrays: the file may say any number.
+    layers = range(settings["layers"])[: len(arrays)]
+    given = [name for name in _OPTIONAL if name in arrays]
+    expected = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
+    if sorted(arrays) != sorted([*expected, *given]):
+        raise ValueError("its members are others")
+    policy = PolicyParameters(
+        tuple(arrays[f"weight_{n}"] for n in layers),
+        tuple(arrays[f"bias_{n}"] for n in layers),
+        settings["activation"],
+        **{name: arrays[name] for name in given},
+        distribution=from_plain(settings["distribution"]),
+        network=settings["network"],
+        network_args=dict(settings.get("network_args", {})),
+        masked=settings.get("masked", False),
+        n_further=settings.get("n_further", 0),
+    )
+    if not _fits_together(policy):
+        raise MisfitError("its layers do not fit together")
+    return policy
 
 
 def _fits_together(policy: PolicyParameters) -> bool:
@@ -99,6 +136,8 @@ def _fits_together(policy: PolicyParameters) -> bool:
     return (
         network.fits(policy.layers)
         and type(policy.masked) is bool
+        and type(policy.n_further) is int
+        and policy.n_further >= 0
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int
         and distribution.n_outputs == n_outputs >= 1

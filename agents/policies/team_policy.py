@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Choice
+from agents.policies.distributions import Categorical, Choice
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.team import ACTS, PolicyMap, TeamLayout
 
@@ -19,6 +19,29 @@ class TeamParameters(NamedTuple):
     layout: TeamLayout
     policies: PolicyMap
     parameters: dict[str, PolicyParameters]
+
+    def fits(self) -> bool:
+        """Return whether each agent has one policy, whose network takes and gives what the agent's
+        place in the layout says."""
+        agents = [k for of in self.policies.values() for k in of]
+        return (
+            self.policies.keys() == self.parameters.keys()
+            and all(type(k) is int for k in agents)
+            and sorted(agents) == list(range(self.layout.n_agents))
+            and all(self._fits(name, k) for name, of in self.policies.items() for k in of)
+        )
+
+    def _fits(self, policy: str, agent: int) -> bool:
+        layout, parameters = self.layout, self.parameters[policy]
+        network, n_sharing = parameters.described(), len(self.policies[policy])
+        n_inputs = layout.obs_sizes[agent] + n_sharing * (n_sharing > 1)
+        n_outputs = layout.n_actions[agent]
+        return (
+            (network.n_inputs, network.n_outputs) == (n_inputs, n_outputs)
+            and parameters.distribution in (None, Categorical(n_outputs))
+            and parameters.masked == layout.masked
+            and network.memory_size == 0
+        )
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> TeamPolicy:
         """Return the actor with these parameters."""

@@ -39,7 +39,7 @@ def vtrace(
     value: FloatArray,
     bootstrap_value: float,
     ratio: FloatArray,
-    discount: float,
+    discount: float | FloatArray,
     trace_decay: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Return advantages [T] and the critic's targets [T] of one episode by V-trace.
@@ -48,7 +48,8 @@ def vtrace(
 
     reward, value: [T]. bootstrap_value: the value of the state after the last step, 0 if the
     episode terminated there. ratio: [T], pi(a|s) / mu(a|s) of the policy that learns over the one
-    that acted. trace_decay: lambda. Never looks beyond the episode's end.
+    that acted. discount: a number for all steps, or [T] for decisions that take several steps.
+    trace_decay: lambda. Never looks beyond the episode's end.
 
     With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
     remark 2), equation 1 in the recursive form of remark 1 gives the target v_t = V_t + e_t:
@@ -65,8 +66,9 @@ def vtrace(
     delta = reward + discount * np.append(value[1:], bootstrap_value) - value
     rho = np.minimum(1.0, ratio)
     advantage = np.empty_like(delta)
+    decay = np.broadcast_to(np.asarray(discount * trace_decay), value.shape)
     correction = 0.0
     for t in range(len(delta) - 1, -1, -1):
-        advantage[t] = delta[t] + discount * trace_decay * correction
+        advantage[t] = delta[t] + decay[t] * correction
         correction = rho[t] * advantage[t]
     return advantage, value + rho * advantage

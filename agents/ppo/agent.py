@@ -15,9 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents import saved
 from agents.algorithm import Agent, DivergedError
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import Distribution, to_plain
+from agents.policies.entity_layout import EntityLayout
+from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import PolicyParameters, likely_repeats, normalised_obs
 from agents.policies.torch_distributions import log_prob_and_entropy
 from agents.ppo.adam import Adam
@@ -40,7 +43,6 @@ from agents.ppo.minibatches import (
     minibatches,
 )
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
-from agents.saved import require_distribution, saved_flag, saved_number
 from agents.trajectory import Trajectory
 
 
@@ -55,6 +57,8 @@ class PPOAgent(Agent):
 
     policy_loss, value_loss: the losses of a minibatch, see `losses`. Assign other functions of the
     same arguments to learn with losses of your own.
+
+    n_further: numbers that the critic alone sees: see `ActorCritic`.
 
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
@@ -72,13 +76,19 @@ class PPOAgent(Agent):
         device: str = "cpu",
         two_threads: bool = False,
         masked: bool = False,
+        n_further: int = 0,
+        entities: EntityLayout | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
-        self.two_threads = two_threads
+        self.two_threads = two_threads and not config.shared_trunk
         self.device = torch.device(device)
         self.policy_version = 0
         self.distribution = distribution
+        self.entities = entities if NETWORKS[config.network].needs_entities else None
+        args = dict(config.network_args)
+        if self.entities is not None:
+            args["layout"] = self.entities.to_plain()
         self.network = ActorCritic(
             obs_dim,
             distribution,
@@ -87,10 +97,13 @@ class PPOAgent(Agent):
             seed,
             config.log_std_init,
             config.network,
-            config.network_args,
+            args,
             masked,
+            n_further,
+            config.shared_trunk,
         ).to(self.device)
-        self.obs_moments = RunningMoments(obs_dim) if config.normalise_obs else None
+        shown = obs_dim + n_further, self.network.critic_network.alike
+        self.obs_moments = RunningMoments(*shown) if config.normalise_obs else None
         self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
         self.optimizer = Adam(self.network.parameters(), config.learning_rate, eps=1e-5)
 
@@ -99,7 +112,8 @@ class PPOAgent(Agent):
         parameters = self.network.policy_parameters()
         if self.obs_moments is None:
             return parameters
-        mean, scale = self.obs_moments.mean_and_scale()
+        n_inputs = self.network.actor_network.n_inputs
+        mean, scale = (one[:n_inputs] for one in self.obs_moments.mean_and_scale())
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
@@ -259,7 +273,15 @@ class PPOAgent(Agent):
         """
         config = self.config
         self.optimizer.zero_grad()
-        if helper is None:
+        if config.shared_trunk:
+            outputs, values = self.network(minibatch.obs)
+            objective, policy_loss, entropy, kl, clipped = self._policy_losses(
+                minibatch, annealed, outputs
+            )
+            critic_loss = self._critic_loss(minibatch, values)
+            (objective + config.value_coef * critic_loss).backward()
+            critic_loss = critic_loss.detach()
+        elif helper is None:
             critic_loss = self._learn_values(minibatch)
             policy_loss, entropy, kl, clipped = self._learn_policy(minibatch, annealed)
         else:
@@ -270,7 +292,7 @@ class PPOAgent(Agent):
         _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         if config.target_kl is not None and kl > 1.5 * config.target_kl:
             return metrics, False
-        for name, parameters in zip(("policy", "value"), self.network.parts(), strict=True):
+        for name, parameters in self.network.parts().items():
             norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
             _require_finite({f"{name}'s gradient": norm})
         self.optimizer.step()
@@ -278,35 +300,41 @@ class PPOAgent(Agent):
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> tuple[Tensor, ...]:
         """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction."""
+        outputs = self.network.outputs(minibatch.obs)
+        objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
+        objective.backward()
+        return tuple(metrics)
+
+    def _policy_losses(
+        self, minibatch: Minibatch, annealed: Annealed, outputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return what the actor minimises, and without gradients what `_learn_policy` returns."""
         steps = minibatch.steps
         advantage = steps.advantage
         if self.config.normalise_advantage:
             advantage = normalised(advantage)
         log_prob, entropy = log_prob_and_entropy(
-            self.distribution,
-            self.network.outputs(minibatch.obs),
-            self.network.log_std,
-            minibatch.row,
-            steps.action,
+            self.distribution, outputs, self.network.log_std, minibatch.row, steps.action
         )
         log_ratio = log_prob - steps.log_prob
         ratio = log_ratio.exp()
         policy_loss = self.policy_loss(ratio, steps.weight * advantage, annealed.clip_range)
         entropy = entropy.mean()
-        (policy_loss - annealed.entropy_coef * entropy).backward()
+        objective = policy_loss - annealed.entropy_coef * entropy
         with torch.no_grad():
             kl = approximate_kl(log_ratio)
             clipped = clip_fraction(ratio, annealed.clip_range)
-        return policy_loss.detach(), entropy.detach(), kl, clipped
+        return objective, policy_loss.detach(), entropy.detach(), kl, clipped
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
         """Add the critic's gradients. Returns its loss."""
-        value = self.network.values(minibatch.obs)
-        if minibatch.row is not None:
-            value = value[minibatch.row]
-        loss = self.value_loss(value, minibatch.steps.return_)
+        loss = self._critic_loss(minibatch, self.network.values(minibatch.obs))
         (self.config.value_coef * loss).backward()
         return loss.detach()
+
+    def _critic_loss(self, minibatch: Minibatch, values: Tensor) -> Tensor:
+        own = values if minibatch.row is None else values[minibatch.row]
+        return self.value_loss(own, minibatch.steps.return_)
 
     def state_dict(self) -> dict[str, Any]:
         """See Agent."""
@@ -318,6 +346,10 @@ class PPOAgent(Agent):
             "distribution": to_plain(self.distribution),
             "masked": self.network.masked,
         }
+        if self.entities is not None:
+            state["entities"] = self.entities.to_plain()
+        if self.network.n_further:
+            state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
             state[name] = statistics.state_dict()
         return copy.deepcopy(state)
@@ -329,21 +361,28 @@ class PPOAgent(Agent):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See Agent."""
+        if self.entities is not None and state.get("entities") != self.entities.to_plain():
+            raise ValueError("its entities are others")
         self._load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.policy_version = saved_number(state, "policy_version")
-        self.seed = saved_number(state, "seed")
+        self.policy_version = saved.saved_number(state, "policy_version")
+        self.seed = saved.saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from a `state_dict()`: see Agent."""
+        """Take weights and running statistics alone from a `state_dict()`: see Agent. A network on
+        entities may have learned with another number of them."""
+        if self.entities is not None:
+            state = saved.for_entities(state, self.entities, self.distribution)
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        require_distribution(state, self.distribution)
-        if saved_flag(state, "masked") != self.network.masked:
+        saved.require_distribution(state, self.distribution)
+        if saved.saved_flag(state, "masked") != self.network.masked:
             raise ValueError("only one of it and this run takes masks of actions")
+        if saved.saved_further(state) != self.network.n_further:
+            raise ValueError("its critic sees other numbers than this run's")
         for name in ("obs_moments", "return_scale"):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from agents.algorithm import Algorithm
 from agents.policies.distributions import Distribution
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.networks import NETWORKS
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import PPOMetrics
+from agents.ppo.metrics import OF_EACH_POLICY, PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.saved import learner_state, saved_policy
 from agents.settings import ConfigError, Settings
@@ -31,6 +32,7 @@ class PPO(Algorithm):
     devices = ("cpu", "cuda")
     takes_masks = True
     takes_teams = True
+    takes_privileged = True
     to_lower = ("learning_rate", "reward_scale", "max_grad_norm")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -38,12 +40,25 @@ class PPO(Algorithm):
         assert isinstance(settings, PPOConfig)
         if spaces.team is None and settings.policy_of:
             raise ConfigError("policy_of", "this environment has one agent: leave it out")
+        if spaces.team is None and settings.critic != "own":
+            raise ConfigError(
+                "critic", f"{settings.critic} is for teams: this environment has one agent"
+            )
         if spaces.team is not None:
             if settings.network != "mlp":
                 raise ConfigError("network", f"{settings.network} plays in no team yet: use mlp")
-            if settings.correction != "none":
-                raise ConfigError("correction", "vtrace learns for no teams yet: use none")
             _policies(settings, spaces.team)
+        is_central = spaces.team is not None and settings.critic == "central"
+        if settings.shared_trunk and (spaces.privileged or is_central):
+            raise ConfigError(
+                "shared_trunk", "here the critic sees more than the actor: leave it out"
+            )
+        if NETWORKS[settings.network].needs_entities and spaces.entities is None:
+            raise ConfigError(
+                "network",
+                f"{settings.network} needs an environment that declares its entities: this "
+                "environment has no attribute `entities`",
+            )
         return super().distribution(spaces, settings)
 
     def make(
@@ -67,22 +82,38 @@ class PPO(Algorithm):
                 settings, spaces.team, policies, distribution, seed, device, two_threads
             )
         return PPOAgent(
-            settings, spaces.obs_dim, distribution, seed, device, two_threads, spaces.masked
+            settings,
+            spaces.obs_dim,
+            distribution,
+            seed,
+            device,
+            two_threads,
+            spaces.masked,
+            spaces.privileged,
+            spaces.entities,
         )
 
-    def saved_policy(  # type: ignore[override]
-        self, settings: Settings, state: Mapping[str, Any]
-    ) -> PolicyParameters | TeamParameters:
+    def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
+        """See Algorithm. A team of several policies has some of the fields for each policy too."""
+        assert isinstance(settings, PPOConfig)
+        names = [] if spaces.team is None else list(_policies(settings, spaces.team))
+        each = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
+        return (*self.metrics, *each) if len(names) > 1 else self.metrics
+
+    def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """See Algorithm."""
         assert isinstance(settings, PPOConfig)
         if "team" in state:
             layout = layout_of(state["team"])
             policies = _policies(settings, layout)
-            parameters = {
-                name: _saved_member(settings, learner_state(state, name), layout, of)
-                for name, of in policies.items()
+            states = {name: learner_state(state, name) for name in policies}
+            members = {
+                name: _normalising(saved_policy(settings, one), one) for name, one in states.items()
             }
-            return TeamParameters(layout, policies, parameters)
+            team = TeamParameters(layout, policies, members)
+            if not team.fits():
+                raise RuntimeError("a network of another team")
+            return team
         return _normalising(saved_policy(settings, state), state)
 
     def saved_critic(
@@ -109,22 +140,11 @@ def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> Poli
     """Return a network with the statistics that its observations are normalised with, if any."""
     if "obs_moments" not in state:
         return parameters
-    moments = RunningMoments(parameters.described().n_inputs)
+    n_inputs = parameters.described().n_inputs
+    moments = RunningMoments(n_inputs + parameters.n_further)
     moments.load_state_dict(state["obs_moments"])
-    mean, scale = moments.mean_and_scale()
+    mean, scale = (one[:n_inputs] for one in moments.mean_and_scale())
     return parameters._replace(obs_mean=mean, obs_scale=scale)
-
-
-def _saved_member(
-    settings: PPOConfig, state: Mapping[str, Any], layout: TeamLayout, of: tuple[int, ...]
-) -> PolicyParameters:
-    """Return one policy of a team. Raises RuntimeError if it does not fit the layout."""
-    parameters = _normalising(saved_policy(settings, state), state)
-    network, agent = parameters.described(), of[0]
-    n_inputs = layout.obs_sizes[agent] + len(of) * (len(of) > 1)
-    if (network.n_inputs, network.n_outputs) != (n_inputs, layout.n_actions[agent]):
-        raise RuntimeError("a network of another team")
-    return parameters
 
 
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:

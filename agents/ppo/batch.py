@@ -155,9 +155,10 @@ def make_batch(
         return_ = advantage + value
     else:
         for n, end in enumerate(ends):
-            of = slice(end - lengths[n], end)
+            of, lasts = slice(end - lengths[n], end), trajectories[n].durations
+            decay: Any = discount if lasts is None else discount**lasts
             advantage[of], return_[of] = vtrace(
-                rewards[n], value[of], float(bootstrap[n]), ratio[of], discount, gae_lambda
+                rewards[n], value[of], float(bootstrap[n]), ratio[of], decay, gae_lambda
             )
     return Batch(
         action=np.concatenate([trajectory.action for trajectory in trajectories]),

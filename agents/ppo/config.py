@@ -7,6 +7,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from agents.network_settings import NetworkSettings
+from agents.policies.networks import NETWORKS
 from agents.settings import ConfigError, Count, CountOrNone, NotNegative, Positive, Share
 
 
@@ -85,11 +86,30 @@ class PPOConfig(NetworkSettings):
         default=None, description="Leave out steps whose policy is more updates behind than this."
     )
 
+    shared_trunk: bool = Field(
+        default=False,
+        description="Let the actor and the critic share their hidden layers. By default each has "
+        "its own.",
+    )
     policy_of: str = Field(
         default="",
         description="For a team of agents: which policy acts for which agent, such as "
         "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
     )
+
+    critic: Literal["own", "central"] = Field(
+        default="own",
+        description="For a team of agents: what the critics see. own: what the agent sees. "
+        "central: the environment's state too, or what all agents see if it declares none.",
+    )
+
+    @model_validator(mode="after")
+    def _shares_what_can_be_shared(self) -> Self:
+        if self.shared_trunk and not NETWORKS[self.network].shares_trunk:
+            raise ConfigError(
+                "shared_trunk", f"the actor and the critic of {self.network} cannot share layers"
+            )
+        return self
 
     @model_validator(mode="after")
     def _normalises_more_than_one_step(self) -> Self:

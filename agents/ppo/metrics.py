@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 
 class PPOMetrics(NamedTuple):
@@ -24,3 +25,23 @@ class PPOMetrics(NamedTuple):
     policy_lag_mean: float
     policy_lag_max: int
     stale_fraction: float
+
+
+OF_EACH_POLICY = PPOMetrics._fields[: PPOMetrics._fields.index("learning_rate")]
+"""The fields that a team of several policies has for each policy too."""
+
+
+@dataclass(frozen=True)
+class TeamMetrics:
+    """What one update of a team did. whole: means over the policies, each weighted by its
+    decisions. of_each: by the policy's name, for the policies that have learned."""
+
+    whole: PPOMetrics
+    of_each: dict[str, PPOMetrics]
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return all of the whole, and OF_EACH_POLICY of each policy by "field_policy"."""
+        named = [(name, one._asdict()) for name, one in self.of_each.items()]
+        return self.whole._asdict() | {
+            f"{field}_{name}": one[field] for name, one in named for field in OF_EACH_POLICY
+        }

@@ -19,10 +19,12 @@ OPEN_EPISODES = 10_000
 class RunningMoments:
     """Mean and (biased) variance, float64 [D] each, of all rows seen so far.
 
-    Before the first row the mean is 0 and the variance 1.
+    Before the first row the mean is 0 and the variance 1. alike: a number for each column, see
+    `Network.alike`: columns of the same number share their statistics, and those of -1 have none.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, alike: NDArray[np.int64] | None = None) -> None:
+        self._alike = alike
         self.count = 0
         self.mean = np.zeros(size)
         self.variance = np.ones(size)
@@ -31,6 +33,8 @@ class RunningMoments:
         """Add rows [B, D], at least one: Chan et al. 1983, equations 2.1."""
         n = len(rows)
         mean, variance = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64)
+        if self._alike is not None:
+            mean, variance = _shared(mean, variance, self._alike)
         if self.count == 0:
             self.count, self.mean, self.variance = n, mean, variance
             return
@@ -75,11 +79,23 @@ class RunningMoments:
         self.count, self.mean, self.variance = count, np.array(mean), np.array(variance)
 
 
+def _shared(
+    mean: NDArray[np.float64], variance: NDArray[np.float64], alike: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the variance [D] of all columns that are alike, for each column."""
+    group = alike + 1
+    count = np.maximum(np.bincount(group), 1)
+    joint = (np.bincount(group, mean) / count)[group]
+    spread = (np.bincount(group, variance + np.square(mean - joint)) / count)[group]
+    return np.where(alike < 0, 0.0, joint), np.where(alike < 0, 1.0, spread)
+
+
 class ReturnScale:
     """Divides rewards by the standard deviation of the discounted return so far.
 
     As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
-    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step.
+    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step. Where
+    decisions last several steps, R_{t-1} is discounted by as many.
     """
 
     def __init__(self, discount: float) -> None:
@@ -92,8 +108,11 @@ class ReturnScale:
         returns: list[float] = []
         for trajectory in trajectories:
             running = self._open.pop(trajectory.episode, 0.0)
-            for reward in trajectory.reward.tolist():
-                running = self.discount * running + reward
+            decays = [self.discount] * trajectory.length
+            if trajectory.durations is not None:
+                decays[1:] = (self.discount ** trajectory.durations[:-1]).tolist()
+            for reward, decay in zip(trajectory.reward.tolist(), decays, strict=True):
+                running = decay * running + reward
                 returns.append(running)
             if not trajectory.ended:
                 self._open[trajectory.episode] = running

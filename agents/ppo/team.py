@@ -1,7 +1,13 @@
-"""Independent PPO for a team: a learner for each policy (de Witt et al. 2020)."""
+"""PPO for a team, a learner for each policy.
+
+Independent PPO (de Witt et al. 2020), and with central critics MAPPO: Yu et al. 2022, "The
+surprising effectiveness of PPO in cooperative multi-agent games". A central critic sees the agent's
+own observation beside the state, as in section 5.2 there.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +18,7 @@ from agents.policies.distributions import Categorical, Distribution, to_plain
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import PPOMetrics
+from agents.ppo.metrics import PPOMetrics, TeamMetrics
 from agents.saved import learner_state, require_distribution, saved_number
 from agents.team import PolicyMap, TeamLayout, split
 from agents.trajectory import Trajectory
@@ -34,7 +40,7 @@ class TeamAgent(Agent):
         self.policy_version = 0
         self.distribution = distribution
         self.seed, self.layout, self.policies = seed, layout, policies
-        self._discount = config.discount
+        self._discount, self._central = config.discount, config.critic == "central"
         self.learners = {
             name: PPOAgent(
                 config,
@@ -44,36 +50,33 @@ class TeamAgent(Agent):
                 device,
                 two_threads,
                 layout.masked,
+                self._central * layout.central_size,
             )
             for n, (name, of) in enumerate(policies.items())
         }
 
-    def policy_parameters(self) -> TeamParameters:  # type: ignore[override]
+    def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""
         parameters = {name: one.policy_parameters() for name, one in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
-        """Learn from joint trajectories. Returns the means over the policies, each weighted by its
-        decisions."""
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
+        """Learn from joint trajectories: see Agent."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
-            for name, own in split(joint, self.layout, self.policies, self._discount):
+            for name, own in split(
+                joint, self.layout, self.policies, self._discount, self._central
+            ):
                 of[name].append(own)
-        updated, weights = [], []
+        updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():
             if of[name]:
-                updated.append(learner.update(of[name], progress))
-                weights.append(sum(one.length for one in of[name]))
+                updated[name] = learner.update(of[name], progress)
             learner.policy_version = self.policy_version + 1
         self.policy_version += 1
-        if not updated:
-            return PPOMetrics._make([*[float("nan")] * 7, 0, 0.0, 0, 0.0])
-        means = PPOMetrics._make(np.average(np.array(updated, float), 0, weights).tolist())
-        return means._replace(
-            policy_lag_min=min(one.policy_lag_min for one in updated),
-            policy_lag_max=max(one.policy_lag_max for one in updated),
-        )
+        weights = [sum(one.length for one in of[name]) for name in updated]
+        whole = _mean(list(updated.values()), weights)
+        return TeamMetrics(whole, updated if len(self.policies) > 1 else {})
 
     def state_dict(self) -> dict[str, Any]:
         """See Agent. "learners" holds what each policy's learner has besides its weights."""
@@ -111,3 +114,14 @@ class TeamAgent(Agent):
             raise ValueError("it is of another team")
         if set(state["learners"]) != set(self.policies):
             raise ValueError("its policies are others")
+
+
+def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
+    """Return the means over policies, but the least and the greatest lag of all."""
+    if not metrics:
+        return PPOMetrics._make([*[math.nan] * 7, 0, 0.0, 0, 0.0])
+    means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
+    return means._replace(
+        policy_lag_min=min(one.policy_lag_min for one in metrics),
+        policy_lag_max=max(one.policy_lag_max for one in metrics),
+    )

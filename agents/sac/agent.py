@@ -162,15 +162,19 @@ class SACAgent(Agent):
 
         return {"real": Series(held, replay.numbered, replay.capacity, load)}
 
-    def own(self, steps: Transitions) -> Transitions:
-        """Return steps from a file. Raises ValueError for steps of another environment."""
+    def own(self, steps: Transitions, ends: str = "b") -> Transitions:
+        """Return steps from a file. Raises ValueError for steps of another environment.
+
+        ends: the kinds of numbers that tell of an end: "f" for probabilities.
+        """
         low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)
         shapes = [(steps.n_steps, *one) for one in ((self.obs_dim,), action, (), (self.obs_dim,))]
-        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", "b")
+        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", ends)
         if (
             [column.shape for column in steps] != [*shapes, (steps.n_steps,)]
             or any(c.dtype.kind not in kind for c, kind in zip(steps, kinds, strict=True))
+            or not ((steps.terminated >= 0) & (steps.terminated <= 1)).all()
             or (low is None and not ((steps.action >= 0) & (steps.action < n_choices)).all())
         ):
             raise ValueError("its steps are of another environment")

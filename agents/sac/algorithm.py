@@ -46,6 +46,7 @@ class SAC(Algorithm):
     metrics = tuple(one.name for one in fields(SACMetrics))
     most_threads = 1
     same_everywhere = frozenset({"activation", "learning_rate"})
+    off_policy = True
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
@@ -54,6 +55,7 @@ class SAC(Algorithm):
         Raises ConfigError for other actions, and for a target entropy that none can have.
         """
         assert isinstance(settings, SACConfig)
+        super().distribution(spaces, settings)
         asked = settings.target_entropy
         if isinstance(spaces.distribution, Categorical):
             if asked is not None and not 0 <= asked <= 1:

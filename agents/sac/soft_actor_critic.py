@@ -38,7 +38,7 @@ class Steps(NamedTuple):
     """Transitions as the networks see them.
 
     obs, next_obs: float32 [B, D]. action: [B] or [B, K]. reward: scaled, float32 [B]. going_on:
-    float32 [B], 0 where the episode terminated and 1 elsewhere.
+    float32 [B], the probability that the episode did not terminate: 0 or 1 for real steps.
     """
 
     obs: FloatArray

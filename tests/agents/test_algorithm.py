@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +24,6 @@ from agents.settings import ConfigError, Count, Settings
 from agents.spaces import Spaces
 from agents.trajectory import Trajectory
 
-REPOSITORY = Path(__file__).parents[2]
 SPACES = Spaces(2, Categorical(2))
 
 
@@ -188,16 +184,3 @@ def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(importlib.metadata, "entry_points", points)
     assert algorithms.names() == ["ppo", "sac", "mbpo", "theirs"]
     assert algorithms.find("theirs").name == "reinforce"
-
-
-def test_neither_the_registry_nor_what_a_worker_imports_imports_torch() -> None:
-    program = (
-        "import sys, agents.algorithm as a; [a.find(n).settings() for n in a.names()];"
-        "assert 'torch' not in sys.modules;"
-    )
-    of_workers = (
-        "import sys, agents.trajectory, agents.policies.numpy_policy, agents.policies.policy_file;"
-        "assert not {'torch', 'click', 'pydantic'} & sys.modules.keys()"
-    )
-    for one in (program, of_workers):
-        subprocess.run([sys.executable, "-c", one], cwd=REPOSITORY, check=True)

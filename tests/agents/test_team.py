@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from agents.ppo.advantages import generalized_advantages
+from agents.ppo.advantages import generalized_advantages, vtrace
+from agents.ppo.running_statistics import ReturnScale
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
 from agents.trajectory import Trajectory
 
@@ -77,6 +80,43 @@ def test_the_value_after_a_decision_is_discounted_by_its_duration() -> None:
     advantage = generalized_advantages(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0)
     last = 2 + 0.5 * 8 - 4
     assert advantage.tolist() == [1 + 0.25 * 4 - 3 + 0.25 * last, last]
+
+
+def test_vtrace_discounts_by_durations() -> None:
+    reward, value, ratio = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([0.5, 2.0])
+    advantage, target = vtrace(reward, value, 8.0, ratio, 0.5 ** np.array([2, 1]), 1.0)
+    last = 2 + 0.5 * 8 - 4
+    first = 1 + 0.25 * 4 - 3 + 0.25 * last
+    assert advantage.tolist() == [first, last]
+    assert target.tolist() == [3 + 0.5 * first, 4 + last]
+
+
+def test_the_scale_of_returns_knows_durations() -> None:
+    whole = joint([(ACTS, ABSENT), (BUSY, ABSENT), (ACTS, ABSENT), (ACTS, ABSENT)], [1, 2, 4])
+    ((_, own),) = split(whole, LAYOUT, {"a": (0,), "b": (1,)}, 0.5)
+    scale = ReturnScale(0.5)
+    scale.update([own])
+    returns = [1 + 2 / 2, 2 / 4 + 4]  # The first decision lasts two steps.
+    assert scale.factor == pytest.approx(1 / np.std(returns), rel=1e-4)
+
+
+def test_what_a_central_critic_sees() -> None:
+    both = {"both": (0, 1)}
+    whole = joint([(ACTS, ACTS), (ACTS, BUSY)], [1.0])
+    (_, one), (_, two) = split(whole, LAYOUT, both, 1.0, central=True)
+    assert one.obs.tolist() == [[0, 1, 0, 0, 10, ACTS, ACTS]]
+    assert two.last_obs.tolist() == [11, 0, 1, 1, 11, ACTS, BUSY]
+    # With a state, and with masks: observations, status, state, masks.
+    layout = replace(LAYOUT, state_size=2, masked=True)
+    rows = np.array([[3, 4, ACTS, BUSY, 5, 6, 1, 0, 0, 1]])
+    assert layout.row_size == rows.shape[1]
+    assert layout.seen_by(1, rows, (0, 1), central=True).tolist() == [[4, 0, 1, 5, 6, 0, 1]]
+    assert layout.seen_by(1, rows, (1,)).tolist() == [[4, 0, 1]]
+    # Rewards of their own stand before the state.
+    layout = replace(layout, own_rewards=True)
+    rows = np.array([[3, 4, ACTS, BUSY, 7, 8, 5, 6, 1, 0, 0, 1]])
+    assert layout.rewards(rows).tolist() == [[7, 8]]
+    assert layout.central(rows).tolist() == [[5, 6]]
 
 
 def test_the_policy_map() -> None:

@@ -109,11 +109,8 @@ def run_in(path: Path, mode: str, simulator: str) -> Run:
     return Run(path, options_of(mode, simulator, UPDATES), prefix)
 
 
-def test_a_run_that_fills_the_disk_and_is_killed(
-    references: dict[str, Path], tmp_path: Path
-) -> None:
-    kinds = ["full", "SIGKILL"]
-    run = run_struck_in_every_way(tmp_path, "lag-1", "compiled", kinds, seed=1)
+def test_a_run_that_fills_the_disk(references: dict[str, Path], tmp_path: Path) -> None:
+    run = run_struck_in_every_way(tmp_path, "lag-1", "compiled", ["full"], seed=1)
     assert_as_if_nothing_had_happened(run, "lag-1", references)
 
 
@@ -145,6 +142,7 @@ def test_killed_at_30_random_moments(
 
 MBPO = (
     *("train-async", "--async-rl", "--algorithm", "mbpo", "--simulator", "compiled"),
+    *("--observation", "table", "--actions", "all"),
     *("--max-steps", "10", "--seed", "3", "--n-envs", "6", "--n-workers", "3"),
     *("--episodes-per-update", "12", "--total-episodes", str(12 * UPDATES)),
     *("--hidden-sizes", "16", "--batch-size", "32", "--gradient-steps", "0.1"),

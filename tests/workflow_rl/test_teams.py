@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from agents.policies.distributions import Categorical
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.settings import ConfigError
 from agents.team import TeamLayout
-from tests.tiny_teams import ShiftEnv
-from workflow_rl import TrainConfig, evaluate, train
+from tests.tiny_teams import ShiftEnv, Shifts
+from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.commands.export import export
+from workflow_rl.commands.report import report as report_command
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.runs.saved_team import Team
 
 LAYOUT = TeamLayout(("alone",), (3,), (2,))
 WEIGHT, BIAS = np.arange(6, dtype=np.float32).reshape(3, 2), np.zeros(2, np.float32)
@@ -28,20 +40,67 @@ SETTINGS = {
 }
 
 
-def trained(path: Path, mode: str = "async", resume: bool = False, **changes: Any) -> str:
+class DeadlyShift(ShiftEnv):
+    """Kills its worker in the middle of an episode, unless another one has done so before."""
+
+    marker: Path
+
+    def step(self, actions: dict[str, int]) -> Any:
+        if multiprocessing.parent_process() is not None and self._steps == 4:
+            with suppress(FileExistsError):
+                self.marker.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(actions)
+
+
+def deadly(folder: Path) -> type[ShiftEnv]:
+    """Return the class of environments of which one kills its worker."""
+    return type("Deadly", (DeadlyShift,), {"marker": folder / "killed"})
+
+
+def trained(
+    path: Path,
+    mode: str = "async",
+    resume: bool = False,
+    env: type[ShiftEnv] = ShiftEnv,
+    **changes: Any,
+) -> str:
     given = {"n_envs": 3, "total_episodes": 24, "episodes_per_update": 6, "n_workers": 1, **changes}
     settings = {**SETTINGS, **given.pop("settings", {})}
     config = TrainConfig(mode, env="shift", settings=settings, **given)
-    train(config, path, env=ShiftEnv, resume=resume)
+    train(config, path, env=env, resume=resume)
     return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
 
 
-def test_weights_do_not_depend_on_workers_mode_or_a_resume(tmp_path: Path) -> None:
-    one = trained(tmp_path / "one")
-    assert trained(tmp_path / "three", n_workers=3) == one
-    assert trained(tmp_path / "sync", "sync") == one
-    trained(tmp_path / "again", total_episodes=12)
-    assert trained(tmp_path / "again", resume=True) == one
+def lagging(lag: int) -> dict[str, Any]:
+    learning = {"critic": "central", "correction": "vtrace" if lag else "none"}
+    return {"async_rl": bool(lag), "settings": learning, "n_envs": 5}
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["prompt", "lag-1"])
+def one(request: Any, tmp_path_factory: Any) -> tuple[int, str]:
+    """Return a lag, and the weights of a run with it that one worker has played undisturbed."""
+    lag, folder = request.param, tmp_path_factory.mktemp("one")
+    weights = trained(folder, **lagging(lag))
+    assert [row["policy_lag_max"] for row in read_metrics(folder)] == [0, lag, lag, lag]
+    return lag, weights
+
+
+@pytest.mark.parametrize(("mode", "n_workers"), [("async", 5), ("sync", 2)])
+def test_weights_do_not_depend_on_workers_mode_or_a_kill(
+    tmp_path: Path, one: tuple[int, str], mode: str, n_workers: int
+) -> None:
+    lag, weights = one
+    folder = tmp_path / "run"
+    killed = {"env": deadly(tmp_path), "n_workers": n_workers}
+    assert trained(folder, mode, **killed, **lagging(lag)) == weights
+    assert sum(row["workers_restarted"] for row in read_metrics(folder)) >= 1
+
+
+def test_weights_do_not_depend_on_a_resume(tmp_path: Path, one: tuple[int, str]) -> None:
+    lag, weights = one
+    trained(tmp_path / "run", total_episodes=12, **lagging(lag))
+    assert trained(tmp_path / "run", resume=True, n_workers=2, **lagging(lag)) == weights
 
 
 def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
@@ -64,17 +123,96 @@ def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
     assert member.distribution == Categorical(2)
 
 
+def test_a_team_does_not_play_cage_2(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    with pytest.raises(CheckpointError, match="run is a team, which does not play CAGE-2"):
+        load_trained(tmp_path / "run")
+
+
 def test_a_team_learns(tmp_path: Path) -> None:
     trained(tmp_path / "run", total_episodes=600, episodes_per_update=20, settings={"epochs": 4})
-    scores = evaluate(tmp_path / "run", episodes=20, env=ShiftEnv, n_workers=1)
+    scores = evaluate(tmp_path / "run", episodes=3, env=ShiftEnv, n_workers=1)
     assert scores.mean > 10  # Chance gives 6, the best is 8 + 3 or so.
+    assert played(load_agent(tmp_path / "run", env=ShiftEnv), 3) == scores.returns
+    exported = CliRunner().invoke(
+        export,
+        [str(tmp_path / "run"), "--format", "npz", "--output", str(tmp_path / "team.npz")],
+    )
+    assert exported.exit_code == 0, exported.output
+    assert played(load_agent(tmp_path / "team.npz", env=ShiftEnv), 3) == scores.returns
+    assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
+
+
+def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=12)
+    rows = read_metrics(tmp_path / "run")
+    for row in rows:
+        own = row["return_mean_early"], row["return_mean_late"]
+        assert min(own) > 0
+        assert sum(own) == pytest.approx(row["return_mean"])
+        # 8 decisions of the one agent for each 3 of the other.
+        mean = np.average([row["entropy_early"], row["entropy_late"]], weights=[8, 3])
+        assert mean == pytest.approx(row["entropy"])
+    figure = learning_curves(tmp_path / "run")
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["all", "early", "late"]
+    report = CliRunner().invoke(
+        report_command, [str(tmp_path / "run"), "--output", str(tmp_path / "page.html")]
+    )
+    assert report.exit_code == 0, report.output
+    assert ">late<" in (tmp_path / "page.html").read_text()
+
+
+def played(team: Any, episodes: int) -> list[float]:
+    """Play an evaluation's episodes with PettingZoo's own loop. Returns the returns."""
+    assert isinstance(team, Team)
+    returns = []
+    for number in range(episodes):
+        spec, env = episode_spec(0, number, (), SeedStream.EVALUATION), ShiftEnv()
+        observations, infos = env.reset(seed=spec.env_seed)
+        team.reset(spec.action_seed)
+        returns.append(0.0)
+        while env.agents:
+            actions = team.act({name: observations[name] for name in env.agents}, infos)
+            observations, rewards, _, _, infos = env.step(actions)
+            returns[-1] += sum(rewards.values())
+    return returns
+
+
+@pytest.mark.parametrize(
+    ("observations", "problem"),
+    [
+        ({"other": np.zeros(2)}, "other is not of this team: early, late"),
+        ({"early": np.zeros(3)}, r"\(3,\)"),
+        ({"early": np.zeros(2)}, "give act the infos too"),
+    ],
+)
+def test_what_a_team_cannot_act_on(tmp_path: Path, observations: Any, problem: str) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    team = load_agent(tmp_path / "run", env=ShiftEnv)
+    team.reset()
+    with pytest.raises(ObservationError, match=problem):
+        team.act(observations)
+
+
+def test_formats_of_one_network_hold_no_team(tmp_path: Path) -> None:
+    trained(tmp_path / "run", total_episodes=6)
+    options = ["--format", "onnx", "--output", str(tmp_path / "team.onnx")]
+    refused = CliRunner().invoke(export, [str(tmp_path / "run"), *options])
+    assert refused.exit_code == 2
+    assert "a team has several: npz" in refused.output
+
+
+@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
+def test_teams_collect_while_they_learn(tmp_path: Path, batching: str) -> None:
+    trained(tmp_path / "run", async_rl=True, batching=batching)
+    assert read_metrics(tmp_path / "run")[-1]["episodes"] >= 24
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"num_steps_per_env": 4, "episodes_per_update": None}, "num_steps_per_env"),
-        ({"async_rl": True}, "async_rl"),
         ({"settings": {"network": "gru"}}, "network"),
         ({"settings": {"policy_of": "*=all"}}, "policy_of"),
     ],

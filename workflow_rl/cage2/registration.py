@@ -29,6 +29,7 @@ class Cage2Guest(Guest):
     """CAGE Challenge 2."""
 
     env_id = ENV_ID
+    has_replay = True
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         # The champion's recipe, see `agent.champion`, with a smaller network and a seventh of its
@@ -65,6 +66,8 @@ class Cage2Guest(Guest):
             },
         }
     }
+    # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
+    off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {
         "stock": {"simulator": "cyborg-stock"},
         "cyborg": {"simulator": "cyborg"},

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from agents.policies.numpy_policy import Actor
 from workflow_rl.collection.pool import POLL_SECONDS, AnyPool
 from workflow_rl.collection.rollout import Following, Rollout
+from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
 JOIN_SECONDS = 1.0
@@ -55,6 +56,10 @@ class CollectorThread:
             self._submitted.append(_Submitted(future, play, functools.cache(begin_early)))
             self._changed.notify()
         return future
+
+    def mark(self, activity: Activity) -> None:
+        """Mark in the trace what the collector does from now on."""
+        self._pool.trace.mark(COLLECTOR, activity)
 
     def close(self) -> None:
         """Make the thread give up what it is playing, within seconds. May be called again."""

@@ -25,6 +25,7 @@ class Rollout(NamedTuple):
     dropped_steps, dropped_episodes: env steps, and ends of episodes, that were collected but
         dropped for lack of room.
     queue_length: further batches that were waiting when the learner took this one.
+    held_seconds: wall time for which collecting waited because the learner was behind.
     skipped: the numbers of unplayable episodes.
     unfinished: the numbers of episodes that were begun and are in no rollout yet, where workers
         begin one episode after another without end.
@@ -39,6 +40,7 @@ class Rollout(NamedTuple):
     dropped_steps: int = 0
     dropped_episodes: int = 0
     queue_length: int = 0
+    held_seconds: float = 0.0
     skipped: tuple[int, ...] = ()
     unfinished: tuple[int, ...] = ()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Self, TypeAlias
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
+from agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.collection.collector_thread import CollectorThread, result_of
 from workflow_rl.collection.pool import POLL_SECONDS
 from workflow_rl.collection.rollout import (
@@ -20,6 +21,7 @@ from workflow_rl.collection.rollout import (
     Rollout,
     joined,
 )
+from workflow_rl.collection.trace import Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -41,11 +43,11 @@ class BegunBatch(NamedTuple):
     share: what the batch plays; None if that is still to be chosen.
     """
 
-    policy: NumpyPolicy
+    policy: Policy
     share: Share | None
 
 
-PlayBatch: TypeAlias = Callable[[NumpyPolicy, Share, Following], Rollout]
+PlayBatch: TypeAlias = Callable[[Policy, Share, Following], Rollout]
 """Collect a batch with a policy. Idle workers may begin with what follows."""
 
 SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
@@ -54,7 +56,7 @@ SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
 NextShare: TypeAlias = Callable[[int], Share]
 """Return what the next batch plays, after so many episodes in batches that are not taken yet."""
 
-Newest: TypeAlias = Callable[[], NumpyPolicy | None]
+Newest: TypeAlias = Callable[[], Policy | None]
 """Return the policy to collect with now; None if collecting is to pause."""
 
 Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
@@ -72,18 +74,18 @@ class Schedule(ABC):
         self._collector = collector
 
     @abstractmethod
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Return the next rollout to learn from. policy: the learner's current policy."""
 
     @abstractmethod
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         """Give the workers what the next call of `next_rollout` would give them."""
 
     @abstractmethod
     def begun(self) -> list[BegunBatch]:
         """Return the batches that are not taken yet and that a resumed run needs, oldest first."""
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+    def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these episodes after all that was submitted. Unplayable episodes are left out."""
 
         def play(following: Following) -> Rollout:
@@ -133,7 +135,7 @@ class ExactLag(Schedule):
         self._to_begin = deque(begun)
         self._begun: deque[tuple[BegunBatch, Share, Future[Rollout | None]]] = deque()
 
-    def _submit(self, policy: NumpyPolicy, share: Share | None = None) -> None:
+    def _submit(self, policy: Policy, share: Share | None = None) -> None:
         if share is None:
             share = self._next_share(sum(other.n_episodes for _, other, _ in self._begun))
 
@@ -144,11 +146,11 @@ class ExactLag(Schedule):
         future = self._thread.submit(play, begin_early)
         self._begun.append((BegunBatch(policy, share), share, future))
 
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         while len(self._begun) <= self.lag:
             self._submit(policy)
 
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Submit a batch with `policy`, and return the rollout submitted `lag` calls ago."""
         self.begin(policy)
         rollout = result_of(self._begun[0][2])
@@ -171,8 +173,11 @@ class FreeRunning(Schedule):
 
     The weights of a batch depend on how fast workers and learner are: runs differ.
 
-    capacity: batches that may wait. At this number, collecting pauses or, with `drop`, the oldest
-    batch is dropped. take_all: the learner takes all waiting batches at once.
+    capacity: batches that may wait. At this number, collecting is held until the learner takes one
+    or, with `drop`, the oldest batch is dropped. Where it is held, every step is learned from, so
+    that learning keeps its rate: gradient steps for each step that was collected. This is a rate
+    limiter, as in Cassirer et al. 2021, "Reverb: A Framework for Experience Replay".
+    take_all: the learner takes all waiting batches at once.
     """
 
     def __init__(
@@ -194,16 +199,17 @@ class FreeRunning(Schedule):
         self._waiting: deque[Rollout] = deque()
         self._to_put: deque[Rollout] = deque()
         self._dropped: list[Rollout] = []
-        self._policy: NumpyPolicy | None = None
+        self._held_seconds = 0.0
+        self._policy: Policy | None = None
 
-    def begin(self, policy: NumpyPolicy) -> None:
+    def begin(self, policy: Policy) -> None:
         """Collect with this policy from now on."""
         with self._changed:
             self._policy = policy
             if self._collecting is None:
                 self._collecting = self._thread.submit(self._collect)
 
-    def next_rollout(self, policy: NumpyPolicy) -> Rollout:
+    def next_rollout(self, policy: Policy) -> Rollout:
         """Wait for a batch, and return the batch that waited longest, or all that wait."""
         self.begin(policy)
         with self._changed:
@@ -216,11 +222,14 @@ class FreeRunning(Schedule):
             while self._take_all and self._waiting:
                 taken.append(self._waiting.popleft())
             dropped, self._dropped = self._dropped, []
+            held_seconds, self._held_seconds = self._held_seconds, 0.0
             queue_length = len(self._waiting)
             self._changed.notify_all()
-        return joined(dropped + taken)._replace(queue_length=queue_length)
+        return joined(dropped + taken)._replace(
+            queue_length=queue_length, held_seconds=held_seconds
+        )
 
-    def evaluate(self, policy: NumpyPolicy, specs: Sequence[EpisodeSpec]) -> Rollout:
+    def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
         """Play these episodes once the workers have finished their requests. Nothing is lost."""
         self._pause()
         self._collecting = None
@@ -252,10 +261,17 @@ class FreeRunning(Schedule):
             while self._to_put:
                 if self._drop and len(self._waiting) == self._capacity:
                     self._dropped = [joined([*self._dropped, self._waiting.popleft().dropped()])]
-                self._changed.wait_for(
-                    lambda: len(self._waiting) < self._capacity or self._policy is None
-                )
+                if len(self._waiting) == self._capacity:
+                    self._hold()
                 if len(self._waiting) == self._capacity:
                     return
                 self._waiting.append(self._to_put.popleft())
                 self._changed.notify_all()
+
+    def _hold(self) -> None:
+        """Wait until the learner has taken a batch, or a pause."""
+        start = time.perf_counter()
+        self._thread.mark(Activity.HELD)
+        self._changed.wait_for(lambda: len(self._waiting) < self._capacity or self._policy is None)
+        self._thread.mark(Activity.IDLE)
+        self._held_seconds += time.perf_counter() - start

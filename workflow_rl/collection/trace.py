@@ -29,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class Activity(IntEnum):
-    """What a row of a trace shows. Playing is stepping or acting. Idle time is left blank."""
+    """What a row of a trace shows. Playing is stepping or acting. Idle time is left blank.
+
+    HELD: the collector waits because the learner is behind.
+    """
 
     IDLE = 0
     STARTING = 1
@@ -45,6 +48,7 @@ class Activity(IntEnum):
     EVALUATING = 11
     SAVING = 12
     MODELLING = 13
+    HELD = 14
 
 
 def unpacked(marked: int) -> tuple[int, Activity]:

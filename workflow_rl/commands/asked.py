@@ -9,14 +9,9 @@ import click
 
 from agents.algorithm import find
 from agents.settings import Settings
-from workflow_rl.commands.options import (
-    ALGORITHMS,
-    RESUME_RUN_DIR,
-    chosen_env,
-    given_options,
-    guest_args,
-    spelling,
-)
+from workflow_rl.commands.guest_options import chosen_env, guest_args
+from workflow_rl.commands.options import ALGORITHMS, given_options, spelling
+from workflow_rl.commands.training_options import RESUME_RUN_DIR
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import ConfigError, Mode, TrainConfig
 from workflow_rl.runs.presets import preset_named
@@ -32,9 +27,7 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
         name = preset_named(options["preset"]).get("algorithm", name)
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
         _refuse(one, name, find(name).settings)
-    given = {*given_options(), "env", "env_arg"}
-    environment = chosen_env({name: options[name] for name in options if name in given})
-    return TrainConfig(mode, **environment, **fields, settings=settings)
+    return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
 
 
 def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import click
 
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.options import (
     EPISODES,
     SEED,
     FiniteRange,
-    chosen_env,
     env_options,
-    guest_options,
     plain_option,
 )
 from workflow_rl.commands.outputs import (
@@ -41,7 +40,7 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--simulator", "simulators"], type=click.Choice(list(_WAYS)), multiple=True,
                  help="stock is csle-cyborg as published, cyborg is csle-cyborg sped up; may be "
                       "given again.  [default: both]"),
-    *(option for option in guest_options(plain_option) if option.name not in _VARIED),
+    *(option for option in guest_options() if option.name not in _VARIED),
     click.Option(["--modes", "names"], type=click.Choice(VARIANTS), multiple=True,
                  default=("sync", "sync-packed", "async", "async-training"),
                  help="sync has one env a worker, sync-packed one worker a core; -training are "
@@ -91,6 +90,11 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
     guest = guests.get(chosen["env"])
     if guest is not None:
         names = names or list(guest.measured)
+        for name in set(names) - set(guest.measured):
+            raise click.BadParameter(
+                f"{name} is not measured on {guest.env_id}: {', '.join(guest.measured)} is",
+                param_hint="--simulator",
+            )
         return {name: {**chosen["env_args"], **guest.measured[name]} for name in names}
     if names:
         raise click.BadParameter(

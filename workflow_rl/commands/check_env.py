@@ -36,14 +36,15 @@ def check_env(
     """Check an environment before training on it.
 
     ENV_ID is an id of Gymnasium's, module:ID, module:function, which returns an environment, or
-    module:Class of a simulator that inherits workflow_rl.environments.BatchedEnv. The command
-    checks the spaces, what Gymnasium's own checker checks, whether observations are of their space,
-    whether all numbers are finite, and whether the seed given to reset determines the whole
-    episode. It exits with 1 if something is wrong.
+    module:Class of a simulator that inherits workflow_rl.environments.BatchedEnv, or
+    BatchedTeamEnv for teams. The command checks the spaces, what Gymnasium's own checker
+    checks, whether observations are of their space, whether all numbers are finite, and whether
+    the seed given to reset determines the whole episode. It exits with 1 if something is wrong.
 
     Example: check-env CartPole-v1
     """  # fmt: skip
-    environment = GymnasiumEnvironment(env_id, dict(env_arg))
+    made = guests[env_id].single if env_id in guests else ""
+    environment = GymnasiumEnvironment(made or env_id, dict(env_arg))
     try:
         spaces = environment.spaces()
     except InvalidEnvironmentError as error:

@@ -11,14 +11,13 @@ from typing import Any
 import click
 
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
     PATH,
     FiniteRange,
-    chosen_env,
     env_options,
-    guest_options,
     plain_option,
     spelling,
 )
@@ -53,12 +52,20 @@ from workflow_rl.runs.config import TrainConfig, usable_cores
 from workflow_rl.runs.machine import environment
 
 
-def _fastest_option(*names: str, **settings: Any) -> click.Option:
-    """Return a guest's option, whose default is what makes many runs fast."""
-    name = names[0].lstrip("-").replace("-", "_")
-    for guest in guests.values():
-        settings["default"] = guest.fastest.get(name, settings.get("default"))
-    return plain_option(*names, **settings)
+def _fast_guest_options() -> list[click.Option]:
+    """Return the guests' options. By default, the simulators are those that make many runs fast."""
+    fastest = {name: value for guest in guests.values() for name, value in guest.fastest.items()}
+    options = guest_options()
+    for option in options:
+        if option.name in fastest:
+            option.show_default = str(fastest[option.name])
+    return options
+
+
+def _chosen_env(options: dict[str, Any]) -> dict[str, Any]:
+    chosen = chosen_env(options)
+    fastest = guests[chosen["env"]].fastest if chosen["env"] in guests else {}
+    return {**chosen, "env_args": {**fastest, **chosen["env_args"]}}
 
 
 _OPTIONS: list[click.Parameter] = [
@@ -86,7 +93,7 @@ _OPTIONS: list[click.Parameter] = [
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),
     *env_options(plain_option),
-    *guest_options(_fastest_option),
+    *_fast_guest_options(),
     click.Option(["--run-root"], type=PATH, metavar="FOLDER",
                  help="Keep all run folders here.  [default: they are deleted]"),
     *output_options("Write the tables, every seed's figures included.",
@@ -109,7 +116,7 @@ def compare_modes(**options: Any) -> None:
     own = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
     with errors_in_one_line(_spelled), contextlib.ExitStack() as stack:
         budget = {field: options[field] for field in ("total_episodes", "total_steps")}
-        shared = {**chosen_env(options), **budget}
+        shared = {**_chosen_env(options), **budget}
         configs = {name: mode_config(name, **shared, **own) for name in names}
         for k in ks:
             configs |= alf_configs(k, options["n_workers"] or usable_cores(), **shared)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from workflow_rl.cage2 import installation as cage2
+from workflow_rl.cage4 import installation as cage4
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
@@ -22,7 +23,7 @@ def doctor() -> None:
     """
     wrong = 0
     machine = installation.versions, installation.machine, installation.memory
-    for check in (*machine, cage2.simulators, weights):
+    for check in (*machine, cage2.simulators, cage4.simulators, weights):
         for finding in findings_of(check):
             wrong += bool(finding.fix)
             _show(finding)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from workflow_rl.commands.guest_options import joined_options, place_options, scripted_agents
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -42,7 +43,7 @@ from workflow_rl.output_files import (
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import Actor
     from agents.settings import Settings
-    from workflow_rl.environments.guest import Scores, Scoring
+    from workflow_rl.environments.guest import Guest, Scores, Scoring
     from workflow_rl.runs.config import TrainConfig
 
 MOST_OF_SCORES = 2**28
@@ -69,21 +70,18 @@ def _option(*names: str, **settings: Any) -> click.Option:
     return plain_option(name, is_flag=bool(pair), **settings)
 
 
-def _guest_options() -> list[click.Option]:
-    return [
-        option
-        for guest in guests.values()
-        if (scoring := guest.scoring()) is not None
-        for option in under(
-            f"Agents for {guest.env_id}", *setting_options(scoring.settings, _option)
-        )
-    ]
+def _options_of(guest: Guest) -> list[click.Option]:
+    scoring = guest.scoring()
+    return [] if scoring is None else setting_options(scoring.settings, _option)
 
 
 _OPTIONS: list[click.Parameter] = [
     click.Argument(["run_or_checkpoint"], type=PATH, required=False),
     *under(
         "What is scored",
+        click.Option(["--env"], type=click.Choice(list(guests)), metavar="ID",
+                     default=default_env(), show_default=True,
+                     help="Environment of an agent that is scripted."),
         click.Option(["--which"], type=click.Choice(["best", "latest"]),
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
         click.Option(["--stochastic"], is_flag=True,
@@ -116,7 +114,8 @@ _OPTIONS: list[click.Parameter] = [
                      show_default=True, metavar="X",
                      help="Seconds within which a worker must have played an episode."),
     ),
-    *_guest_options(),
+    *joined_options(_options_of, "Agents for {}"),
+    *place_options(),
 ]  # fmt: skip
 
 
@@ -124,25 +123,32 @@ _OPTIONS: list[click.Parameter] = [
 def evaluate(**options: Any) -> None:
     """Score an agent on the environment that it was trained on.
 
-    RUN_OR_CHECKPOINT is a training run's folder, a checkpoint or policy file, or champion, the
-    agent that comes with the package.
+    RUN_OR_CHECKPOINT is a training run's folder, a checkpoint or policy file, champion, the agent
+    that comes with the package, or the name of a scripted agent of --env.
 
     An agent for CAGE-2 is scored by the challenge's protocol, beside the leaderboard: a cell of the
-    table is the mean return of the episodes with one red agent and one length.
+    table is the mean return of the episodes with one red agent and one length. A team for CAGE-4 is
+    scored by that challenge's evaluation: the mean of the episodes' total rewards.
 
     Example: evaluate runs/20261120-120000-async-B_lineAgent --episodes 1000
     """
     from workflow_rl.runs.evaluation import record_video, scoring_of
 
     source: Path | None = options["run_or_checkpoint"]
+    if (
+        source is not None
+        and not source.exists()
+        and str(source) in scripted_agents(options["env"])
+    ):
+        source, options["agent"] = None, str(source)
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
     if (source is None) == (options.get("agent") is None):
-        raise click.UsageError("give a run folder or a checkpoint, or else --agent NAME")
+        raise click.UsageError("give a run folder, a checkpoint, or a scripted agent's name")
     with errors_in_one_line(_blamed()):
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
-    env_id = default_env() if environment is None else environment.env_id
+    env_id = options["env"] if environment is None else environment.env_id
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
     if player is None:
@@ -220,7 +226,8 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
 
 def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
     """Return the settings that the command line asks for. Raise click.UsageError."""
-    own, given = scoring.settings.model_fields, given_options()
+    own, given = scoring.settings.model_fields, {*given_options()}
+    given |= {"agent"} if options.get("agent") else set()
     every = [one for guest in guests.values() if (one := guest.scoring()) is not None]
     guests_own = {name for one in every for name in one.settings.model_fields}
     for name in sorted(given & guests_own - set(own)):

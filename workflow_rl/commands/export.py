@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.options import PATH, TRUST
-from workflow_rl.environments.environment import InvalidEnvironmentError, guests
+from workflow_rl.environments.environment import (
+    Environment,
+    InvalidEnvironmentError,
+    guests,
+    make_environment,
+)
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, ExportError, export_policy
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.guest import Exported
 
 
 @click.command(cls=ClearCommand)
@@ -23,14 +32,14 @@ from workflow_rl.runs.export import FORMATS, ExportError, export_policy
     type=click.Choice([*FORMATS, *(name for one in guests.values() for name in one.exports())]),
     help="onnx and torchscript: the network alone, from observations to logits or means, and log "
     "deviations; for sac and mbpo the means are not squashed yet. npz: the policy as plain arrays, "
-    "for this package. cage2: a folder to hand in to the challenge, whose agent needs NumPy alone.",
+    "for this package. cage2, cage4: a folder for the challenge, which needs NumPy alone.",
 )
 @click.option(
     "--output",
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for cage2 the folder, which must be new or empty.",
+    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
@@ -41,30 +50,42 @@ def export(
 ) -> None:
     """Write a trained agent in a format that others read.
 
-    AGENT is a run's folder, a checkpoint, an .npz file that this command wrote, or the name of a
-    released agent, such as champion.
+    AGENT is a run's folder, a checkpoint, an .npz file that this command wrote, the name of a
+    released agent, such as champion, or for cage4 the team rules.
 
     Example: export champion --format cage2 --output submission
     """
-    from workflow_rl.runs.saved_agent import load_saved
-
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
     if format_ == "npz" and output.suffix != ".npz":
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="--output")
     try:
-        policy, environment = load_saved(agent, which, trust=trust)
-        if not isinstance(policy, NumpyPolicy):
-            raise ExportError("AGENT", f"{agent} is a team, which no format holds yet")
+        exported, environment = _scripted(agent, format_) or _trained(agent, which, trust)
         if format_ in FORMATS:
             require_writable(output, "--output")
             if output.exists() and not overwrite:
                 raise ExportError(
                     "--output", f"{output} exists already: give another name, or --overwrite"
                 )
-        export_policy(policy.parameters, environment, format_, output)
+        export_policy(exported, environment, format_, output)
     except InvalidEnvironmentError as error:
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
     except ExportError as error:
         raise click.BadParameter(str(error), param_hint=error.option) from None
     click.echo(f"{format_}: {output}")
+
+
+def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:
+    """Return a scripted agent and its environment, if the name is one's that has the format."""
+    for env_id, guest in guests.items():
+        is_its = format_ in guest.exports() and str(agent) in scripted_agents(env_id)
+        if is_its and not agent.exists():
+            return str(agent), make_environment(env_id, {})
+    return None
+
+
+def _trained(agent: Path, which: str | None, trust: bool) -> tuple[Exported, Environment]:
+    from workflow_rl.runs.saved_agent import load_saved
+
+    policy, environment = load_saved(agent, which, trust=trust)
+    return policy.parameters, environment

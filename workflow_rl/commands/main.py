@@ -19,6 +19,8 @@ MODULES = {
     "train-population": "workflow_rl.commands.train_population",
     "tune": "workflow_rl.commands.tune",
     "train-champion": "workflow_rl.commands.train_champion",
+    "train-workflow": "workflow_rl.commands.train_workflow",
+    "search-workflow": "workflow_rl.commands.search_workflow",
     "improve": "workflow_rl.commands.improve",
     "evaluate": "workflow_rl.commands.evaluate",
     "replay": "workflow_rl.commands.replay",

@@ -1,4 +1,4 @@
-"""Options that are generated from the fields of settings, and the trainers' options in all."""
+"""Options that are generated from the fields of settings, and what all commands' options share."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ from workflow_rl.commands.types import EPISODES as EPISODES
 from workflow_rl.commands.types import MOST_POLICIES as MOST_POLICIES
 from workflow_rl.commands.types import NOT_NEGATIVE as NOT_NEGATIVE
 from workflow_rl.commands.types import PATH as PATH
-from workflow_rl.commands.types import POLICIES, AlgorithmName, LayerSizes, NetworkName
+from workflow_rl.commands.types import POLICIES as POLICIES
 from workflow_rl.commands.types import POSITIVE as POSITIVE
 from workflow_rl.commands.types import PROCESSES as PROCESSES
 from workflow_rl.commands.types import SECONDS as SECONDS
 from workflow_rl.commands.types import SEED as SEED
 from workflow_rl.commands.types import SHARE as SHARE
+from workflow_rl.commands.types import AlgorithmName, LayerSizes, NetworkName
 from workflow_rl.commands.types import EnvArg as EnvArg
 from workflow_rl.commands.types import FiniteRange as FiniteRange
 from workflow_rl.commands.types import Range as Range
 from workflow_rl.commands.types import UsablePath as UsablePath
 from workflow_rl.commands.types import spelled as spelled
-from workflow_rl.environments.environment import SETTINGS, guests
-from workflow_rl.environments.guest import Guest
 from workflow_rl.runs.config import TrainConfig
 
 Option = Callable[..., Any]
 """Makes an option of its names and click's settings."""
 
-RESUME_RUN_DIR = "the folder --run-dir names"
 TRUST = "Import and call what the files name: you trust whoever made them."
 
 # What cannot be derived from a field.
@@ -69,26 +67,12 @@ _OWN: dict[str, dict[str, Any]] = {
         "callback": lambda context, parameter, pairs: dict(pairs),
     },
 }
-_HEADINGS = {"workflow_rl/CAGE2-v0": "CAGE-2"}
-
 ALGORITHMS = {
     "ppo": "PPO",
     "sac": "SAC (--algorithm sac; networks, learning rate and rewards are set as for PPO)",
     "mbpo": "MBPO (--algorithm mbpo; all of SAC's as well)",
 }
 """The algorithms whose settings are options, with their headings. --setting is for others."""
-_MOST_USED = (
-    *("preset", "env", "red_agent", "simulator", "n_envs", "total_episodes", "total_steps"),
-    *("seed", "run_dir", "resume", "final_evaluation"),
-)
-_OVERLAP = (
-    *("preset", "num_steps_per_env", "steps_per_update", "async_rl", "batching"),
-    *("num_batches_to_accumulate", "when_full", "take_all"),
-)
-_WORKERS = (
-    *("n_envs", "n_workers", "envs_per_worker", "cluster", "worker_timeout"),
-    *("max_worker_failures", "slow_worker_ms", "slow_worker_share"),
-)
 
 
 def spelling(field_name: str) -> str:
@@ -205,114 +189,6 @@ def env_options(option: Option) -> list[Any]:
     return [*setting_options(TrainConfig, option, ["env"]), several]
 
 
-def guest_options(option: Option) -> list[Any]:
-    """Return the options of all guests, which stand for their arguments."""
-    return [made for guest in guests.values() for made in _options_of_guest(guest, option)]
-
-
-def _options_of_guest(guest: Guest, option: Option) -> list[Any]:
-    flags = [
-        option(spelling(flag), is_flag=True, help=f"Stands for {_as_options(meant)}.")
-        for flag, meant in guest.flags.items()
-    ]
-    return [*setting_options(guest.arguments(), option), *flags]
-
-
-def _as_options(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{spelling(name)} {value}" for name, value in values.items())
-
-
-def _run_options(option: Option) -> list[Any]:
-    def of(*names: str) -> list[Any]:
-        return setting_options(TrainConfig, option, names)
-
-    return [
-        *of("total_episodes", "total_steps", "episodes_per_update"),
-        *of("min_episodes_per_update", "action_mask", "algorithm"),
-        option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
-               show_default="none",
-               help="Setting of the algorithm, such as epochs=4; may be given again."),
-        *of("seed"),
-        option("--run-dir", type=PATH,
-               show_default="runs/<time>-<mode>-<red agent or environment>",
-               help="Folder of the run, which must be new or empty."),
-        option("--resume", type=PATH, is_flag=False,
-               flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
-               help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
-                    "past its end with a larger --total-episodes or --total-steps."),
-        option("--trust", is_flag=True, help=f"With --resume. {TRUST}"),
-        option("--init-from", type=PATH, metavar="RUN",
-               help="Begin with the agent of a run folder or checkpoint (.pt). By default an agent "
-                    "is untrained. A policy file (.npz), such as the champion's, has no critic."),
-        *of("checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
-        option("--final-evaluation", type=click.IntRange(min=0), default=0,
-               help="Episodes of an evaluation after training (CAGE-2: in each cell of the "
-                    "official protocol)."),
-        option("--n-policies", type=POLICIES, default=1,
-               help="Policies that share the workers. Each learns as in a run of its own: the "
-                    "first with --seed, the others with the seeds that follow."),
-        *of("device", "learner_threads"),
-        option("--trace", type=PATH, metavar="FILE",
-               help="Record what every worker and the learner do when, in a file that Perfetto, "
-                    "chrome://tracing and plot --timeline open. It ends with the first 50 MB."),
-        option("--quiet", is_flag=True, help="Show no progress bar."),
-        option("--dry-run", is_flag=True, help="Print the run's config and stop."),
-    ]  # fmt: skip
-
-
-def _algorithm_options(name: str, option: Option) -> list[Any]:
-    """Return options for the settings that no algorithm before this one has."""
-    earlier = list(ALGORITHMS)[: list(ALGORITHMS).index(name)]
-    known = {field for one in earlier for field in find(one).settings.model_fields}
-    fields = {n: f for n, f in find(name).settings.model_fields.items() if n not in known}
-    shown = {
-        n: f"CAGE-2: {_in_words(f.default)}; other environments: {_in_words(SETTINGS[n])}"
-        for n, f in fields.items()
-        if n in SETTINGS
-    }
-    return setting_options(find(name).settings, option, fields, shown)
-
-
-def _in_words(default: Any) -> str:
-    return {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
-
-
-def training_options(
-    more: Mapping[str, Callable[[Option], list[Any]]] = {}, **defaults: Any
-) -> list[click.Parameter]:
-    """Return all options of a trainer, under their headings.
-
-    more: further options by their headings. defaults: of some options by their fields.
-    """
-    groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
-    for guest in guests.values():
-        heading = _HEADINGS.get(guest.env_id, guest.env_id)
-        groups[heading] = functools.partial(_options_of_guest, guest)
-    groups |= {"The run": _run_options, **more}
-    groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
-    groups["PPO"] = functools.partial(_algorithm_options, "ppo")
-    groups["Collecting while learning"] = lambda option: setting_options(
-        TrainConfig, option, _OVERLAP
-    )
-    for name in list(ALGORITHMS)[1:]:
-        groups[ALGORITHMS[name]] = functools.partial(_algorithm_options, name)
-    made = [
-        one for heading, options in groups.items() for one in options(_grouped(heading, defaults))
-    ]
-    first = [one for name in _MOST_USED for one in made if one.name == name]
-    return [*under("Most used", *first), *(one for one in made if one not in first)]
-
-
-def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
-    def option(*names: str, **settings: Any) -> click.Option:
-        name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
-        if name in defaults:
-            settings["default"] = defaults[name]
-        return under(heading, plain_option(*names, **settings))[0]
-
-    return option
-
-
 def given_options() -> frozenset[str]:
     """Return the names of the options that the command line of the present command has."""
     context = click.get_current_context()
@@ -321,49 +197,3 @@ def given_options() -> frozenset[str]:
         for name in context.params
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     )
-
-
-def chosen_env(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields env and env_args that the command line asks for.
-
-    Raises click.UsageError for an option of an environment that is not this one.
-    """
-    env, args = options["env"], dict(options["env_arg"])
-    require_own_options(env)
-    guest = guests.get(env)
-    if guest is None:
-        return {"env": env, "env_args": args}
-    chosen = guest_args(guest, options)
-    if twice := given_options().intersection(args):
-        raise click.UsageError(f"--env-arg {min(twice)} is given twice")
-    return {"env": env, "env_args": {**chosen, **args}}
-
-
-def guest_args(guest: Guest, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a guest that these options ask for. Raises click.UsageError."""
-    fields, given = guest.arguments().model_fields, given_options()
-    args = {name: options[name] for name in fields if name in options}
-    for flag, meant in guest.flags.items():
-        if not options.get(flag):
-            continue
-        for name, value in meant.items():
-            if name in given and args.get(name) not in (fields[name].default, value):
-                raise click.UsageError(
-                    f"{spelling(flag)} stands for {spelling(name)} {value}, and {spelling(name)} "
-                    f"{args[name]} is given too"
-                )
-            args[name] = value
-    return args
-
-
-def require_own_options(env: str) -> None:
-    """Raise click.BadParameter if the command line has an option of another environment."""
-    given = given_options()
-    for guest in guests.values():
-        for name in [*guest.arguments().model_fields, *guest.flags]:
-            if guest.env_id != env and name in given:
-                raise click.BadParameter(
-                    f"it is an option of {guest.env_id}, and --env is {env}: give the "
-                    "environment's own arguments by --env-arg",
-                    param_hint=spelling(name),
-                )

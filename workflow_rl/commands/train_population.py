@@ -12,9 +12,9 @@ from workflow_rl.commands.options import (
     Range,
     setting_options,
     spelled,
-    training_options,
 )
 from workflow_rl.commands.train import run_command
+from workflow_rl.commands.training_options import training_options
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig
 

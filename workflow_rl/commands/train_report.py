@@ -26,7 +26,7 @@ def report(outcome: Outcome) -> None:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
     click.echo(f"is it good:      {own_command('evaluate', path)}")
-    if config.env in guests:
+    if config.env in guests and guests[config.env].has_replay:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
 
@@ -39,7 +39,7 @@ def _report_one(outcome: Outcome) -> None:
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(state, RECENT_EPISODES)}"
     )
-    _say_how_good(config, state)
+    _say_how_good(config, state.recent_means(RECENT_EPISODES).get(""))
     if state.workers_restarted:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
@@ -49,9 +49,8 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 
-def _say_how_good(config: TrainConfig, state: TrainingState) -> None:
-    """Compare the returns with known agents', and name the guest's recipe for better ones."""
-    mean = state.recent_means(RECENT_EPISODES).get("")
+def _say_how_good(config: TrainConfig, mean: float | None) -> None:
+    """Compare a mean return with known agents', and name the guest's recipe for better ones."""
     words = None if mean is None else verdict(mean, known_returns(config))
     if words is None:
         return
@@ -71,6 +70,8 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
     parts = {collecting: state.collect_seconds, learning: state.update_seconds}
     if config.async_rl:
         parts["the learner waits"] = state.learner_idle_seconds
+    if state.held_seconds:
+        parts["collecting waits"] = state.held_seconds
     parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
     table = _table(["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"])
     table.align[""] = "l"
@@ -118,6 +119,8 @@ def _report_several(outcome: Outcome) -> None:
     if record.exchange is not None:
         n_copies = sum(len(meeting.copies) for meeting in record.meetings)
         click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
+    best = outcome.best
+    _say_how_good(outcome.learners[best].config, summaries[best]["return_mean_last_300"])
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     with only_warned(path / "learning_curve.png"):
         click.echo(f"picture:         {draw_population(path)}")

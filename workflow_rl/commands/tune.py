@@ -23,8 +23,8 @@ from workflow_rl.commands.options import (
     printable,
     spelled,
     spelling,
-    training_options,
 )
+from workflow_rl.commands.training_options import training_options
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range

@@ -1,7 +1,7 @@
 """Masks of actions as environments offer them: in `info`, or as an entry of a Dict observation.
 
 Both are Gymnasium's and PettingZoo's conventions. `agents.policies.masks` says how policies see
-them.
+them. Another entry, `privileged_obs`, is for a critic alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.environments.env_batch import Env, ObservationError
 
-MASK = "action_mask"
+MASK, PRIVILEGED = "action_mask", "privileged_obs"
 
 ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
 
@@ -27,10 +27,24 @@ def shows_mask(space: spaces.Space[Any]) -> bool:
 
 def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the space of observations without their mask."""
-    if not shows_mask(space):
-        return space
+    return _without(space, MASK) if shows_mask(space) else space
+
+
+def privileged_space(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
+    """Return the space of what only a critic sees, if observations have such an entry."""
+    if not isinstance(space, spaces.Dict) or len(space.spaces) == 1:
+        return None
+    return space.spaces.get(PRIVILEGED)
+
+
+def without_privileged(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the space of what an actor may see."""
+    return space if privileged_space(space) is None else _without(space, PRIVILEGED)
+
+
+def _without(space: spaces.Space[Any], entry: str) -> spaces.Space[Any]:
     assert isinstance(space, spaces.Dict)
-    return spaces.Dict({name: one for name, one in space.spaces.items() if name != MASK})
+    return spaces.Dict({name: one for name, one in space.spaces.items() if name != entry})
 
 
 def mask_in(obs: Any, info: Any) -> Any:

@@ -94,6 +94,11 @@ class BatchedEnv(ABC):
         """
         raise NotImplementedError
 
+    @property
+    def offers_masks(self) -> bool:
+        """Whether the class has masks."""
+        return type(self).action_masks is not BatchedEnv.action_masks
+
     def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
         """Free what the environments hold."""
 
@@ -108,7 +113,7 @@ class BatchedEnvs:
     def __init__(self, envs: BatchedEnv, n_envs: int, masks: bool = False) -> None:
         self.n_envs = n_envs
         self._envs = envs
-        self._masked = masks and _offers_masks(envs)
+        self._masked = masks and envs.offers_masks
         self._space = _flat_box(envs)
         self._dtype: Any = flat_space(self._space).dtype
         self._unflatten = unflattener(envs.action_space, is_batch=True)
@@ -166,14 +171,14 @@ class BatchedEnvs:
 class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
     """One of COMPANY environments of a BatchedEnv, as an environment of Gymnasium's.
 
-    Which one it is, and the seeds of the others, are drawn anew for each episode: what a check of
-    its episodes compares must not depend on them.
+    envs: all of them. Which one it is, and the seeds of the others, are drawn anew for each
+    episode: what a check of its episodes compares must not depend on them.
     """
 
     def __init__(self, envs: BatchedEnv) -> None:
         self.observation_space = _flat_box(envs)
         self.action_space = envs.action_space
-        self._envs = envs
+        self.envs = envs
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -185,30 +190,25 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         self._playing = np.arange(COMPANY)
         seeds = chance.integers(2**32, size=COMPANY)
         seeds[self._own] = self.np_random.integers(2**32) if seed is None else seed
-        return _begun(self._envs, self._playing, seeds)[self._own].copy(), self._info()
+        return _begun(self.envs, self._playing, seeds)[self._own].copy(), self._info()
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step the environment, and those beside it whose episodes go on."""
         actions = np.stack([np.asarray(action, self.action_space.dtype)] * len(self._playing))
         row = int(np.searchsorted(self._playing, self._own))
-        obs, reward, terminated, truncated = _stepped(self._envs, self._playing, actions)
+        obs, reward, terminated, truncated = _stepped(self.envs, self._playing, actions)
         self._playing = self._playing[~(terminated | truncated)]
         ended = bool(terminated[row]), bool(truncated[row])
         return obs[row].copy(), float(reward[row]), *ended, {} if any(ended) else self._info()
 
     def _info(self) -> dict[str, Any]:
-        if not _offers_masks(self._envs):
+        if not self.envs.offers_masks:
             return {}
-        return {MASK: _masks(self._envs, np.array([self._own]))[0]}
+        return {MASK: _masks(self.envs, np.array([self._own]))[0]}
 
     def close(self) -> None:
         """Close the simulator."""
-        self._envs.close()
-
-
-def is_batched(factory: object) -> bool:
-    """Return whether a factory is a class that inherits BatchedEnv."""
-    return isinstance(factory, type) and issubclass(factory, BatchedEnv)
+        self.envs.close()
 
 
 def _flat_box(envs: BatchedEnv) -> spaces.Box:
@@ -235,10 +235,6 @@ def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> Trans
         _column("terminated", terminated, "b", m),
         _column("truncated", truncated, "b", m),
     )
-
-
-def _offers_masks(envs: BatchedEnv) -> bool:
-    return type(envs).action_masks is not BatchedEnv.action_masks
 
 
 def _masks(envs: BatchedEnv, indices: Indices) -> NDArray[np.bool_]:

@@ -131,7 +131,12 @@ def make_environment(
         InvalidEnvironmentError: an argument is wrong.
     """
     if isinstance(env_id, str) and env_id in guests:
-        return guests[env_id].make(_checked(guests[env_id], args))
+        guest = guests[env_id].make(_checked(guests[env_id], args))
+        if not masks and guest.spaces().masked:
+            raise InvalidEnvironmentError(
+                "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
+            )
+        return guest
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     return GymnasiumEnvironment(env_id, dict(args), masks=masks, named_by_file=named_by_file)

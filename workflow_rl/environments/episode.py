@@ -17,10 +17,11 @@ class SeedStream(IntEnum):
     BENCHMARK = 2
     SELECTION = 3
     # NumPy splits numbers into words of 32 bits. A small number of a stream could therefore be the
-    # upper half of a large seed, and two streams would share episodes. These two numbers are the
-    # upper half of no seed.
+    # upper half of a large seed, and two streams would share episodes. These numbers are the upper
+    # half of no seed.
     VALIDATION = 2**32 - 1
     RANKING = 2**32 - 2
+    WORKFLOWS = 2**32 - 3
 
 
 class EpisodeSpec(NamedTuple):

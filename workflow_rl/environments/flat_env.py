@@ -23,10 +23,13 @@ from agents.policies.distributions import (
     MultiCategorical,
 )
 from workflow_rl.environments.action_mask import (
+    PRIVILEGED,
     choices_of,
     mask_in,
     mask_reader,
+    privileged_space,
     without_mask,
+    without_privileged,
 )
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
@@ -64,7 +67,8 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Shows observations as vectors [D], and takes actions as `distribution_over` samples them.
 
     masks: whether the mask of actions that the environment offers, if it does, follows at the end
-    of an observation: [D + A], see `agents.policies.masks`. The first answer decides whether the
+    of an observation: [D + A], see `agents.policies.masks`. What only a critic sees stands before
+    the mask: see `action_mask`. The first answer decides whether the
     environment offers masks.
 
     Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
@@ -77,8 +81,15 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         takes_masks = masks and bool(choices_of(env.action_space))
         self._space = env.observation_space
         shown = without_mask(self._space) if takes_masks else self._space
-        self.observation_space = flat_space(shown)
-        self._flatten = _part(shown, self.observation_space.dtype)
+        privileged = privileged_space(shown)
+        if privileged is None:
+            self.observation_space = flat_space(shown)
+            self._flatten = _part(shown, self.observation_space.dtype)
+        else:
+            both = spaces.Tuple((without_privileged(shown), privileged))
+            self.observation_space = flat_space(both)
+            part = _part(both, self.observation_space.dtype)
+            self._flatten = lambda obs: part((obs, obs[PRIVILEGED]))
         self._read_mask = mask_reader(env.action_space)
         self._offers_mask = None if takes_masks else False
         self._n_actions = sum(choices_of(env.action_space))

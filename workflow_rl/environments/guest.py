@@ -8,16 +8,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import Actor
-    from agents.policies.policy_file import PolicyParameters
+    from agents.policies.numpy_policy import Actor, Parameters
     from agents.settings import Settings
     from workflow_rl.environments.environment import Environment
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-Export: TypeAlias = "Callable[[PolicyParameters, Environment, Path], None]"
-"""Write an agent into a folder, which is not there yet. Raise InvalidEnvironmentError if agents of
-this environment cannot be written."""
+Exported: TypeAlias = "Parameters | str"
+"""What acts: PolicyParameters, TeamParameters, or the name of a scripted agent."""
+Export: TypeAlias = "Callable[[Exported, Environment, Path], None]"
+"""Write what acts into a folder, which is not there yet.
+Raise InvalidEnvironmentError if agents of this environment cannot be written."""
 
 
 class Scores(Protocol):
@@ -105,11 +106,21 @@ class Guest:
     env_id: ClassVar[str]
     """The name of the environment, as `--env` has it."""
 
+    single: ClassVar[str] = ""
+    """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
+
+    has_replay: ClassVar[bool] = False
+    """Whether the command `replay` shows its episodes."""
+
     flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Options without a value, each with the arguments that it stands for."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
+
+    off_policy: ClassVar[Mapping[str, Any]] = NOTHING
+    """The arguments that algorithms which learn off-policy get unless others are asked for: an
+    observation of which a value can be learned, and a set of actions that goes with it."""
 
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
@@ -119,6 +130,10 @@ class Guest:
 
     target_return: ClassVar[float | None] = None
     """The mean return that runs in such comparisons should reach."""
+
+    places: ClassVar[Mapping[str, tuple[str, str]]] = NOTHING
+    """Folders of the user's that the environment needs: by the option's name, the environment
+    variable that holds the folder, and what the folder is. No file of a run names such a folder."""
 
     released: ClassVar[Mapping[str, Path]] = NOTHING
     """Policy files that come with the package, by the agent's name."""

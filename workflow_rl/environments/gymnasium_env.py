@@ -19,14 +19,19 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
-from workflow_rl.environments.action_mask import offers_mask, without_mask
+from workflow_rl.environments.action_mask import (
+    offers_mask,
+    privileged_space,
+    without_mask,
+    without_privileged,
+)
 from workflow_rl.environments.batched_env import (
     COMPANY,
     BatchedEnv,
     BatchedEnvs,
     OneOfBatch,
-    is_batched,
 )
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
@@ -40,6 +45,7 @@ from workflow_rl.environments.flat_env import (
     flat_space,
     in_one_line,
 )
+from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
 
 CHECK_STEPS = 200
@@ -53,7 +59,8 @@ class GymnasiumEnvironment:
     """An environment by its id.
 
     env_id: an id of Gymnasium's ("CartPole-v1", "module:ID"), or "module:name" of a function or
-        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv.
+        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv
+        or BatchedTeamEnv.
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
     factory: the function or class itself. The id is then only a name.
     masks: whether agents see the mask of actions that the environment offers, if it does.
@@ -94,7 +101,7 @@ class GymnasiumEnvironment:
         Imports the module that the id names, unless only a file names it.
         """
         try:
-            return not self.named_by_file and is_batched(self._factory())
+            return not self.named_by_file and _is_batched(self._factory())
         except Exception:  # `check` says what is wrong with the module.
             return False
 
@@ -116,8 +123,8 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(ENV, f"{self.env_id} is named by a file: it is not made")
         make, args = self._factory(), {**self.args, **options}
         if make is not None:
-            if is_batched(make):
-                return OneOfBatch(make(COMPANY, **args))
+            if _is_batched(make):
+                return OneOfBatch(_batch(make, COMPANY, args))
             env: Env = make(**args)
             return JointEnv(env) if is_parallel(env) else env
         return gymnasium.make(self.env_id, disable_env_checker=True, **args)
@@ -135,7 +142,7 @@ class GymnasiumEnvironment:
         if self.steps_together:
             make = self._factory()
             assert make is not None
-            return BatchedEnvs(make(n_envs, **self.args), n_envs, self.masks)
+            return BatchedEnvs(_batch(make, n_envs, self.args), n_envs, self.masks)
         return SerialEnvs(self.make_flat_env, n_envs)
 
     @functools.cached_property
@@ -144,14 +151,18 @@ class GymnasiumEnvironment:
         try:
             masked = self.masks and offers_mask(env)
             shown = env.observation_space
-            observed = flat_space(without_mask(shown) if masked else shown)
+            shown = without_mask(shown) if masked else shown
+            observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
+            privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
             distribution = distribution_over(env.action_space)
             bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
             obs_dim = math.prod(observed.shape)
-            team = env.layout if isinstance(env, JointEnv) else None
+            joint = env.envs if isinstance(env, OneOfBatch) else env
+            team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
-            return Spaces(obs_dim, distribution, bounds, bits, masked, team)
+            entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
+            return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
         except AttributeError as error:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
@@ -196,9 +207,9 @@ class GymnasiumEnvironment:
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
-        if isinstance(env, BatchedEnv):
+        if isinstance(env, BatchedEnv | BatchedTeamEnv):
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} made a BatchedEnv: name the class, {type(env).__name__}"
+                ENV, f"{self.env_id} made many environments: name the class, {type(env).__name__}"
             )
         if not isinstance(env, gymnasium.Env):
             raise InvalidEnvironmentError(
@@ -216,6 +227,30 @@ class GymnasiumEnvironment:
         vars(self).update(state["environment"])
         if state["registered"] is not None:
             gymnasium.registry.setdefault(self.env_id, state["registered"])
+
+
+def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
+    """Return what the environment, or one that it wraps, declares of its entities."""
+    if isinstance(env, OneOfBatch):
+        tables = getattr(env.envs, "entities", None)
+    else:
+        tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
+    if tables is None:
+        return None
+    try:
+        return declared(tables, obs_dim, n_outputs)
+    except (ValueError, TypeError) as error:
+        raise InvalidEnvironmentError(ENV, str(error)) from None
+
+
+def _is_batched(factory: object) -> bool:
+    """Return whether a factory is a class that inherits BatchedEnv or BatchedTeamEnv."""
+    return isinstance(factory, type) and issubclass(factory, BatchedEnv | BatchedTeamEnv)
+
+
+def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:
+    envs = factory(n_envs, **args)
+    return JointBatch(envs, n_envs) if isinstance(envs, BatchedTeamEnv) else envs
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -10,14 +12,108 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.environments.action_mask import MASK, mask_in, without_mask
+from workflow_rl.environments.action_mask import MASK, mask_in, privileged_space, without_mask
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import flat_space, flattener
+from workflow_rl.environments.flat_env import Flatten, flat_space, flattener
 
 
 def is_parallel(env: object) -> bool:
     """Return whether an environment has the interface of PettingZoo's ParallelEnv."""
     return hasattr(env, "possible_agents")
+
+
+def joint_spaces(
+    observed: Mapping[str, spaces.Box],
+    actions: Mapping[str, spaces.Space[Any]],
+    shared_reward: bool,
+    state: spaces.Box | None = None,
+) -> tuple[TeamLayout, spaces.Box, spaces.MultiDiscrete]:
+    """Return where the parts of a row stand, the space of rows, and that of joint actions.
+
+    observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
+    states, if the environment declares one. Raise
+    InvalidEnvironmentError for actions that are not Discrete.
+    """
+    for agent, space in actions.items():
+        if not isinstance(space, spaces.Discrete):
+            raise InvalidEnvironmentError(
+                ENV, f"the action space {space} of {agent} is not supported: Discrete is"
+            )
+    flat = list(observed.values())
+    n_actions = tuple(int(space.n) for space in actions.values())  # type: ignore[attr-defined]
+    sizes = tuple(int(space.shape[0]) for space in flat)
+    states = [] if state is None else [state]
+    state_size = sum(int(space.shape[0]) for space in states)
+    layout = TeamLayout(tuple(observed), sizes, n_actions, not shared_reward, False, state_size)
+    is_small = shared_reward and all(space.dtype == np.uint8 for space in [*flat, *states])
+    dtype: Any = np.uint8 if is_small else np.float32
+    # An absent agent shows zeros.
+    k = len(flat)
+    low = [np.minimum(space.low, 0) for space in flat] + [np.zeros(k)]
+    high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
+    if layout.own_rewards:
+        low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
+    low, high = low + [space.low for space in states], high + [space.high for space in states]
+    bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
+    return layout, spaces.Box(*bounds, dtype=dtype), spaces.MultiDiscrete(list(n_actions))
+
+
+class TeamRows:
+    """Makes rows, see `agents.team`, of what agents see by their names.
+
+    dtype: of the rows. flatten: by agent, from observations without masks to flat ones.
+    """
+
+    def __init__(self, layout: TeamLayout, flatten: Mapping[str, Flatten], dtype: Any) -> None:
+        self._layout = layout
+        self._flatten = flatten
+        self._dtype = dtype
+        self._ends = np.cumsum(layout.obs_sizes).tolist()
+
+    def row(
+        self,
+        seen: Mapping[str, Any],
+        status: Sequence[int],
+        rewards: Mapping[str, float] = MappingProxyType({}),
+    ) -> NDArray[Any]:
+        """Return a row without masks [obs_dim]. seen: observations of the agents that are there.
+
+        Raises ObservationError for an observation that is not of its space.
+        """
+        layout = self._layout
+        row = np.zeros(layout.obs_dim, self._dtype)
+        for agent, size, end in zip(layout.agents, layout.obs_sizes, self._ends, strict=True):
+            if agent in seen:
+                row[end - size : end] = self._flatten[agent](_without_mask(seen[agent]))
+        layout.status(row[None])[:] = status
+        if layout.own_rewards:
+            layout.rewards(row[None])[:] = [rewards.get(agent, 0.0) for agent in layout.agents]
+        return row
+
+    def masks(
+        self, obs: Mapping[str, Any], infos: Mapping[str, Any], status: Sequence[int]
+    ) -> NDArray[Any] | None:
+        """Return the masks of all agents [A], ones for those that do not decide; None if no agent
+        has a mask."""
+        layout = self._layout
+        masks = [mask_in(obs.get(agent), infos.get(agent, {})) for agent in layout.agents]
+        if all(mask is None for mask in masks):
+            return None
+        parts = zip(masks, status, layout.n_actions, strict=True)
+        return np.concatenate(
+            [np.ones(n) if mask is None or now != ACTS else mask for mask, now, n in parts]
+        )
+
+
+def _without_mask(obs: Any) -> Any:
+    if not isinstance(obs, Mapping) or MASK not in obs:
+        return obs
+    return {name: one for name, one in obs.items() if name != MASK}
+
+
+def is_busy(agent: str, infos: Mapping[str, Any]) -> bool:
+    """Return whether an agent decides nothing at this step, by its info."""
+    return bool(infos.get(agent, {}).get("busy_steps", 0))
 
 
 class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
@@ -28,50 +124,52 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     agents' rewards, or their common reward if the environment has `shared_reward`. The episode ends
     when no agent is left.
 
+    layout: where the parts of a row stand. rows: makes the rows.
+
     Raises InvalidEnvironmentError for actions that are not Discrete.
     """
 
     def __init__(self, env: Any) -> None:
         self.env = env
         self._agents: list[str] = list(env.possible_agents)
-        actions = [env.action_space(agent) for agent in self._agents]
-        for agent, space in zip(self._agents, actions, strict=True):
-            if not isinstance(space, spaces.Discrete):
-                raise InvalidEnvironmentError(
-                    ENV, f"the action space {space} of {agent} is not supported: Discrete is"
-                )
-        self._first = [int(space.start) for space in actions]
-        self._n_actions = [int(space.n) for space in actions]
+        actions = {agent: env.action_space(agent) for agent in self._agents}
+        shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
+        if any(privileged_space(space) is not None for space in shown.values()):
+            raise InvalidEnvironmentError(
+                ENV, "a team takes no privileged_obs: leave the entry out"
+            )
+        flat = {agent: flat_space(space) for agent, space in shown.items()}
+        flatten = {agent: flattener(space) for agent, space in shown.items()}
         self._shares_reward = bool(getattr(env, "shared_reward", False))
-        shown = [without_mask(env.observation_space(agent)) for agent in self._agents]
-        flat = [flat_space(space) for space in shown]
-        self._flatten = [flattener(space) for space in shown]
-        sizes = tuple(int(space.shape[0]) for space in flat)
-        own = not self._shares_reward
-        self.layout = TeamLayout(tuple(self._agents), sizes, tuple(self._n_actions), own)
-        k = len(self._agents)
-        is_small = self._shares_reward and all(space.dtype == np.uint8 for space in flat)
-        dtype: Any = np.uint8 if is_small else np.float32
-        # An absent agent shows zeros.
-        low = [np.minimum(space.low, 0) for space in flat] + [np.zeros(k)]
-        high = [np.maximum(space.high, 0) for space in flat] + [np.full(k, CUT_OFF)]
-        if own:
-            low, high = [*low, np.full(k, -np.inf)], [*high, np.full(k, np.inf)]
-        bounds = np.concatenate(low).astype(dtype), np.concatenate(high).astype(dtype)
-        self.observation_space = spaces.Box(*bounds, dtype=dtype)
-        self.action_space = spaces.MultiDiscrete(self._n_actions)
+        # PettingZoo's class has the method for all environments, and the space for few.
+        state_space = getattr(env, "state_space", None)
+        self._flatten_state = None if state_space is None else flattener(state_space)
+        self.layout, self.observation_space, self.action_space = joint_spaces(
+            flat,
+            actions,
+            self._shares_reward,
+            None if state_space is None else flat_space(state_space),
+        )
+        self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
+        self.first_actions = {agent: int(space.start) for agent, space in actions.items()}
+        self._status: list[int] = []
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
+        super().reset(seed=seed)
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._shown(obs, {}, {}, {}, infos)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once. The episode is truncated if any agent was when the last agents left."""
-        decided = zip(self._agents, action, self._first, self._status, strict=True)
-        actions = {agent: int(a) + first for agent, a, first, status in decided if status == ACTS}
+        decided = zip(self._agents, action, self._status, strict=True)
+        actions = {
+            agent: int(one) + self.first_actions[agent]
+            for agent, one, status in decided
+            if status == ACTS
+        }
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
         given = list(rewards.values())
         reward = float(given[0] if self._shares_reward and given else sum(given))
@@ -83,36 +181,23 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        parts, masks, offered = [], [], False
-        self._status = []
-        present = set(self.env.agents)
-        for k, agent in enumerate(self._agents):
-            is_seen = agent in obs and not terminations.get(agent, False)
-            info = infos.get(agent, {})
-            acts = is_seen and agent in present and not info.get("busy_steps", 0)
-            is_cut_off = is_seen and truncations.get(agent, False)
-            there = CUT_OFF if is_cut_off else ACTS if acts else BUSY
-            self._status.append(there if is_seen else ABSENT)
-            seen = obs[agent] if is_seen else None
-            parts.append(
-                np.zeros(self.layout.obs_sizes[k])
-                if seen is None
-                else self._flatten[k](self._without_mask(seen))
-            )
-            mask = mask_in(obs.get(agent), info)
-            offered |= mask is not None
-            masks.append(np.ones(self._n_actions[k]) if mask is None or not acts else mask)
-        parts.append(np.array(self._status))
-        if self.layout.own_rewards:
-            parts.append(np.array([rewards.get(agent, 0.0) for agent in self._agents]))
-        row = np.concatenate(parts).astype(self.observation_space.dtype)
-        return row, {MASK: np.concatenate(masks)} if offered else {}
+        """Return the row, and the masks if an agent has one."""
+        seen = {one: obs[one] for one in obs if not terminations.get(one, False)}
+        self._status = [
+            self._status_of(one, one in seen, truncations, infos) for one in self._agents
+        ]
+        masks = self.rows.masks(obs, infos, self._status)
+        row = self.rows.row(seen, self._status, rewards)
+        if self._flatten_state is not None:
+            self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
+        return row, {} if masks is None else {MASK: masks}
 
-    @staticmethod
-    def _without_mask(obs: Any) -> Any:
-        if not isinstance(obs, dict) or MASK not in obs:
-            return obs
-        return {name: one for name, one in obs.items() if name != MASK}
+    def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:
+        if not is_seen:
+            return ABSENT
+        if truncations.get(agent, False):
+            return CUT_OFF
+        return BUSY if agent not in self.env.agents or is_busy(agent, infos) else ACTS
 
     def close(self) -> None:
         """Close the environment."""

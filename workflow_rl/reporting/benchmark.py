@@ -25,7 +25,7 @@ from workflow_rl.runs.machine import environment
 from workflow_rl.runs.spec import EPISODES_PER_UPDATE
 
 if TYPE_CHECKING:
-    from agents.policies.numpy_policy import NumpyPolicy
+    from agents.policies.numpy_policy import Actor
     from workflow_rl.collection.rollout import Collector
 
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training")
@@ -178,7 +178,6 @@ def measure(
 
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
-    from agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.runs.learner import make_agent
     from workflow_rl.runs.loop import make_collector, make_pool
 
@@ -186,7 +185,7 @@ def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn
     if variant.name.endswith("-training"):
         _train(config.changed(total_episodes=config.n_envs), 0)
         return functools.partial(_train, config)
-    policy = NumpyPolicy(make_agent(config).policy_parameters())
+    policy = make_agent(config).policy_parameters().actor()
     pool = stack.enter_context(make_pool(config))
     collector = make_collector(pool, config)
     collector.collect(policy, _specs(config, 0)[: config.n_envs])
@@ -205,7 +204,7 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 
 
 def _run_freely(
-    config: TrainConfig, env: AsyncCollector, policy: NumpyPolicy, seconds: float, number: int
+    config: TrainConfig, env: AsyncCollector, policy: Actor, seconds: float, number: int
 ) -> Rate:
     counts = env.free_run(policy, _specs(config, number), seconds)
     return Rate(
@@ -215,7 +214,7 @@ def _run_freely(
     )
 
 
-def _collect(config: TrainConfig, collector: Collector, policy: NumpyPolicy, number: int) -> Rate:
+def _collect(config: TrainConfig, collector: Collector, policy: Actor, number: int) -> Rate:
     # In rollouts of a training run's size: at the end of each, some workers wait for others.
     specs, size = _specs(config, number), config.episodes_per_update
     assert size is not None

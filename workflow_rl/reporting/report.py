@@ -53,22 +53,31 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
 
 
 def report_page(runs: Sequence[Run], sections: Sequence[Section]) -> str:
-    """Return the page as HTML."""
+    """Return the page about runs as HTML."""
+    names = ", ".join(run.name for run in runs)
+    return page(
+        runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
+        names if len(runs) > 1 else str(runs[0].config["env"]),
+        sections,
+    )
+
+
+def page(title: str, about: str, sections: Sequence[Section]) -> str:
+    """Return a page of sections, which may have charts, as HTML."""
     from plotly.offline import get_plotlyjs
 
     links, bodies = "", ""
-    for n, (title, body) in enumerate(sections):
-        links += f'<li><a href="#section-{n}">{escaped(title)}</a></li>'
+    for n, (heading, body) in enumerate(sections):
+        links += f'<li><a href="#section-{n}">{escaped(heading)}</a></li>'
         bodies += (
             f'<section class="panel" aria-labelledby="section-{n}">'
-            f'<h2 id="section-{n}">{escaped(title)}</h2>\n{body}</section>\n'
+            f'<h2 id="section-{n}">{escaped(heading)}</h2>\n{body}</section>\n'
         )
-    names = ", ".join(run.name for run in runs)
     return filled(
         PAGES,
         "report.html",
-        title=escaped(runs[0].name if len(runs) == 1 else f"{len(runs)} runs"),
-        about=escaped(names if len(runs) > 1 else str(runs[0].config["env"])),
+        title=escaped(title),
+        about=escaped(about),
         links=links,
         sections=bodies,
         plotly=get_plotlyjs(),

@@ -23,7 +23,7 @@ from workflow_rl.reporting.report_charts import (
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, shares_of
-from workflow_rl.runs.returns import on_one_axis, running_mean
+from workflow_rl.runs.returns import on_one_axis, return_columns, running_mean
 from workflow_rl.runs.seed_groups import groups_of
 
 RETURN_WINDOW = 100
@@ -67,7 +67,7 @@ def curves(runs: Sequence[Run]) -> Section:
     """Return charts of returns against episodes, steps and wall time, and their tables.
 
     Runs that differ in their seed alone become a band. A single group has a line for each kind of
-    episode. Other agents' returns are lines to compare with.
+    episode, or for each agent of a team. Other agents' returns are lines to compare with.
     """
     numbers = groups_of([run.name for run in runs], [run.config for run in runs])
     groups = {name: [runs[n] for n in group] for name, group in numbers.items()}
@@ -111,12 +111,9 @@ def _known_returns(runs: Sequence[Run]) -> Mapping[str, float]:
 
 
 def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
-    """Return the column of the returns of each kind of episode, where all runs have it."""
-    from workflow_rl.runs.folder import read_config, return_columns
-
-    columns = return_columns(read_config(runs[0].path))
-    rows = [row for run in runs for row in run.metrics]
-    return {name: column for name, column in columns.items() if all(column in row for row in rows)}
+    """Return the columns of further mean returns that all runs have, by what they are of."""
+    first, *others = (return_columns(run.metrics) for run in runs)
+    return {name: column for name, column in first.items() if all(name in one for one in others)}
 
 
 def _milestones(runs: Sequence[Run]) -> str:

@@ -27,7 +27,10 @@ MOST_ROWS = 5000  # In memory a row takes thousands of times as much as in the f
 LATEST = 1e9  # Seconds.
 COLUMNS = 1600  # Pixels of a bar.
 BUSY = (Activity.STEPPING, Activity.ACTING, Activity.PLAYING, Activity.RESETTING)
-NAMES = {Activity.PLAYING: "playing (stepping, acting)"}
+NAMES = {
+    Activity.PLAYING: "playing (stepping, acting)",
+    Activity.HELD: "held (the learner is behind)",
+}
 COLOURS = {
     Activity.STEPPING: "#1b4f9c",
     Activity.PLAYING: "#2f6fc1",
@@ -40,6 +43,7 @@ COLOURS = {
     Activity.STARTING: "#606060",
     Activity.LEARNING: "#e4572e",
     Activity.MODELLING: "#f2a7c3",
+    Activity.HELD: "#b8d8ba",
     Activity.EVALUATING: "#f29e4c",
     Activity.SAVING: "#8d5524",
 }

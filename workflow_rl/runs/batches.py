@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
-from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import Policy
 from agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -125,7 +125,7 @@ def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) 
 def _play_batch(
     config: TrainConfig,
     collector: Collector,
-    policy: NumpyPolicy,
+    policy: Policy,
     share: Share,
     following: Following = lambda: None,
 ) -> Rollout:

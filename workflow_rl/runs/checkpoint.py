@@ -19,15 +19,14 @@ import torch
 
 from agents.algorithm import Algorithm, find
 from agents.policies.archive import read_archive, sealed
-from agents.policies.distributions import Actions, Categorical, Distribution
-from agents.policies.numpy_policy import PolicyParameters
-from agents.policies.team_policy import TeamParameters
-from agents.saved import saved_distribution, saved_flag
+from agents.policies.distributions import Actions
+from agents.policies.numpy_policy import Parameters
+from agents.saved import saved_distribution
 from agents.settings import ConfigError, Settings
-from agents.team import layout_of
-from workflow_rl.collection.schedule import BegunBatch, Share
+from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
+from workflow_rl.runs.begun_batches import begun_batch, to_plain
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import UnknownSettings, as_today, only_the_file_names
@@ -49,6 +48,7 @@ class CheckpointError(UserError):
 class TrainingState:
     """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
 
+    held_seconds: collecting waited because the learner was behind.
     dropped_steps: env transitions that were collected and never learned from. slots: where the envs
     are that go on from unroll to unroll: the episode of each, and its actions so far.
     episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
@@ -73,6 +73,7 @@ class TrainingState:
     worker_seconds: float = 0.0
     worker_seconds_collecting: float = 0.0
     learner_idle_seconds: float = 0.0
+    held_seconds: float = 0.0
     workers_restarted: int = 0
     dropped_steps: int = 0
     slots: list[tuple[int, Actions | None]] = field(default_factory=list)
@@ -185,7 +186,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config,
         "agent": checkpoint.agent,
         "training": checkpoint.training.to_dict(),
-        "policies": [_plain(batch) for batch in checkpoint.begun],
+        "policies": [to_plain(batch) for batch in checkpoint.begun],
         "run_id": checkpoint.run_id,
         "memory": None if checkpoint.memory is None else [list(one) for one in checkpoint.memory],
     }
@@ -212,7 +213,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             )
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
-        begun = [_begun(values, distribution) for values in content["policies"]]
+        begun = [begun_batch(values, distribution) for values in content["policies"]]
         run_id = str(content.get("run_id", ""))
         config, agent = as_today(content["config"]), dict(content["agent"])
         memory = None if content.get("memory") is None else parts_of(content["memory"])
@@ -306,7 +307,7 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
         ) from None
 
 
-def own_policy(checkpoint: Checkpoint, path: Path) -> PolicyParameters:
+def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
     """Return the actor of a checkpoint, if its network is the one that its config describes.
 
     No agent is made: what a config describes could take a machine's memory. Raises
@@ -348,63 +349,3 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
     if which is None:
         return best if best.exists() else latest
     return best if which == "best" else latest
-
-
-def _plain(batch: BegunBatch) -> dict[str, Any]:
-    return {
-        **_plain_parameters(batch.policy.parameters),
-        "policy_version": batch.policy.policy_version,
-        "share": None if batch.share is None else list(batch.share),
-    }
-
-
-def _plain_parameters(parameters: Any) -> dict[str, Any]:
-    if isinstance(parameters, TeamParameters):
-        return {
-            "team": parameters.layout.to_plain(),
-            "agents_of": {name: list(of) for name, of in parameters.policies.items()},
-            "members": {n: _plain_parameters(one) for n, one in parameters.parameters.items()},
-        }
-    arrays = {"log_std": parameters.log_std}
-    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
-    return {
-        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
-        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
-        "activation": parameters.activation,
-        "network": parameters.network,
-        "network_args": dict(parameters.network_args),
-        "masked": parameters.masked,
-        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
-    }
-
-
-def _begun(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
-    share = values.get("share")
-    policy = _parameters(values, distribution).actor(values["policy_version"])
-    return BegunBatch(policy, share and Share._make(share))
-
-
-def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Any:
-    if "team" in values:
-        layout = layout_of(values["team"])
-        agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
-        members = {
-            name: _of_one_policy(one, Categorical(layout.n_actions[agents_of[name][0]]))
-            for name, one in values["members"].items()
-        }
-        return TeamParameters(layout, agents_of, members)
-    return _of_one_policy(values, distribution)
-
-
-def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
-    optional = ("log_std", "obs_mean", "obs_scale")
-    return PolicyParameters(
-        tuple(weight.numpy() for weight in values["weights"]),
-        tuple(bias.numpy() for bias in values["biases"]),
-        values["activation"],
-        **{name: values[name].numpy() for name in optional if name in values},
-        distribution=distribution,
-        network=values.get("network", "mlp"),
-        network_args=dict(values.get("network_args", {})),
-        masked=saved_flag(values, "masked"),
-    )

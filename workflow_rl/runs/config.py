@@ -102,7 +102,8 @@ class TrainConfig(Settings):
         None,
         description="Steps of a rollout: exactly, of unrolls; about as many, by the length of the "
         "episodes before, of complete episodes. The default is 2048, or the steps of 24 episodes "
-        "for unrolls of CAGE-2, or one worker's unroll for first-come batches.",
+        "for unrolls of CAGE-2, or one worker's unroll for first-come batches. Of "
+        "unrolls, sac and mbpo take one of every env.",
     )
     async_rl: bool = Field(
         False,
@@ -285,7 +286,9 @@ class TrainConfig(Settings):
         guest = guests.get(values.get("env", default_env()))
         if guest is not None:
             names = guest.arguments().model_fields
-            values["env_args"] = {name: values.pop(name) for name in names if name in values}
+            defaults = {name: field.get_default() for name, field in names.items()}
+            # What an earlier version did not have yet it played with the default.
+            values["env_args"] = {name: values.pop(name, one) for name, one in defaults.items()}
         own = {"settings": settings_in(values), "make_env": None, "named_by_file": True}
         return cls(**{**values, **own})
 

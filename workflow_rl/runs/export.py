@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.policy_file import save_policy
+from agents.policies.team_file import save_team
+from agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.environment import Environment, guests
+from workflow_rl.environments.guest import Exported
 from workflow_rl.output_files import replacing
 
 
@@ -72,9 +75,9 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
     return (actor, obs, torch.zeros(2, actor.state_size)) if actor.state_size else (actor, obs)
 
 
-def _require_numpy(policy: PolicyParameters, format_: str) -> None:
+def _require_numpy(policy: Exported, format_: str) -> None:
     """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
-    if policy.described().needs_torch:
+    if isinstance(policy, PolicyParameters) and policy.described().needs_torch:
         raise ExportError(
             "--format",
             f"{format_} holds networks that act without torch, and {policy.network} needs torch: "
@@ -82,18 +85,22 @@ def _require_numpy(policy: PolicyParameters, format_: str) -> None:
         )
 
 
-def write_policy(policy: PolicyParameters, environment: Environment, path: Path) -> None:
-    """Write the policy as this package's own file of plain arrays, which `evaluate` takes too.
+def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:
+    """Write a policy or a team as this package's own file of plain arrays, which `evaluate` takes.
 
     Raises ExportError.
     """
     _require_numpy(policy, "npz")
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     with replacing(path, "wb") as file:
-        save_policy(file, policy, about)
+        if isinstance(policy, TeamParameters):
+            save_team(file, policy, about)
+        else:
+            assert isinstance(policy, PolicyParameters)
+            save_policy(file, policy, about)
 
 
-FORMATS: Mapping[str, Callable[[PolicyParameters, Environment, Path], None]] = {
+FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
     "onnx": write_onnx,
     "torchscript": write_torchscript,
     "npz": write_policy,
@@ -101,14 +108,14 @@ FORMATS: Mapping[str, Callable[[PolicyParameters, Environment, Path], None]] = {
 """Functions that write one file. A guest has more formats, which fill a folder."""
 
 
-def export_policy(
-    policy: PolicyParameters, environment: Environment, format_: str, output: Path
-) -> None:
-    """Write a policy in one of FORMATS, or in a format of its environment's guest.
+def export_policy(policy: Exported, environment: Environment, format_: str, output: Path) -> None:
+    """Write what acts in one of FORMATS, or in a format of its environment's guest.
 
     output: the file, or for a guest's format a folder that is new or empty. Raises ExportError, and
     InvalidEnvironmentError if agents of this environment cannot be written.
     """
+    if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
+        raise ExportError("--format", f"{format_} holds one network, and a team has several: npz")
     if format_ in FORMATS:
         FORMATS[format_](policy, environment, output)
         return

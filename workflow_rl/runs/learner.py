@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from agents.algorithm import DivergedError, find
-from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.numpy_policy import Policy
 from agents.settings import Settings
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Collector, NotFiniteError, what_is_not_finite
@@ -29,6 +29,7 @@ from workflow_rl.runs.make_agent import LATEST, begin_with, load_agent, load_mem
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.metrics import Seconds, advance, pass_time, row_of, summarise
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
+from workflow_rl.runs.useful_envs import UsefulEnvs
 
 BEST_WINDOW = 100
 
@@ -69,7 +70,8 @@ class Learner:
             self.state = resumed.training
         elif init_from is not None:
             begin_with(self.agent, init_from)
-        self._policy: NumpyPolicy | None = None
+        self._policy: Policy | None = None
+        self._useful_envs = UsefulEnvs(config)
 
     def __enter__(self) -> Self:
         self.run = RunDir(self.path, self.config, self._resumed)
@@ -98,7 +100,7 @@ class Learner:
         self._clock_start = time.perf_counter() - self.state.wall_seconds
 
     @property
-    def policy(self) -> NumpyPolicy:
+    def policy(self) -> Policy:
         """The policy's NumPy copy, which workers use."""
         if self._policy is None:
             self._policy = self.agent.policy_parameters().actor(self.agent.policy_version)
@@ -183,6 +185,7 @@ class Learner:
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
+        self._useful_envs.count(self.state, rollout, seconds)
         advance(self.state, rollout, seconds)
         return row_of(self.config, self.state, rollout, metrics, seconds)
 

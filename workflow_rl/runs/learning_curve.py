@@ -14,8 +14,14 @@ from matplotlib.figure import Figure
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn, draw_known, save_png
-from workflow_rl.runs.folder import NotWrittenError, return_columns
-from workflow_rl.runs.returns import RECENT_EPISODES, Metrics, on_one_axis, running_mean
+from workflow_rl.runs.folder import NotWrittenError
+from workflow_rl.runs.returns import (
+    RECENT_EPISODES,
+    Metrics,
+    on_one_axis,
+    return_columns,
+    running_mean,
+)
 from workflow_rl.runs.seed_groups import mean_and_interval
 
 NONE: Mapping[str, float] = MappingProxyType({})
@@ -41,7 +47,7 @@ def only_warned(picture: str | Path) -> Iterator[None]:
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
     """Draw the returns of the run whose folder `path` is in. Raises OSError."""
     name = path.absolute().parent.name
-    figure = learning_curve_figure({name: metrics}, known_returns(config), return_columns(config))
+    figure = learning_curve_figure({name: metrics}, known_returns(config))
     save_png(figure, path)
 
 
@@ -54,15 +60,14 @@ def known_returns(config: TrainConfig) -> Mapping[str, float]:
 def learning_curve_figure(
     runs: Mapping[str, Metrics],
     known: Mapping[str, float] = NONE,
-    columns: Mapping[str, str] = MappingProxyType({}),
     groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Figure:
     """Draw the returns of runs, given by name, against episodes and against wall time.
 
-    known: returns of other agents, for lines to compare with. columns: for each kind of episode
-    the column of its returns; a single run has a line for each kind. groups: names of runs that
-    differ in their seed alone, by a name for the group; by default a run is a group. Several runs
-    of a group are one line, their mean, with a band, its 95% confidence interval.
+    known: returns of other agents, for lines to compare with. groups: names of runs that differ in
+    their seed alone, by a name for the group; by default a run is a group. Several runs of a group
+    are one line, their mean, with a band, its 95% confidence interval. A single run has a line for
+    each kind of episode, or for each agent of a team, too.
     """
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
@@ -71,12 +76,7 @@ def learning_curve_figure(
         lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
     if len(runs) == 1:
         (metrics,) = runs.values()
-        # Earlier versions wrote fewer columns.
-        own = {
-            name: column
-            for name, column in columns.items()
-            if all(column in row for row in metrics)
-        }
+        own = return_columns(metrics)
         if own:
             lines = {"all": ([metrics], "return_mean")}
         lines |= {name: ([metrics], column) for name, column in own.items()}

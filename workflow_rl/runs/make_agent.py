@@ -32,16 +32,12 @@ def make_agent(config: TrainConfig) -> Agent:
 
 
 def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
-    """Raise ConfigError for what does not go with a team yet."""
-    if spaces.team is None:
-        return
-    if config.num_steps_per_env is not None:
+    """Raise ConfigError for what does not go with a team."""
+    if spaces.team is not None and config.num_steps_per_env is not None:
         raise ConfigError(
             "num_steps_per_env",
             f"{config.num_steps_per_env} does not go with a team: it plays complete episodes",
         )
-    if config.async_rl:
-        raise ConfigError("async_rl", "a team does not collect while it learns yet: leave it out")
 
 
 def usable_device(config: TrainConfig) -> str:

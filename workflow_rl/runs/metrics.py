@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents import algorithm
+from agents.team import TeamLayout
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -21,6 +22,7 @@ METRICS = (
     "collect_seconds",
     "update_seconds",
     "learner_idle_seconds",
+    "held_seconds",
     "worker_idle_seconds",
     "seconds_per_update",
     "eps",
@@ -52,7 +54,7 @@ METRICS = (
 
 _TOTALS = (
     *("updates", "episodes", "env_steps", "wall_seconds", "collect_seconds", "update_seconds"),
-    *("learner_idle_seconds", "dropped_steps"),
+    *("learner_idle_seconds", "held_seconds", "dropped_steps"),
 )
 
 
@@ -61,8 +63,16 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
 
     Those of METRICS that the run's algorithm does not have are NaN.
     """
-    further = [one for one in algorithm.find(config.algorithm).metrics if one not in METRICS]
-    return (*METRICS, *further, *return_columns(config).values())
+    spaces = config.environment.spaces()
+    names = algorithm.find(config.algorithm).metrics_of(config.settings, spaces)
+    further = [one for one in names if one not in METRICS]
+    returns = [*return_columns(config), *_paid_agents(spaces.team)]
+    return (*METRICS, *further, *(f"return_mean_{one}" for one in returns))
+
+
+def _paid_agents(team: TeamLayout | None) -> tuple[str, ...]:
+    """Return the agents of a team that have rewards of their own."""
+    return team.agents if team is not None and team.own_rewards else ()
 
 
 def return_columns(config: TrainConfig) -> dict[str, str]:
@@ -96,6 +106,7 @@ def advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
     state.collect_seconds += rollout.collect_seconds
     state.update_seconds += seconds.learning
     state.learner_idle_seconds += seconds.waiting
+    state.held_seconds += rollout.held_seconds
     state.busy_seconds += rollout.busy_seconds
     state.workers_restarted += rollout.workers_restarted
     state.slots = [(slot.episode, slot.actions) for slot in rollout.positions]
@@ -130,6 +141,7 @@ def row_of(
         "collect_seconds": rollout.collect_seconds,
         "update_seconds": seconds.learning,
         "learner_idle_seconds": seconds.waiting,
+        "held_seconds": rollout.held_seconds,
         "worker_idle_seconds": max(0, rollout.n_workers * seconds.total - rollout.busy_seconds),
         "seconds_per_update": seconds.total,
         "eps": rollout.n_unrolls(config.num_steps_per_env) / seconds.total,
@@ -161,13 +173,21 @@ def _rates(state: TrainingState) -> dict[str, float]:
 
 
 def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
-    """Return each variant's mean return by its column, NaN where none of its episodes ended."""
+    """Return the mean return of each variant, and of each agent with rewards of its own, by its
+    column; NaN where none of its episodes ended."""
     means = {}
     for variant, column in return_columns(config).items():
         its = [
             one for one, of in zip(rollout.returns, rollout.variants, strict=True) if of == variant
         ]
         means[column] = float(np.mean(its or float("nan")))
+    team = config.environment.spaces().team
+    if team is not None and team.own_rewards:
+        # The rewards of a step stand in the row after it.
+        after = [np.vstack([one.obs[1:], one.last_obs]) for one in rollout.trajectories]
+        totals = [team.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
+        own = np.mean(totals, axis=0) if totals else np.full(team.n_agents, np.nan)
+        means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, own, strict=True)}
     return means
 
 

@@ -9,6 +9,8 @@ from agents import algorithm
 from workflow_rl import portable
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.spec import off_policy_args
 
 FEW_UPDATES = 2
 _log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 def hints(config: TrainConfig) -> list[str]:
     """Return sentences: how often the run learns, how many envs play, what would be faster."""
     steps = env_steps_of(config)
-    found = [_about_updates(config, steps), _about_envs(config)]
+    found = [_about_updates(config, steps), _about_envs(config), _about_args(config)]
     if config.env in guests and steps is not None:
         found.append(guests[config.env].hint(config.env_args, steps))
     return [hint for hint in found if hint is not None]
@@ -87,6 +89,20 @@ def _about_envs(config: TrainConfig) -> str | None:
     return (
         f"{takes} {episodes} episodes, so {at_a_time} of the {config.n_envs} envs play "
         f"at a time; --episodes-per-update {config.n_envs} lets all of them play"
+    )
+
+
+def _about_args(config: TrainConfig) -> str | None:
+    """Return a hint that names the arguments that follow from the algorithm; None without any."""
+    own = preset_named(config.preset).get("env_args", {})
+    asked = {**own, **(config.given.get("env_args") or {})}
+    args = off_policy_args(config.algorithm, config.env, asked)
+    if not args:
+        return None
+    options = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in args.items())
+    return (
+        f"--algorithm {config.algorithm} plays with {options} unless you choose otherwise: with an "
+        "observation that shows too little it would not learn"
     )
 
 

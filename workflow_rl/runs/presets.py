@@ -10,6 +10,22 @@ from typing import Any
 
 from workflow_rl.environments.environment import guests
 
+MODEL: dict[str, Any] = {
+    "gradient_steps": 0.66,
+    "warm_up_steps": 1200,
+    "imagined_share": 0.75,
+    "imagined_rollouts": 4,
+    "imagined_updates": 20,
+    "rollout_length_final": 1,
+    # Small models, fitted seldom: a fit passes over all steps, so it costs more and more.
+    "model_every": 1000,
+    "model_members": 3,
+    "model_elites": 2,
+    "model_hidden_sizes": (64, 64),
+    "model_patience": 1,
+}
+"""Settings of both asynchronous model-based presets."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     # Collecting and learning take turns.
     "sample-factory-sync": {"num_steps_per_env": 32},
@@ -46,24 +62,24 @@ PRESETS: dict[str, dict[str, Any]] = {
         "when_full": "drop",
         "take_all": True,
     },
-    # Asynchronous model-based training has two forms. In the first, small pieces go into a large
-    # queue, and nothing waits. The second follows RSL-RL: equal steps of 64 envs, a short queue.
+    # Asynchronous model-based training has two forms. In the first, small pieces go into a queue,
+    # and the learner takes all that wait. The second follows RSL-RL: equal steps of all envs. The
+    # learner is the slow one: both queues are short, and collecting waits rather than drop a step.
     "mbpo-continuous": {
         "algorithm": "mbpo",
         "num_steps_per_env": 24,
         "async_rl": True,
         "batching": "first-come",
-        "num_batches_to_accumulate": 1000,
-        "when_full": "drop",
+        "num_batches_to_accumulate": 2,
         "take_all": True,
+        "settings": MODEL,
     },
     "mbpo-batch": {
         "algorithm": "mbpo",
-        "n_envs": 64,
         "num_steps_per_env": 24,
         "async_rl": True,
         "batching": "whole-batches",
-        "num_batches_to_accumulate": 10,
+        "settings": MODEL,
     },
 }
 """Known systems, for any environment."""

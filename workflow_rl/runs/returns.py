@@ -15,6 +15,14 @@ Metrics: TypeAlias = Sequence[Mapping[str, float]]
 """The rows of a run's metrics.csv."""
 
 
+def return_columns(metrics: Metrics) -> dict[str, str]:
+    """Return the columns of further mean returns, by what they are of: a kind of episode, or an
+    agent of a team. There are none for a single agent whose episodes are of one kind."""
+    first = "return_mean_"
+    names = metrics[0] if metrics else {}
+    return {name.removeprefix(first): name for name in names if name.startswith(first)}
+
+
 def running_mean(
     metrics: Metrics, window: int = RECENT_EPISODES, column: str = "return_mean"
 ) -> list[float]:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.policies.numpy_policy import Actor, NumpyPolicy
-from agents.policies.policy_file import load_policy as load_policy_file
+from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
+from agents.policies.team_file import load_policy_or_team
+from agents.policies.team_policy import TeamPolicy
 from agents.saved import saved_number
 from workflow_rl.environments.action_mask import (
     MASK,
@@ -18,6 +19,7 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     without_mask,
+    without_privileged,
 )
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
@@ -38,18 +40,19 @@ from workflow_rl.runs.checkpoint import (
 )
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import import_named
+from workflow_rl.runs.saved_team import Team, team_of
 from workflow_rl.runs.trust import trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
 
-def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> NumpyPolicy:
+def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
     """The actor of a checkpoint, or of a run folder's best. Raises CheckpointError."""
     file = checkpoint_path(Path(path))
     return policy_of(load_checkpoint(file), file, greedy)
 
 
-def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> NumpyPolicy:
+def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool = True) -> Policy:
     """Return a checkpoint's actor. Raises CheckpointError, naming `path`."""
     parameters = own_policy(checkpoint, path)
     try:
@@ -73,7 +76,8 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
     except (RuntimeError, LookupError, TypeError, AttributeError):
         raise CheckpointError(f"{path} has no critic that its config describes") from None
     critic = NumpyPolicy(parameters)
-    return lambda obs: critic.outputs(obs)[:, 0].astype(np.float64) / unit
+    n_inputs = critic.obs_dim  # A critic sees no mask.
+    return lambda obs: critic.outputs(obs[:, :n_inputs])[:, 0].astype(np.float64) / unit
 
 
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
@@ -91,7 +95,7 @@ class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on. Only a
     file names the environment: see `trust`."""
 
-    policy: NumpyPolicy
+    policy: Policy
     environment: Environment
 
 
@@ -124,9 +128,10 @@ def load_saved(
             _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
-        parameters, about = load_policy_file(path)
+        parameters, about = load_policy_or_team(path)
+        actor = parameters.actor(greedy=greedy)
         environment = make_environment(
-            about["env"], about["env_args"], named_by_file=True, masks=parameters.masked
+            about["env"], about["env_args"], named_by_file=True, masks=actor.masked
         )
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
@@ -136,7 +141,7 @@ def load_saved(
         raise CheckpointError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
         raise CheckpointError(str(error)) from None
-    return SavedAgent(NumpyPolicy(parameters, greedy=greedy), environment)
+    return SavedAgent(actor, environment)
 
 
 def _import_named(checkpoint: Checkpoint, path: Path) -> None:
@@ -169,11 +174,28 @@ def load_player(
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        return SavedAgent(policy, own)
+        return SavedAgent(_on_entities(policy, own, source), own)
     try:
         return SavedAgent(policy, trusted(environment, trust))
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
+
+
+def _on_entities(policy: Policy, environment: Environment, source: Path) -> Policy:
+    """Return the policy for the environment's number of entities, if it plays any number of them.
+
+    Raises CheckpointError.
+    """
+    if not isinstance(policy, NumpyPolicy) or not policy.network.needs_entities:
+        return policy
+    spaces = environment.spaces()
+    if spaces.entities is None:
+        raise CheckpointError(f"{source} needs an environment that declares its entities")
+    try:
+        parameters = policy.parameters.on(spaces.entities, spaces.distribution)
+    except ValueError as error:
+        raise CheckpointError(f"{source} does not fit the environment: {error}") from None
+    return NumpyPolicy(parameters, policy.policy_version, policy.greedy)
 
 
 class Agent:
@@ -204,13 +226,18 @@ class Agent:
         """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
         self.policy.reset(seed)
 
-    def act(self, observation: Any, action_mask: Any = None) -> Any:
+    def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
         """An action of the environment's for one of its observations. Raises ObservationError for
         what is not of its space.
 
         action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
-        in the observation is found by itself.
+        in the observation is found by itself. order: for an agent that fixes groups in an order:
+        the order from now on, such as "servers,users". Raises ValueError for what is no order.
         """
+        if order is not None:
+            if not hasattr(self.policy, "ask"):
+                raise ValueError("this agent takes no order")
+            self.policy.ask(order=order)
         obs = self._flatten(observation)
         if self._read_mask is not None:
             mask = mask_in(observation, {MASK: action_mask})
@@ -228,9 +255,9 @@ def load_agent(
     greedy: bool = True,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
-) -> Agent:
+) -> Agent | Team:
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
-    released one by its name, such as "champion".
+    released one by its name, such as "champion"; a Team where several agents play.
 
     Args:
         path: the folder, file or name.
@@ -243,13 +270,14 @@ def load_agent(
         InvalidEnvironmentError: its environment cannot be made.
     """
     policy, environment = load_player(Path(path), None, greedy, env, trust)
-    if not isinstance(policy, NumpyPolicy):
-        raise CheckpointError(f"{path} is a team, which load_agent cannot play yet: evaluate can")
+    if isinstance(policy, TeamPolicy):
+        return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
     made = environment.made()
     try:
-        masked, shown, actions = policy.masked, made.observation_space, made.action_space
+        masked, actions = policy.masked, made.action_space
+        shown = without_privileged(made.observation_space)
         return Agent(
             policy,
             flattener(without_mask(shown) if masked else shown),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from agents import algorithm
@@ -12,6 +12,7 @@ from workflow_rl.collection.cluster import LOCAL, NONE
 from workflow_rl.environments.environment import (
     Environment,
     InvalidEnvironmentError,
+    guests,
     make_environment,
 )
 from workflow_rl.runs import machine
@@ -34,7 +35,8 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     """
     preset = preset_named(given.get("preset"))
     values = {**constants, **preset, **given}
-    values["env_args"] = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
+    asked = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
+    values["env_args"] = {**off_policy_args(values["algorithm"], values["env"], asked), **asked}
     environment = environment_of(values)
     values["env_args"] = dict(environment.args)
     values["settings"] = _settings(
@@ -62,6 +64,15 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
     return values
+
+
+def off_policy_args(name: str, env: str, asked: Collection[str]) -> dict[str, Any]:
+    """Return the arguments that an environment has for algorithms that learn off-policy, except
+    those that were asked for."""
+    own = guests[env].off_policy if env in guests else {}
+    # A saved config has all arguments, and its algorithm may be one that nobody has imported.
+    left = {one: value for one, value in own.items() if one not in asked}
+    return left if left and algorithm.find(name).off_policy else {}
 
 
 def environment_of(values: Mapping[str, Any]) -> Environment:
@@ -107,6 +118,8 @@ def _steps_of_unrolls(values: Mapping[str, Any], episode_steps: int | None) -> i
     if values["batching"] == "first-come":
         return int(values["envs_per_worker"] * values["num_steps_per_env"])
     round_steps = values["n_envs"] * values["num_steps_per_env"]
+    if algorithm.find(values["algorithm"]).off_policy:
+        return int(round_steps)  # It learns from earlier steps as well.
     at_least = STEPS_PER_UPDATE if episode_steps is None else EPISODES_PER_UPDATE * episode_steps
     return int(math.ceil(at_least / round_steps) * round_steps)
 

@@ -174,7 +174,25 @@ def test_imagined_rollouts_end_where_the_model_says_so(monkeypatch: pytest.Monke
     one.dynamics.outcome.biases[-1][...] = [0.0, 50.0]
     one.update(played(one, 4), 0.0)
     assert one.imagined[-1].n_steps == 40
-    assert one.imagined[-1].terminated.all()
+    assert one.imagined[-1].terminated == pytest.approx(1)
+
+
+def test_models_are_fitted_once_in_so_many_real_steps() -> None:
+    one = agent(model_every=80)  # An update brings 40.
+    epochs = [one.update(played(one, 4 * update), 0.0).model_epochs for update in range(5)]
+    assert [not math.isnan(one) for one in epochs] == [True, False, True, False, True]
+    assert len(one.imagined) == 5
+
+
+def test_ends_that_an_earlier_version_drew_are_read() -> None:
+    one, other = agent(), agent()
+    one.update(played(one, 0), 0.0)
+    drawn = one.imagined[0]._replace(terminated=np.arange(40) % 2 == 0)
+    other.load_state_dict(one.state_dict())
+    other.memory()["imagined"].load(40, [drawn])
+    assert other.imagined[0].terminated.tolist() == drawn.terminated.tolist()
+    with pytest.raises(ValueError, match="another environment"):
+        other.memory()["imagined"].load(40, [drawn._replace(terminated=np.full(40, 1.5))])
 
 
 def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:
@@ -326,7 +344,7 @@ def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) 
         agent().load_state_dict(state)
 
 
-@pytest.mark.parametrize("name", ["policy_version", "seed", "imagined_steps"])
+@pytest.mark.parametrize("name", ["policy_version", "seed", "imagined_steps", "modelled_steps"])
 @pytest.mark.parametrize("odd", [-1, 2.0, None, "3", 2**63])
 def test_counts_that_there_cannot_be(name: str, odd: Any) -> None:
     with pytest.raises(ValueError, match=f"its {name} is"):

@@ -135,13 +135,14 @@ def test_bits_are_learned() -> None:
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert fit.obs_loss == pytest.approx(entropy, abs=0.06)
     assert fit.reward_error < 0.3
-    imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
+    imagined, ended = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
     assert imagined.next_obs.dtype == np.uint8
     assert (imagined.next_obs[:, 0] != unseen.next_obs[:, 0]).mean() < 0.01
     assert imagined.next_obs[:, 1].mean() == pytest.approx(0.25, abs=0.04)
     both = imagined.next_obs.all(axis=1)
     assert np.abs(imagined.reward + 3 * both).mean() < 0.2
-    assert (imagined.terminated == both).mean() > 0.98
+    assert np.abs(imagined.terminated - both).mean() < 0.02
+    assert (ended == both).mean() > 0.98
 
 
 def test_real_numbers_are_learned_as_changes() -> None:
@@ -150,12 +151,25 @@ def test_real_numbers_are_learned_as_changes() -> None:
 
     unseen = moving(2000, seed=1)
     expected = unseen.obs + 0.1 * unseen.action
-    imagined = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
+    imagined, ended = dynamics.imagine(unseen.obs, unseen.action, np.random.default_rng(2))
     assert abs((imagined.next_obs - expected).mean()) < 0.002
     assert (imagined.next_obs - expected).std() == pytest.approx(0.01, rel=0.3)
     assert np.abs(imagined.reward - unseen.reward).mean() < 0.2
     assert not imagined.terminated.any()
+    assert not ended.any()
     assert fit.reward_error < 0.3
+
+
+def test_an_end_is_told_by_its_probability_and_a_draw() -> None:
+    dynamics = model(False, DiagonalGaussian(1), 1)
+    dynamics.ends_seen = True
+    dynamics.outcome.weights[-1][...] = 0
+    dynamics.outcome.biases[-1][...] = [0.0, math.log(3)]
+    steps = moving(4000)
+    imagined, ended = dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))
+    assert imagined.terminated.dtype == np.float32
+    assert imagined.terminated == pytest.approx(0.75)
+    assert ended.mean() == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int64])
@@ -168,7 +182,7 @@ def test_whole_numbers_are_learned_as_changes(dtype: type) -> None:
     dynamics.fit(steps, np.random.default_rng(0))
 
     expected = steps.next_obs.astype(float)
-    imagined = dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2)).next_obs
+    imagined = dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))[0].next_obs
     assert imagined.dtype == dtype
     assert np.abs(imagined - expected).max() <= 6  # At the ends of the range too.
     assert abs((imagined - expected).mean()) < 0.1
@@ -231,7 +245,7 @@ def test_a_loaded_model_goes_on_alike() -> None:
 
     fits = [dynamics.fit(steps, np.random.default_rng(1)) for dynamics in (one, other)]
     steps_ahead = [
-        dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))
+        dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))[0]
         for dynamics in (one, other)
     ]
     assert fits[0] == fits[1]

@@ -17,7 +17,8 @@ class Shifting(Dynamics):
     def imagine(self, obs, action, random):  # type: ignore[no-untyped-def]
         next_obs = obs.copy()
         next_obs[:, 0] += action
-        return Transitions(obs, action, np.ones(len(obs)), next_obs, np.zeros(len(obs), bool))
+        ended = np.zeros(len(obs), bool)
+        return Transitions(obs, action, np.ones(len(obs)), next_obs, ended), ended
 
 
 def walk(n_steps: int) -> Trajectory:

@@ -106,14 +106,14 @@ def test_a_pass_learns_each_step_once_with_whole_sequences(
 
 
 def test_only_a_memory_recalls_a_cue() -> None:
-    """After 10 steps. Without a memory, half of the answers are right."""
-    settings = {"minibatch_size": 250, "epochs": 8, "learning_rate": 5e-3, "reward_scale": 1.0}
+    """After 4 steps. Without a memory, half of the answers are right."""
+    settings = {"minibatch_size": 250, "epochs": 8, "learning_rate": 1e-2, "reward_scale": 1.0}
     right = {}
     for network in ("mlp", "gru"):
         agent = agent_of(network, 3, 2, gae_lambda=0.95, entropy_coef=0.0, **settings)
-        for update in range(25):
-            agent.update(played(agent, range(48 * update, 48 * (update + 1)), 10), update / 25)
-        returns = [one.episode_return for one in played(agent, range(5000, 5200), 10)]
+        for update in range(12):
+            agent.update(played(agent, range(48 * update, 48 * (update + 1)), 4), update / 12)
+        returns = [one.episode_return for one in played(agent, range(5000, 5100), 4)]
         right[network] = float(np.mean(returns))
-    assert right["gru"] > 0.95
+    assert right["gru"] > 0.9
     assert right["mlp"] < 0.65

@@ -144,11 +144,13 @@ def test_target_by_hand() -> None:
     for networks, biases in ((one.targets, [[1.0, 2.0], [3.0, 0.0]]), (one.actor, [[0.0, 0.0]])):
         networks.flat[...] = 0
         networks.biases[-1][:, 0] = biases
-    steps = bandit(4)
+    obs = np.eye(2, dtype=np.uint8)
+    ends = np.array([0.25, 1.0], np.float32)  # The first may end, the second does.
+    steps = steps_of(Transitions(obs, np.array([0, 1]), np.array([2.0, 3.0]), obs, ends), 1.0)
     # The lesser of both, for a policy that chooses either with 1/2: (1 + 0) / 2.
     ahead = 0.5 * (0.5 + 0.2 * math.log(2))
-    expected = steps.reward + steps.going_on * ahead
-    assert one.target_of(steps, 0.2, random()).tolist() == pytest.approx(expected.tolist())
+    expected = [2 + 0.75 * ahead, 3]
+    assert one.target_of(steps, 0.2, random()).tolist() == pytest.approx(expected)
 
 
 def test_it_learns_what_pays() -> None:

@@ -16,6 +16,7 @@ from workflow_rl.collection import cluster
 from workflow_rl.collection.cluster import ClusterError, host_and_port, require_cluster
 from workflow_rl.commands.main import main
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.loop import make_pool
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 
@@ -93,16 +94,10 @@ def test_where_auto_finds_no_cluster_no_folder_is_begun(
     assert not path.exists()
 
 
-def test_nothing_imports_ray_unless_a_cluster_is_asked_for() -> None:
-    code = """
-import sys, workflow_rl, workflow_rl.commands.main
-from workflow_rl.runs import loop
-from workflow_rl.commands import train as command
-from workflow_rl.runs import config
-loop.make_pool(config.TrainConfig("async", cluster="local"))
-assert "ray" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_nothing_imports_ray_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a cluster is asked for, too. An import of None raises."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    make_pool(TrainConfig("async", cluster="local"))
 
 
 def test_a_process_that_ends_without_leaving_its_cluster_is_spoken_for() -> None:

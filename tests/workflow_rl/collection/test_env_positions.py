@@ -64,7 +64,7 @@ def concatenated(pieces: list[Trajectory]) -> Trajectory:
     return pieces[0]._replace(**whole, **ends)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(n_envs=st.integers(1, 6), n_steps=st.integers(1, 30), times=st.integers(1, 12))
 def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     by_episode: dict[int, list[Trajectory]] = {}
@@ -103,6 +103,7 @@ def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
         )
 
 
+@settings(max_examples=30)
 @given(
     n_envs=st.integers(1, 5),
     n_steps=st.integers(1, 9),

@@ -33,7 +33,9 @@ from workflow_rl.collection.schedule import (
     PlayBatch,
     Share,
 )
+from workflow_rl.collection.trace import COLLECTOR, Activity, Trace
 from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.reporting.timeline import read_trace
 
 STEPS = 3
 
@@ -86,6 +88,7 @@ class Workers:
         self.at_once = at_once
         self.cancelled = threading.Event()
         self.closed = threading.Event()
+        self.trace = Trace()
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -248,6 +251,29 @@ def test_where_collecting_waits_nothing_is_dropped_and_no_more_than_capacity_wai
             assert len(schedule._waiting) == capacity
         time.sleep(0.05)
         assert len(workers.collected) == 12 + capacity + 1
+
+
+def test_how_long_the_learner_holds_collecting_is_counted_and_traced(tmp_path):
+    workers = Workers()
+    with Trace(tmp_path / "trace.json") as workers.trace, workers.free(1) as schedule:
+        schedule.next_rollout(policy_of(0))
+        eventually(lambda: len(workers.collected) == 3)
+        time.sleep(0.05)
+        schedule.next_rollout(policy_of(1))
+        eventually(lambda: len(workers.collected) == 4)
+        held_seconds = schedule.next_rollout(policy_of(2)).held_seconds
+    assert held_seconds >= 0.05
+    collector = read_trace(tmp_path / "trace.json").rows[COLLECTOR]
+    held = collector.activity == Activity.HELD
+    assert (collector.end - collector.start)[held].max() >= 0.05
+
+
+def test_a_learner_that_is_ahead_holds_nothing():
+    workers = Workers(at_once=False)
+    with workers.free(1) as schedule:
+        for update in range(3):
+            workers.allowed.release()
+            assert schedule.next_rollout(policy_of(update)).held_seconds == 0
 
 
 def test_collecting_uses_the_newest_weights_there_are():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -180,11 +178,6 @@ def test_mistakes(arguments, part):
     result = CliRunner().invoke(plot, arguments)
     assert result.exit_code == 2
     assert part in result.output
-
-
-def test_drawing_does_not_wait_for_torch():
-    script = "import sys, workflow_rl.commands.plot; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def test_a_trace_of_more_rows_than_workers_can_be_is_not_drawn(tmp_path):

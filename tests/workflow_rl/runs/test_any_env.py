@@ -126,31 +126,30 @@ def critic_at(path: Path, obs: list[float]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("mode", "shape"),
+    ("env", "mode", "n_workers"),
     [
-        ("async", {"n_workers": 1}),
-        ("async", {"n_workers": 5}),
-        ("sync", {"n_workers": 2}),
+        ("CartPole", "async", 1),
+        ("CartPole", "sync", 2),
+        ("Pendulum", "async", 5),
+        ("Puzzle", "async", 1),
+        ("Puzzle", "sync", 2),
     ],
 )
-@pytest.mark.parametrize("env", ENVS)
 def test_same_weights_whatever_the_workers_and_the_mode(
-    env: str, mode: str, shape: dict[str, int], reference: Any, tmp_path: Path
+    env: str, mode: str, n_workers: int, reference: Any, tmp_path: Path
 ) -> None:
-    run(tmp_path / "run", config_of(env, "episodes", mode, **shape))
+    run(tmp_path / "run", config_of(env, "episodes", mode, n_workers=n_workers))
     assert same_weights(tmp_path / "run", reference(env, "episodes"))
 
 
 @pytest.mark.parametrize(
     ("env", "kind", "mode", "n_workers"),
     [
-        ("CartPole", "lagged", "async", 1),
         ("CartPole", "unrolls", "sync", 5),
         ("Pendulum", "lagged", "sync", 3),
         ("Pendulum", "lagged unrolls", "async", 5),
         ("Puzzle", "lagged", "async", 5),
         ("Puzzle", "unrolls", "async", 1),
-        ("Puzzle", "lagged unrolls", "sync", 2),
     ],
 )
 def test_same_weights_with_a_lag_and_with_unrolls_too(
@@ -178,8 +177,7 @@ def test_another_seed_gives_other_weights(reference: Any, tmp_path: Path) -> Non
     [
         ("CartPole", "episodes", "async"),
         ("Puzzle", "lagged", "sync"),
-        ("Pendulum", "unrolls", "async"),
-        ("Pendulum", "lagged unrolls", "sync"),
+        ("Pendulum", "lagged unrolls", "async"),
     ],
 )
 def test_same_weights_when_workers_are_killed(
@@ -215,9 +213,7 @@ def test_same_weights_when_a_worker_dies_in_the_middle_of_an_episode(
     ("env", "kind", "mode", "collection"),
     [
         ("CartPole", "episodes", "async", 0),
-        ("Puzzle", "episodes", "sync", 3),
         ("Pendulum", "unrolls", "async", 2),
-        ("CartPole", "lagged", "async", 1),
         ("Puzzle", "lagged", "async", 3),
         ("Pendulum", "lagged", "sync", 1),
         ("Pendulum", "lagged unrolls", "async", 3),
@@ -306,7 +302,6 @@ def test_only_a_truncated_episode_has_rewards_to_come(
 @pytest.mark.parametrize(
     ("what", "step", "kind", "mode"),
     [
-        ("reward", 2, "episodes", "async"),
         ("observation", 3, "episodes", "sync"),
         ("reward", 2, "lagged", "async"),
         ("reward", 2, "lagged unrolls", "async"),

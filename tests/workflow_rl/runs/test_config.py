@@ -212,3 +212,20 @@ def test_what_does_not_go_with_the_algorithm_is_refused(field, changes):
     with pytest.raises(ConfigError) as caught:
         TrainConfig("async", **changes)
     assert caught.value.field_name == field
+
+
+@pytest.mark.parametrize(
+    ("asked", "observation", "actions"),
+    [
+        ({}, "table", "all"),
+        ({"algorithm": "sac"}, "belief", "by-host"),
+        ({"preset": "mbpo-batch"}, "belief", "by-host"),
+        ({"algorithm": "mbpo", "env_args": {"observation": "table"}}, "table", "by-host"),
+        ({"algorithm": "sac", "env_args": {"actions": "all"}}, "belief", "all"),
+    ],
+)
+def test_off_policy_learning_gets_the_observation_that_it_needs(asked, observation, actions):
+    config = TrainConfig("async", **asked)
+    args = config.env_args
+    assert (args["observation"], args["actions"]) == (observation, actions)
+    assert TrainConfig.from_dict(config.to_dict()).env_args == args

@@ -2,8 +2,6 @@ import dataclasses
 import json
 import math
 import resource
-import subprocess
-import sys
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -147,26 +145,16 @@ def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
     assert read_metrics(tmp_path / "run") == []
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_one_training_at_a_time(tmp_path):
     """Another one's rows would be cut, and its checkpoint replaced."""
     path = tmp_path / "run"
-    other = (
-        "import sys; from pathlib import Path; from workflow_rl.runs.config import TrainConfig;"
-        "from workflow_rl.runs.folder import RunDir;"
-        "from workflow_rl.runs.checkpoint import Checkpoint, TrainingState;"
-        "config = TrainConfig('async', n_envs=2);"
-        "checkpoint = Checkpoint(config.to_dict(), {}, TrainingState());"
-        "RunDir(Path(sys.argv[1]), config, checkpoint).close()"
-    )
-    command = [sys.executable, "-c", other, str(path)]
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
         before = (path / "metrics.csv").read_bytes()
-        second = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert second.returncode != 0
-        assert "in use: another process" in second.stderr
+        with pytest.raises(RunDirError, match="in use: another process"):
+            RunDir(path, CONFIG, after(1))
         assert (path / "metrics.csv").read_bytes() == before
-    subprocess.run(command, check=True)
+    RunDir(path, CONFIG, after(1)).close()
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):

@@ -74,8 +74,17 @@ def test_envs_that_an_update_leaves_idle_are_told_of() -> None:
 def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
     few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 600}
     of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 600}, **few)
-    (hint,) = [hint for hint in hints(of_sac) if "learns" in hint]
-    assert "learns nothing" in hint
+    assert any("learns nothing" in hint for hint in hints(of_sac))
     assert not any("nothing" in hint for hint in hints(config_of(**few)))
     of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 599}, **few)
     assert not any("nothing" in hint for hint in hints(of_sac))
+
+
+def test_the_observation_that_an_algorithm_gets_is_told_unless_it_was_chosen() -> None:
+    (hint,) = hints(config_of(algorithm="sac", total_episodes=400))
+    assert hint.startswith("--algorithm sac plays with --observation belief --actions by-host")
+    (hint,) = hints(config_of(algorithm="mbpo", env_args={"actions": "all"}, total_episodes=400))
+    assert "--observation belief unless" in hint
+    chosen = {"observation": "table", "actions": "all"}
+    assert not hints(config_of(algorithm="sac", env_args=chosen, total_episodes=400))
+    assert not hints(config_of(total_episodes=400))

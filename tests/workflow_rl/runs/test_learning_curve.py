@@ -82,18 +82,17 @@ def test_labels_of_returns_close_together_do_not_overlap():
 
 
 def test_one_run_has_a_line_for_each_kind_of_episode():
-    columns = {"A": "return_mean_A", "B": "return_mean_B"}
     metrics = of_agents((100, -30.0, math.nan), (200, -10.0, -2.0))
-    figure = learning_curve_figure({"run": metrics}, columns=columns)
+    figure = learning_curve_figure({"run": metrics})
     lines = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines[1:]}
     assert lines["A"] == [-31.0, -21.0]
     assert math.isnan(lines["B"][0])
     assert lines["B"][1] == -2.0
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["all", "A", "B"]
     assert figure.get_suptitle().startswith("run: ")
-    # Of an earlier version, and of several runs.
-    assert not learning_curve_figure({"run": rows((9, -1.0))}, columns=columns).legends
-    several = learning_curve_figure({"one": metrics, "other": metrics}, columns=columns)
+    # One kind alone, and several runs.
+    assert not learning_curve_figure({"run": rows((9, -1.0))}).legends
+    several = learning_curve_figure({"one": metrics, "other": metrics})
     assert [text.get_text() for text in several.legends[0].get_texts()] == ["one", "other"]
 
 
@@ -118,14 +117,12 @@ def test_what_is_known_is_that_of_the_red_agent_and_the_length():
 NAMES = ["from_$5_to_$9", "$", r"\$x$", "_hidden", "\udcff", "a\nb", "100%", r"\frac"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_of_any_name_is_drawn_under_it(name, tmp_path):
-    figure = learning_curve_figure({name: rows((9, -1.0)), "other": rows((9, -2.0))})
-    figure.savefig(tmp_path / "two.png")
-    first, other = (text.get_text() for text in figure.legends[0].get_texts())
-    assert first.strip().replace(r"\$", "$") == name.replace("\udcff", r"\udcff")
-    assert other == "other"
-    learning_curve_figure({name: rows((9, -1.0))}).savefig(tmp_path / "one.png")
+def test_runs_of_any_names_are_drawn_under_them(tmp_path):
+    figure = learning_curve_figure({name: rows((9, -1.0)) for name in NAMES})
+    figure.savefig(tmp_path / "all.png")
+    shown = [text.get_text().strip().replace(r"\$", "$") for text in figure.legends[0].get_texts()]
+    assert shown == [name.replace("\udcff", r"\udcff") for name in NAMES]
+    learning_curve_figure({"$\udcff\n%": rows((9, -1.0))}).savefig(tmp_path / "one.png")
 
 
 @given(st.text(st.sampled_from("$\\_{}^ab\udc80"), max_size=8))

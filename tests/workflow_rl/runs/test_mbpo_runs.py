@@ -46,6 +46,9 @@ MBPO = {
 }
 
 
+SELDOM = {**MBPO, "model_every": 50}
+
+
 def config_of(mode: str = "async", **changes: Any) -> TrainConfig:
     settings = {"algorithm": "mbpo", "mbpo": MBPO, "total_episodes": 24, **changes}
     return tiny_runs.config_of(mode, {"activation": "relu"}, **settings)
@@ -61,8 +64,8 @@ BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
 
 of_each_kind = pytest.mark.parametrize(
     "changes",
-    [{}, {"async_rl": True}, {**BOX, "async_rl": True}],
-    ids=["in turn", "exact lag", "bounded numbers"],
+    [{}, {"async_rl": True, "mbpo": SELDOM}, {**BOX, "async_rl": True}],
+    ids=["in turn", "exact lag, a fit in every third update", "bounded numbers"],
 )
 
 

@@ -22,7 +22,7 @@ from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import load_agent, make_agent
 
-SETTINGS = {"hidden_sizes": (8, 6), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
+SETTINGS = {"hidden_sizes": (8, 8), "minibatch_size": 50, "epochs": 1, "reward_scale": 1.0}
 KINDS: dict[str, dict[str, Any]] = {
     "episodes": {"steps_per_update": 60},
     "unrolls": {"num_steps_per_env": 6, "steps_per_update": 60},
@@ -67,6 +67,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], 
         ("lstm", "unrolls", "async", 5),
         ("frame-stack", "episodes", "sync", 5),
         ("frame-stack", "unrolls", "async", 1),
+        ("entities", "episodes", "sync", 5),
+        ("entities", "lagged unrolls", "async", 1),
     ],
 )
 def test_same_weights_whatever_the_workers_and_the_mode(
@@ -77,20 +79,28 @@ def test_same_weights_whatever_the_workers_and_the_mode(
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind"),
-    [("async", "episodes"), ("sync", "episodes"), ("async", "unrolls"), ("sync", "unrolls")],
+    ("network", "mode", "kind"),
+    [
+        ("gru", "async", "episodes"),
+        ("gru", "sync", "episodes"),
+        ("gru", "async", "unrolls"),
+        ("gru", "sync", "unrolls"),
+        ("lstm", "async", "unrolls"),
+        ("frame-stack", "async", "unrolls"),
+        ("entities", "async", "episodes"),
+    ],
 )
 def test_same_weights_when_a_worker_dies_in_the_middle_of_an_episode(
-    mode: str, kind: str, reference: Any, tmp_path: Path
+    network: str, mode: str, kind: str, reference: Any, tmp_path: Path
 ) -> None:
     tickets = [tmp_path / "ticket"]
 
     def make_env() -> FaultyEnv:
         return FaultyEnv(MaskedPuzzleEnv, "killed", "step", 45, tickets)
 
-    summary = run(tmp_path / "run", config_of("gru", kind, mode, make_env=make_env))
+    summary = run(tmp_path / "run", config_of(network, kind, mode, make_env=make_env))
     assert summary["workers_restarted"] == 1
-    assert same_weights(tmp_path / "run", reference("gru", kind))
+    assert same_weights(tmp_path / "run", reference(network, kind))
 
 
 @pytest.mark.parametrize("kind", ["episodes", "unrolls", "lagged unrolls"])
@@ -113,6 +123,21 @@ def test_the_mask_is_learned_from_wherever_it_is_offered(reference: Any, tmp_pat
     in_obs = config_of("gru", env_args={"in_obs": True})
     run(tmp_path / "obs", in_obs)
     assert same_weights(tmp_path / "obs", reference("gru", "episodes"))
+
+
+@pytest.mark.parametrize("network", ["gru", "entities"])
+def test_a_critic_that_sees_more_learns_the_same_everywhere(network: str, tmp_path: Path) -> None:
+    args = {"privileged": True}
+    for mode, n_workers in (("async", 1), ("sync", 5)):
+        config = config_of(network, "lagged unrolls", mode, n_workers=n_workers, env_args=args)
+        run(tmp_path / mode, config)
+    assert same_weights(tmp_path / "async", tmp_path / "sync")
+    path = tmp_path / "async"
+    assert len(api.evaluate(path, 5, env=functools.partial(MaskedPuzzleEnv)).returns) == 5
+    agent, env = api.load_agent(path, env=MaskedPuzzleEnv), MaskedPuzzleEnv()
+    agent.reset()
+    obs, info = env.reset(seed=5)  # Without what the critic saw.
+    assert env.action_space.contains(agent.act(obs, action_mask=info["action_mask"]))
 
 
 def test_an_agent_with_memory_and_masks_is_used(reference: Any) -> None:

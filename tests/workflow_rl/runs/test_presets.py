@@ -73,7 +73,10 @@ def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
     if name in ("rsl-batch", "mbpo-batch"):
         settings["steps_per_update"] = 20
     settings.update(changes)
-    return config_of(mode, settings.pop("settings", {}), **settings)
+    of_algorithm = settings.pop("settings", {})
+    if "mbpo" not in settings:
+        return config_of(mode, of_algorithm, **settings)
+    return config_of(mode, **{**settings, "mbpo": {**of_algorithm, **settings["mbpo"]}})
 
 
 def learned_in(updates: list[Learned]) -> list[Trajectory]:

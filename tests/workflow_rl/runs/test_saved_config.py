@@ -59,3 +59,11 @@ def test_an_algorithm_that_only_a_file_names_is_not_imported(
 def test_an_unknown_name_in_a_file_is_an_error() -> None:
     with pytest.raises(ConfigError, match="nobody"):
         TrainConfig.from_dict(saved(algorithm="nobody"))
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac", "mbpo"])
+def test_an_argument_that_an_earlier_version_did_not_have_gets_its_default(algorithm: str) -> None:
+    values = TrainConfig("async", algorithm=algorithm, env_args={"observation": "belief"}).to_dict()
+    del values["actions"], values["opening"]
+    args = TrainConfig.from_dict(values).env_args
+    assert (args["observation"], args["actions"], args["opening"]) == ("belief", "all", ())

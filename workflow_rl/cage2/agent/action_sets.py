@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agents.policies.distributions import Actions
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HORIZONS, HOSTS
 
-ACTION_SETS = ("all", "useful", "by-host", "by-host-timed")
+ACTION_SETS = ("all", "possible", "useful", "by-host", "by-host-timed")
 
 LATE = {30: 5, 50: 3, 100: 12}
 """For each horizon: the number of its last steps in which restoring a user's host does not pay, if
@@ -44,27 +44,62 @@ def useful_actions() -> Indices:
 
 
 class ActionSet:
-    """Some of the environment's actions, from which a policy chooses. n: how many.
+    """Some of the environment's actions, from which a policy chooses. n: how many. actions: indices
+    into ACTION_NAMES [n]; in a subclass, numbers below 0 stand for choices of its own.
 
-    What a choice stands for can depend on the episode: a set has to be told every step.
+    What a choice stands for can depend on the episode: a set has to be told every step. has_masks:
+    whether some choices are impossible at times.
     """
+
+    has_masks = False
 
     def __init__(self, actions: Indices) -> None:
         self.n = len(actions)
-        self._actions = actions
+        self.actions = actions
 
     def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
         """Begin episodes in M envs, or go on after n_steps with masks of decoys [M, 13]."""
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         """Return indices into ACTION_NAMES for the policy's choices in M envs."""
-        return self._actions[choices]
+        return self.actions[choices]
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
         """Note the actions [M], indices into ACTION_NAMES, that Blue took in M envs."""
 
+    def with_masks(self, obs: NDArray[np.uint8], envs: Sequence[int]) -> NDArray[np.uint8]:
+        """Return what Blue sees [M, D] in M envs, with masks of its choices if there are any."""
+        return obs
 
-class ActionsByHost(ActionSet):
+
+class ActionsBesideDecoys(ActionSet):
+    """Actions that depend on the decoys in place."""
+
+    def __init__(self, actions: Indices) -> None:
+        super().__init__(actions)
+        self._decoys = np.zeros((0, len(HOSTS)), np.int64)
+
+    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
+        self._decoys = with_rows(self._decoys, max(envs) + 1)
+        self._decoys[envs] = decoys
+
+    def after(self, envs: Sequence[int], actions: Indices) -> None:
+        after_actions(self._decoys, np.asarray(envs), actions)
+
+
+class PossibleActions(ActionsBesideDecoys):
+    """All actions, with masks that rule out those that can do nothing: see `masks_of`."""
+
+    has_masks = True
+
+    def __init__(self) -> None:
+        super().__init__(np.arange(len(ACTION_NAMES)))
+
+    def with_masks(self, obs: NDArray[np.uint8], envs: Sequence[int]) -> NDArray[np.uint8]:
+        return np.concatenate([obs, masks_of(self._decoys[envs]).astype(np.uint8)], axis=1)
+
+
+class ActionsByHost(ActionsBesideDecoys):
     """The useful actions, with one choice for all decoys of a host.
 
     The choice sets up the next possible decoy, in the order in which Red falls for them, and sleeps
@@ -76,19 +111,11 @@ class ActionsByHost(ActionSet):
         decoy_hosts = np.flatnonzero((self._next != 0).any(axis=1))
         # Numbers below 0 stand for the next decoy on a host.
         super().__init__(np.concatenate([fixed, -1 - decoy_hosts]))
-        self._decoys = np.zeros((0, len(HOSTS)), np.int64)
-
-    def begin(self, envs: Sequence[int], decoys: Indices | int = 0, n_steps: int = 0) -> None:
-        self._decoys = with_rows(self._decoys, max(envs) + 1)
-        self._decoys[envs] = decoys
 
     def chosen(self, envs: Sequence[int], choices: Actions) -> Indices:
         actions = super().chosen(envs, choices)
         hosts = np.where(actions < 0, -1 - actions, 0)
         return np.where(actions < 0, self._next[hosts, self._decoys[envs, hosts]], actions)
-
-    def after(self, envs: Sequence[int], actions: Indices) -> None:
-        after_actions(self._decoys, np.asarray(envs), actions)
 
 
 class TimedActionsByHost(ActionsByHost):
@@ -211,7 +238,11 @@ def _useful_beside() -> NDArray[np.bool_]:
 
 def make_action_set(name: str) -> ActionSet:
     """Return one of ACTION_SETS."""
-    by_host = {"by-host": ActionsByHost, "by-host-timed": TimedActionsByHost}
-    if name in by_host:
-        return by_host[name]()
+    with_episodes = {
+        "possible": PossibleActions,
+        "by-host": ActionsByHost,
+        "by-host-timed": TimedActionsByHost,
+    }
+    if name in with_episodes:
+        return with_episodes[name]()
     return ActionSet(np.arange(len(ACTION_NAMES)) if name == "all" else useful_actions())

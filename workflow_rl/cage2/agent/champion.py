@@ -12,9 +12,10 @@ from agents.policies.archive import MOST_BYTES
 from workflow_rl.cage2.agent.card import evaluation_of
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import Cage2Guest
+from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, choose
 from workflow_rl.output_files import sha256_of
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume, saved_agent
+from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.machine import environment
 
@@ -86,7 +87,7 @@ def choose_champion(run_dir: Path, episodes: int, quiet: bool = True) -> list[Ca
     chosen = checkpoint.load_checkpoint(candidates[0].path)
     config = {**chosen.config, "actions": PLAYS_WITH}
     checkpoint.save_checkpoint(run_dir / "best.pt", dataclasses.replace(chosen, config=config))
-    policy, its_environment = saved_agent.load_saved(run_dir / "best.pt")
+    policy, its_environment = load_trained(run_dir / "best.pt")
     export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
     return candidates
 

@@ -98,7 +98,7 @@ def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
     parameters = policy.parameters
     if not isinstance(environment, Cage2) or environment.observation != "belief":
         raise CheckpointError(f"{path} does not act on a belief")
-    if parameters.network != "mlp" or parameters.obs_mean is not None:
+    if parameters.network != "mlp" or parameters.obs_mean is not None or parameters.masked:
         raise CheckpointError(f"{path} does not see bits as they are")
     if environment.max_steps != max(HORIZONS) or not set(ATTACKERS) <= set(environment.variants):
         raise CheckpointError(f"{path} was not trained for all cells")

@@ -106,6 +106,12 @@ class ViewingActor:
         # By env: the number of actions so far, and the last one.
         self._made: dict[int, tuple[int, int]] = {}
 
+    def ask(self, **asked: Any) -> None:
+        """Ask something of the actor from now on, such as an order. Raises ValueError."""
+        if not hasattr(self.actor, "ask"):
+            raise ValueError(f"this agent takes no {' and no '.join(asked)}")
+        self.actor.ask(**asked)
+
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         """Begin an episode in env number `env`: see Actor."""
         assert n_acted == 0, "what the agent remembers of the steps before is not known"
@@ -132,7 +138,8 @@ class ViewingActor:
         log_probs = np.zeros(len(envs), np.float32)
         if free:
             playing = [envs[row] for row in free]
-            choices, log_probs[free] = self.actor.act(seen[free], playing)
+            own = self._actions.with_masks(seen[free], playing)
+            choices, log_probs[free] = self.actor.act(own, playing)
             actions[free] = self._actions.chosen(playing, choices)
         self._actions.after(envs, actions)
         for env, n, action in zip(envs, made, actions.tolist(), strict=True):

@@ -15,6 +15,7 @@ from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.action_sets import make_action_set
 from workflow_rl.cage2.agent.views import ViewingActor
 from workflow_rl.cage2.env.arguments import MIXTURES
+from workflow_rl.cage2.env.entities import hosts_as_entities
 from workflow_rl.cage2.env.viewed_envs import ViewedEnvs, view_size
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch, SerialEnvs
@@ -80,8 +81,14 @@ class Cage2:
 
     def spaces(self) -> Spaces:
         """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
-        actions = Categorical(make_action_set(self.actions).n)
-        return Spaces(view_size(self.observation), actions, bits=True)
+        actions = make_action_set(self.actions)
+        return Spaces(
+            view_size(self.observation),
+            Categorical(actions.n),
+            bits=True,
+            masked=actions.has_masks,
+            entities=hosts_as_entities(self.observation, self.actions),
+        )
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.

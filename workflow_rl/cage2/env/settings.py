@@ -43,8 +43,9 @@ class Cage2Arguments(Settings):
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,
-        description="What the policy chooses from. all: the 145 actions. useful: those that can "
-        "do any good. by-host: the useful ones, with one action for all decoys of a host. "
+        description="What the policy chooses from. all: the 145 actions. possible: the same, but a "
+        "mask rules out those that can do nothing now. useful: those that can do any good. "
+        "by-host: the useful ones, with one action for all decoys of a host. "
         "by-host-timed: as by-host, without a Restore that does not pay before the challenge's "
         "horizons.",
     )

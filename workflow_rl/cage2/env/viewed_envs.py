@@ -51,6 +51,8 @@ def view_size(observation: str) -> int:
 class ViewedEnvs:
     """CAGE-2 envs with the observations and actions of Blue's policy. An EnvBatch.
 
+    Observations end with the mask of the actions, if the actions have masks.
+
     opening: actions that begin every episode. The policy chooses after them.
     """
 
@@ -75,7 +77,7 @@ class ViewedEnvs:
             transitions = self._step(envs, np.full(len(envs), action))
             self._opening_rewards[envs] += transitions.reward
             seen = transitions.obs
-        return seen
+        return self._actions.with_masks(seen, envs)
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
         """Step each of M envs once. actions: indices [M] into the action set.
@@ -85,7 +87,8 @@ class ViewedEnvs:
         transitions = self._step(envs, self._actions.chosen(envs, actions))
         reward = transitions.reward + self._opening_rewards[envs]
         self._opening_rewards[envs] = 0
-        return transitions._replace(reward=reward)
+        obs = self._actions.with_masks(transitions.obs, envs)
+        return transitions._replace(obs=obs, reward=reward)
 
     def _step(self, envs: Sequence[int], actions: Indices) -> Transitions:
         transitions = self._envs.step(envs, actions)

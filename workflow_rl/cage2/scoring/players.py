@@ -36,9 +36,12 @@ def load_trained(
 
     Raises CheckpointError, also if the agent is not for CAGE-2.
     """
+    from workflow_rl.runs.checkpoint import CheckpointError
     from workflow_rl.runs.saved_agent import load_saved
 
     policy, environment = load_saved(Path(path), which, greedy)
+    if not isinstance(policy, NumpyPolicy):
+        raise CheckpointError(f"{path} is a team, which does not play CAGE-2")
     require_fitting(policy, environment, path)
     return policy, environment
 
@@ -53,12 +56,12 @@ def require_fitting(
     from workflow_rl.runs.checkpoint import CheckpointError
 
     spaces = (environment if isinstance(environment, Cage2) else Cage2()).spaces()
-    if (policy.obs_dim, policy.distribution) == (spaces.obs_dim, spaces.distribution):
+    if (policy.network.n_inputs, policy.distribution) == (spaces.obs_dim, spaces.distribution):
         return
     if not isinstance(environment, Cage2):
         raise CheckpointError(f"{path} was trained on {environment.env_id}, not on CAGE-2")
     raise CheckpointError(
-        f"{path} has a network of another shape: from {policy.obs_dim} numbers to "
+        f"{path} has a network of another shape: from {policy.network.n_inputs} numbers to "
         f"{policy.network.n_outputs}, but {spaces.obs_dim} observed bits and "
         f"{spaces.distribution.n_outputs} actions are needed"
     )

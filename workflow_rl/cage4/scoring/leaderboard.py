@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
 
 
 class KnownScore(NamedTuple):
     """The mean total reward of the challenge's evaluation.
 
     stdev: over episodes, None where the source gives none. simulator: whose code played.
+    is_compared: whether it stands beside the score of a run that has just ended.
     """
 
     name: str
@@ -17,20 +21,33 @@ class KnownScore(NamedTuple):
     episodes: int | None
     simulator: str
     source: str
+    is_compared: bool = False
 
 
 OFFICIAL = "official CybORG 4"
+HERE = "this package's, `evaluate NAME --env workflow_rl/CAGE4-v0`"
+SCRIPTED = (
+    KnownScore("rules", -174.5, 54.9, 1000, "compiled", "scripts/tune_cage4_team.py", True),
+    KnownScore("restore-in-turn", -342.0, 52.0, 20, "cyborg", HERE),
+    KnownScore("restore-when-seen", -982.0, 441.0, 20, "cyborg", HERE, True),
+    KnownScore("random", -5023.0, 809.0, 20, "cyborg", HERE),
+    KnownScore("sleep", -6802.0, 1359.0, 20, "cyborg", HERE, True),
+)
+"""Teams that come with the package."""
 PUBLISHED = (
-    KnownScore("KEEP (Cybermonic)", -193.68, None, None, OFFICIAL, "its README; 5th place"),
-    KnownScore("hierarchical PPO (Singh et al.)", -180.0, 93.0, None, OFFICIAL, "arXiv 2410.17351"),
+    KnownScore("KEEP, 5th place", -193.68, None, None, OFFICIAL, "its README", True),
+    KnownScore("hierarchical PPO", -180.0, 93.0, None, OFFICIAL, "Singh et al., arXiv 2410.17351"),
     KnownScore(
-        "EnterpriseHeuristic v9.1",
-        -174.0,
-        58.0,
-        30,
-        "deepboltzer's fork, whose rules differ",
-        "its repository",
+        "EnterpriseHeuristic v9.1", -174.0, 58.0, 30, "a fork whose rules differ", "its repository"
     ),
     KnownScore("flat PPO, 3M steps", -1854.0, 46.0, None, "jaxborg", "its repository"),
 )
 """The first four places of the challenge published no score that we found."""
+KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda one: -one.mean))
+
+
+def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
+    """Return mean returns of the scripted teams, by name, in episodes with these arguments."""
+    if (args["red_agent"], args["max_steps"]) != (RED_AGENTS[0], MAX_STEPS):
+        return {}
+    return {one.name: one.mean for one in SCRIPTED}

@@ -8,6 +8,7 @@ of 500 steps 498 rewards are. Files are as the original writes them.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import statistics
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -72,6 +74,11 @@ class Scores(NamedTuple):
         """Standard deviation over episodes; not a number for one episode."""
         return statistics.stdev(self.totals) if len(self.totals) > 1 else float("nan")
 
+    @property
+    def interval_95(self) -> float:
+        """Half the width of the mean's 95% confidence interval (normal approximation)."""
+        return 1.96 * self.stdev / math.sqrt(len(self.totals))
+
     def __str__(self) -> str:
         return f"Average reward is: {self.mean} with a standard deviation of {self.stdev}"
 
@@ -83,7 +90,7 @@ def evaluated_episodes(
     simulator.start_stream(seed)
     for number in range(episodes):
         observations = simulator.reset()
-        team.reset(simulator.masks, seed + number)
+        team.reset(simulator.masks, number)
         played = EvaluatedEpisode([], [], [])
         effects = _Effects(simulator)
         while True:
@@ -132,6 +139,7 @@ def evaluate(
     folder: Path | None = None,
     red_agent: str = "FiniteStateRedAgent",
     steps: int = MAX_STEPS,
+    quiet: bool = True,
 ) -> Scores:
     """Evaluate a team as the challenge does.
 
@@ -142,6 +150,7 @@ def evaluate(
         episodes, seed: of the stream.
         folder: where the files are written; it is made if it is missing. None writes none.
         red_agent, steps: the challenge's, unless something else is to be measured.
+        quiet: show no progress bar.
     """
     start = datetime.now()
     totals = []
@@ -150,7 +159,7 @@ def evaluate(
         played = evaluated_episodes(
             team, make_simulator(simulator, red_agent, steps), episodes, seed
         )
-        for episode in played:
+        for episode in tqdm(played, total=episodes, unit="ep", disable=quiet or None):
             totals.append(episode.total)
             if logs:
                 logs.add(episode)

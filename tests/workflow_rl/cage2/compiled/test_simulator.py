@@ -142,15 +142,6 @@ def test_actions_out_of_range_are_named(action: int) -> None:
         simulator.step([0, action])
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["workflow_rl.collection.worker", "workflow_rl.commands.main", "workflow_rl.cage2.parity"],
-)
-def test_numba_is_not_imported_elsewhere(module: str) -> None:
-    code = f"import sys, {module}; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_a_change_in_any_file_is_compiled(tmp_path: Path) -> None:
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1")

@@ -20,6 +20,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_actor
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_actor
 from workflow_rl.commands.export import export
+from workflow_rl.workflows.environment import OrderedCage2
 
 OPENING = ("DecoyFemitter User2", "DecoyTomcat User2")
 VIEWS = {
@@ -28,6 +29,8 @@ VIEWS = {
     "useful": Cage2("attackers", 100, "compiled", "belief", "useful"),
     "timed": Cage2("attackers", 100, "compiled", "belief", "by-host-timed"),
 }
+ORDER = "users,op_hosts,op_server,enterprise"
+ORDERED = OrderedCage2("attackers", 100, "compiled", order=ORDER)
 
 PLAY = """
 import json, sys
@@ -74,7 +77,9 @@ print(json.dumps(totals))
 def policy_for(environment: Cage2) -> PolicyParameters:
     """One that chooses many different actions, greedily too."""
     spaces = environment.spaces()
-    network = ActorCritic(spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1)
+    network = ActorCritic(
+        spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1, masked=spaces.masked
+    )
     return network.policy_parameters()
 
 
@@ -115,6 +120,16 @@ def test_it_plays_as_the_agent_does(name: str, tmp_path: Path) -> None:
     folder = submission(VIEWS[name], tmp_path)
     cells = [(30, "B_lineAgent"), (50, "RedMeanderAgent")]
     require_same_returns(tmp_path / "agent.npz", folder, cells, episodes=2)
+
+
+def test_it_takes_an_order(tmp_path: Path) -> None:
+    folder = submission(ORDERED, tmp_path)
+    cells = [(100, "B_lineAgent"), (50, "RedMeanderAgent")]
+    require_same_returns(tmp_path / "agent.npz", folder, cells, episodes=2)
+    told = "from agent import BlueAgent; BlueAgent('users').get_action([0] * 52)"
+    command = [sys.executable, "-c", told]
+    played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert "'users' has to name each of enterprise, op_server" in played.stderr
 
 
 @pytest.mark.slow

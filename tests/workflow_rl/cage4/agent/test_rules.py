@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 
 from workflow_rl.cage4.agent.belief import FIRST_ACTION, OWN_ZONES, Belief
@@ -88,15 +85,6 @@ def test_what_is_sure_comes_before_what_is_doubtful() -> None:
     assert words[5] == ("Remove", AGENT_HOSTS[0][6])
     assert [kind for kind, _ in words[6:]] == ["Sleep"] * 4
     assert FIRST_ACTION[1] == N_ACTIONS[0]
-
-
-def test_the_team_needs_numpy_alone() -> None:
-    program = (
-        "import sys, workflow_rl.cage4.agent.rules; "
-        "print([m for m in ('numba', 'torch', 'networkx') if m in sys.modules])"
-    )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert printed.stdout.strip() == "[]"
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,14 @@ import numpy as np
 from agents.policies import policy_file
 from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.guest import Exported
+from workflow_rl.runs.acting import write_acting
 
 ACTING = (
     "agents.policies.archive",
     "agents.policies.distributions",
+    "agents.policies.entities",
+    "agents.policies.entity_layout",
     "agents.policies.masks",
     "agents.policies.mlp",
     "agents.policies.network",
@@ -37,36 +41,34 @@ ACTING = (
 """Modules that are copied into the folder's package `acting`. The package has its own `jit`, which
 compiles nothing, because `compiled.jit` needs numba."""
 
-# In a wheel, `agents` is a part of `workflow_rl`: see setup.py.
-_ROOMS = re.compile(
-    r"^( *from )(?:(?:workflow_rl\.)?agents\.policies|workflow_rl\.cage2(?:\.agent|\.compiled)?)"
-    r"(\.\w+)? import",
-    re.M,
-)
 _FILES = Path(__file__).parent / "files"
-_ROOTS = {"agents": Path(policy_file.__file__).parents[1], "workflow_rl": Path(__file__).parents[3]}
 
 
-def write_submission(policy: PolicyParameters, environment: Environment, folder: Path) -> None:
-    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play."""
+def write_submission(
+    exported: Exported,
+    environment: Environment,
+    folder: Path,
+    more: Sequence[str] = (),
+    agent: Path = _FILES / "agent.py",
+) -> None:
+    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play.
+
+    more: modules beside ACTING that act. agent: the file with the class BlueAgent.
+    """
+    if not isinstance(exported, PolicyParameters):
+        raise InvalidEnvironmentError("env", f"{exported} is no trained agent")
+    policy = exported
     if environment.args["observation"] == "true-state":
         raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
-    spaces, n_inputs = environment.spaces(), policy.obs_dim_of(policy.described())
+    spaces, n_inputs = environment.spaces(), policy.described().n_inputs
     if (n_inputs, policy.distribution) != (spaces.obs_dim, spaces.distribution):
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )
-    acting = folder / "acting"
-    acting.mkdir(parents=True, exist_ok=True)
-    (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
-    for module in ACTING:
-        root, *path = module.split(".")
-        source = _ROOTS[root].joinpath(*path).with_suffix(".py").read_text()
-        (acting / f"{module.rpartition('.')[2]}.py").write_text(
-            _ROOMS.sub(r"\1acting\2 import", source)
-        )
+    acting = write_acting((*ACTING, *more), folder)
     shutil.copy(_FILES / "jit.py", acting / "jit.py")
-    for name in ("agent.py", "evaluation.py", "description.md"):
+    shutil.copy(agent, folder / "agent.py")
+    for name in ("evaluation.py", "description.md"):
         shutil.copy(_FILES / name, folder / name)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     policy_file.save_policy(folder / "policy.npz", policy, about)

@@ -1,0 +1,52 @@
+"""Policy files of teams: the members of a team in one file of plain arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.policy_file import MisfitError, load_file, packed, save_file, unpacked
+from agents.policies.team_policy import TeamParameters
+from agents.team import layout_of
+
+
+def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
+    """Write a team as a sealed .npz file: see `policy_file.save_policy`."""
+    members: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    for n, (name, policy) in enumerate(team.parameters.items()):
+        members[name], own = packed(policy)
+        arrays |= {f"{n}_{array}": values for array, values in own.items()}
+    policies = {name: list(of) for name, of in team.policies.items()}
+    settings = {"team": team.layout.to_plain(), "policies": policies, "members": members}
+    save_file(file, settings, arrays, about)
+
+
+def load_policy_or_team(
+    path: str | os.PathLike[str],
+) -> tuple[PolicyParameters | TeamParameters, dict[str, Any]]:
+    """Return the policy or the team of a file: see `policy_file.load_policy`."""
+    return load_file(path, _parsed)
+
+
+def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameters | TeamParameters:
+    if "team" not in settings:
+        return unpacked(settings, arrays)
+    members: dict[str, PolicyParameters] = {}
+    n_arrays = 0
+    for n, (name, member) in enumerate(settings["members"].items()):
+        own = {
+            array.removeprefix(f"{n}_"): values
+            for array, values in arrays.items()
+            if array.startswith(f"{n}_")
+        }
+        members[name] = unpacked(member, own)
+        n_arrays += len(own)
+    policies = {name: tuple(of) for name, of in settings["policies"].items()}
+    team = TeamParameters(layout_of(settings["team"]), policies, members)
+    if n_arrays != len(arrays) or not team.fits():
+        raise MisfitError("its members are of another team")
+    return team

@@ -1,0 +1,84 @@
+"""A network on a set of entities as a torch module, for the learner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from agents.policies.torch_layers import ACTIVATIONS, Linear
+
+if TYPE_CHECKING:
+    from agents.policies.entities import Entities
+
+
+class EntityModule(nn.Module):
+    """See `entities.Entities`.
+
+    generator: draws orthogonal weights, with zero biases, as those of an MLP; None leaves them
+    uninitialised. output_gain: the scale of the last weights.
+    """
+
+    features: Tensor
+    whole: Tensor
+    present: Tensor
+    places: Tensor
+    traits: Tensor
+
+    def __init__(
+        self, network: Entities, output_gain: float, generator: torch.Generator | None
+    ) -> None:
+        super().__init__()
+        layout = network.entities
+        self.heads, self.n_entities = network.heads, layout.n_entities
+        for name in ("features", "whole", "present", "places", "traits"):
+            table = torch.from_numpy(getattr(layout, name))
+            self.register_buffer(name, table, persistent=False)  # The layout is kept elsewhere.
+        gains = {"attention": 1.0, "scores": output_gain, "plain": output_gain}
+        made: dict[str, Linear] = {}
+        for (name, _), ((n_in, n_out), _) in zip(network.names(), network.shapes(), strict=True):
+            layer = made[name.removesuffix(".weight")] = Linear(n_in, n_out)
+            if generator is not None:
+                gain = gains.get(name.removesuffix(".weight"), 2**0.5)
+                nn.init.orthogonal_(layer.weight, gain, generator=generator)
+                nn.init.zeros_(layer.bias)
+        self.activate = ACTIVATIONS[network.activation]()
+        encoder = [made[f"encoder.{2 * n}"] for n in range(len(network.hidden_sizes))]
+        self.encoder = nn.Sequential(*(part for one in encoder for part in (one, self.activate)))
+        self.attention, self.joined = made["attention"], made["joined"]
+        self.scores, self.mean, self.plain = map(made.get, ("scores", "mean", "plain"))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return the outputs [B, n_outputs] of observations [B, n_inputs]."""
+        x, present = self._seen(obs)
+        x = self.encoder(x)
+        x = self.activate(self.joined(torch.cat([x, self._attended(x, present)], dim=1)))
+        parts = []
+        if self.scores is not None:
+            scores = self.scores(x).view(*present.shape, -1)
+            parts.append(scores.masked_fill(~present[:, :, None], -float("inf")).flatten(1))
+        if self.plain is not None and self.mean is not None:
+            share = present / present.sum(dim=1, keepdim=True).clamp(min=1)
+            mean = (share[:, :, None] * x.view(*present.shape, -1)).sum(dim=1)
+            parts.append(self.plain(self.activate(self.mean(mean))))
+        return torch.cat(parts, dim=1)[:, self.places]
+
+    def _seen(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the first layer sees [B * N, in], and which entities exist, bool [B, N]."""
+        m, n = obs.shape[0], self.n_entities  # `len` would be a constant in exported networks.
+        padded = torch.cat([obs, obs.new_zeros(m, 1)], dim=1)
+        whole = obs[:, None, self.whole].expand(-1, n, -1)
+        traits = self.traits.expand(m, -1, -1)
+        present = obs[:, self.present] if len(self.present) else obs.new_ones(m, n)
+        seen = torch.cat([traits, padded[:, self.features], whole], dim=2)
+        return seen.flatten(0, 1), present > 0
+
+    def _attended(self, x: Tensor, present: Tensor) -> Tensor:
+        """Return what each entity gets from all, [B * N, H]."""
+        asked = self.attention(x).view(*present.shape, 3, self.heads, -1)
+        query, key, value = asked.permute(2, 0, 3, 1, 4)
+        logits = query @ key.transpose(2, 3) / query.shape[3] ** 0.5
+        absent = ~present[:, None, None, :]
+        weights = torch.softmax(logits.masked_fill(absent, torch.finfo(x.dtype).min), dim=3)
+        return (weights @ value).transpose(1, 2).flatten(0, 1).flatten(1)

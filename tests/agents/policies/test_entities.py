@@ -1,0 +1,223 @@
+"""A network on entities: the views agree, and neither the order nor absent entities matter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.algorithm import find
+from agents.policies.distributions import Categorical
+from agents.policies.entities import Entities
+from agents.policies.entity_layout import EntityLayout
+from agents.policies.network import Layers
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.policy_file import load_policy, save_policy
+from agents.policies.torch_actor import TorchActor
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.saved import saved_critic, saved_policy
+from agents.settings import ConfigError
+from agents.spaces import Spaces
+from agents.trajectory import Trajectory
+
+
+def layout_for(n: int, actions: bool = True) -> EntityLayout:
+    """Of n entities. An observation: one number of the whole; of each entity, whether it exists and
+    two features. Actions: two of no entity, and two verbs."""
+    rows = 1 + np.arange(3 * n).reshape(n, 3)
+    verbs = [(verb, entity) for verb in range(2) for entity in range(n)]
+    tables = {"present": rows[:, 0], "features": rows[:, 1:]}
+    return EntityLayout(1 + 3 * n, {**tables, "actions": [(0, -1), *verbs, (1, -1)] * actions})
+
+
+def network_of(layout: EntityLayout) -> Entities:
+    args = {"heads": 2, "layout": layout.to_plain()}
+    return Entities.of_sizes(1, (6, 4), 1, "tanh", args)
+
+
+def layers_of(network: Entities) -> Layers:
+    return network.layers(network.module(1.0, torch.Generator().manual_seed(3)).state_dict())
+
+
+def observations(n: int, m: int = 5) -> Any:
+    obs = np.random.default_rng(0).normal(size=(m, 1 + 3 * n)).astype(np.float32)
+    obs[:, 1::3] = np.arange(m * n).reshape(m, n) % 3 > 0
+    return obs
+
+
+@pytest.mark.parametrize("actions", [True, False], ids=["actor", "critic"])
+def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(actions: bool) -> None:
+    network = network_of(layout_for(5, actions))
+    module = network.module(1.0, torch.Generator().manual_seed(3))
+    layers = network.layers(module.state_dict())
+    assert network.knows(module.state_dict())
+    assert network.fits(layers)
+    again = Entities.of_layers(layers, "tanh", heads=2, layout=network.layout)
+    assert again == network
+    obs = observations(5)
+    outputs = network.forward(layers, obs)
+    assert outputs.shape == (5, 12 if actions else 1)
+    with torch.no_grad():
+        torch.testing.assert_close(module(torch.from_numpy(obs)), torch.from_numpy(outputs))
+    for n in range(5):
+        np.testing.assert_array_equal(network.forward(layers, obs[n : n + 1])[0], outputs[n])
+
+
+def test_outputs_by_hand() -> None:
+    tables = {"features": [[0], [-1]], "traits": [[0.0], [2.0]], "actions": [[0, 1], [0, 0]]}
+    network = Entities(1, (1,), 2, "relu", 1, EntityLayout(1, tables).to_plain())
+    weights = [[[1.0], [1.0]], [[1.0, 0.5, 3.0]], [[1.0], [1.0]], [[10.0]]]
+    layers = Layers(
+        tuple(np.array(one, np.float32) for one in weights),
+        tuple(np.zeros(n, np.float32) for n in (1, 3, 1, 1)),
+    )
+    # The entities' hidden layers are 1 (the observation) and 2 (the trait): the first attends with
+    # weights of exp(1 * 0.5) and exp(1 * 1) to the values 3 and 6.
+    to_first, to_second = np.exp([[0.5, 1.0], [1.0, 2.0]])
+    hidden = [1 + to_first @ [3, 6] / to_first.sum(), 2 + to_second @ [3, 6] / to_second.sum()]
+    outputs = network.forward(layers, np.ones((1, 1), np.float32))
+    np.testing.assert_allclose(outputs[0], [10 * hidden[1], 10 * hidden[0]], rtol=1e-5)
+
+
+def test_the_mean_and_what_follows_by_hand() -> None:
+    tables = {"features": [[0], [1]], "present": [0, 1]}
+    network = Entities(2, (1,), 1, "relu", 1, EntityLayout(2, tables).to_plain())
+    weights = [[[1.0]], [[0.0, 0.0, 1.0]], [[1.0], [1.0]], [[2.0]], [[5.0]]]
+    biases = [np.zeros(n, np.float32) for n in (1, 3, 1, 1)] + [np.ones(1, np.float32)]
+    layers = Layers(tuple(np.array(one, np.float32) for one in weights), tuple(biases))
+    # All weights of the attention are equal: an entity gets the mean of those that exist.
+    both, alone = network.forward(layers, np.array([[1, 3], [4, 0]], np.float32))[:, 0]
+    assert both == pytest.approx(1 + 5 * 2 * ((1 + 2) + (3 + 2)) / 2)
+    assert alone == pytest.approx(1 + 5 * 2 * (4 + 4))
+
+
+@given(order=st.permutations(range(5)))
+def test_the_order_of_the_entities_does_not_matter(order: list[int]) -> None:
+    for layout in (layout_for(5), layout_for(5, actions=False)):
+        network, obs = network_of(layout), observations(5)
+        layers = layers_of(network)
+        moved = obs.copy()
+        moved[:, 1:] = obs[:, 1:].reshape(-1, 5, 3)[:, order].reshape(len(obs), -1)
+        outputs, expected = (network.forward(layers, one) for one in (moved, obs))
+        if len(layout.actions):
+            scores = expected[:, 1:11].reshape(-1, 2, 5)[:, :, order].reshape(-1, 10)
+            expected = np.concatenate([expected[:, :1], scores, expected[:, 11:]], axis=1)
+        np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_entities_that_do_not_exist_change_nothing_and_nothing_is_done_to_them() -> None:
+    few, many = network_of(layout_for(3)), network_of(layout_for(5))
+    layers, obs = layers_of(few), observations(3)
+    assert many.fits(layers)
+    padded = np.concatenate([obs, np.zeros((5, 6), np.float32)], axis=1)
+    outputs, expected = many.forward(layers, padded), few.forward(layers, obs)
+    np.testing.assert_allclose(
+        outputs[:, [0, 1, 2, 3, 6, 7, 8, 11]], expected, rtol=1e-4, atol=1e-5
+    )
+    assert (outputs[:, [4, 5, 9, 10]] == -np.inf).all()
+    nobody = np.zeros((1, 16), np.float32)
+    critic = network_of(layout_for(5, actions=False))
+    assert np.isfinite(critic.forward(layers_of(critic), nobody)).all()
+
+
+def agent_for(n: int, **settings: Any) -> PPOAgent:
+    own = {"network": "entities", "hidden_sizes": (6, 4), "network_args": {"heads": 2}}
+    config = PPOConfig(**{**own, "minibatch_size": 5, "normalise_obs": True, **settings})
+    spaces = Spaces(1 + 3 * n, Categorical(2 + 2 * n), entities=layout_for(n))
+    agent = find("ppo").make(config, spaces, 0, "cpu", 1)
+    assert isinstance(agent, PPOAgent)
+    return agent
+
+
+def trajectory_of(agent: PPOAgent, n: int) -> Trajectory:
+    obs, actor = observations(n, 9), agent.policy_parameters().actor()
+    actor.reset(1)
+    actions, log_probs = actor.act(obs[:-1], (0,) * 8)
+    rewards = np.arange(8.0)
+    return Trajectory(0, "", 0, obs[:-1], actions, log_probs, rewards, obs[-1], True, False)
+
+
+def test_an_agent_learns_and_is_kept(tmp_path: Path) -> None:
+    agent = agent_for(4)
+    before = agent.policy_parameters()
+    agent.update([trajectory_of(agent, 4)], 0.0)
+    parameters = agent.policy_parameters()
+    changed = zip(before.weights, parameters.weights, strict=True)
+    assert all((one != other).any() for one, other in changed)
+    state, settings = agent.state_dict(), agent.config
+    saved = find("ppo").saved_policy(settings, state)
+    obs = observations(4)
+    expected = NumpyPolicy(parameters).outputs(obs)
+    np.testing.assert_array_equal(NumpyPolicy(saved).outputs(obs), expected)
+    critic = NumpyPolicy(saved_critic(settings, state)).outputs(obs)
+    with torch.no_grad():
+        values = agent.network.values(torch.from_numpy(obs))
+    torch.testing.assert_close(values, torch.from_numpy(critic[:, 0]))
+    save_policy(tmp_path / "policy.npz", parameters, {})
+    loaded, _ = load_policy(tmp_path / "policy.npz")
+    np.testing.assert_array_equal(NumpyPolicy(loaded).outputs(obs), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            TorchActor(parameters)(torch.from_numpy(obs)), torch.from_numpy(expected)
+        )
+
+
+def test_the_same_weights_play_and_go_on_learning_with_another_number() -> None:
+    agent, larger = agent_for(4), agent_for(6)
+    agent.update([trajectory_of(agent, 4)], 0.0)
+    parameters = agent.policy_parameters()
+    there = parameters.on(layout_for(6), Categorical(14))
+    assert there.obs_mean is not None
+    assert parameters.obs_mean is not None
+    np.testing.assert_array_equal(there.obs_mean[:13], parameters.obs_mean)
+    np.testing.assert_array_equal(there.obs_mean[13:], parameters.obs_mean[[1, 2, 3, 1, 2, 3]])
+    few = observations(4)
+    padded = np.concatenate([few, np.zeros((5, 6), np.float32)], axis=1)
+    outputs, expected = NumpyPolicy(there).outputs(padded), NumpyPolicy(parameters).outputs(few)
+    np.testing.assert_allclose(outputs[:, :5], expected[:, :5], rtol=1e-4, atol=1e-5)
+    larger.load_policy(agent.state_dict())
+    np.testing.assert_array_equal(NumpyPolicy(larger.policy_parameters()).outputs(padded), outputs)
+    larger.update([trajectory_of(larger, 6)], 0.0)
+    with pytest.raises(ValueError, match="entities are others"):
+        larger.load_state_dict(agent.state_dict())
+    other = EntityLayout(4, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
+    with pytest.raises(ValueError, match="other features or verbs"):
+        parameters.on(other, Categorical(2))
+
+
+def test_a_state_with_other_tables_is_refused() -> None:
+    agent = agent_for(4)
+    state = agent.state_dict()
+    for wrong in (layout_for(4, actions=False).to_plain(), {"features": 3}, None):
+        with pytest.raises((ValueError, RuntimeError)):
+            saved_policy(agent.config, {**state, "entities": wrong})
+
+
+def test_the_network_needs_an_environment_with_entities() -> None:
+    with pytest.raises(ConfigError, match="declares its entities"):
+        find("ppo").distribution(Spaces(3, Categorical(2)), PPOConfig(network="entities"))
+    with pytest.raises(ConfigError, match="heads=3 does not divide"):
+        PPOConfig(network="entities", network_args={"heads": 3})
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"features": [[0], [5]]}, "features holds 5"),
+        ({"features": [0, 1]}, "no row for each entity"),
+        ({"features": [[0.5]]}, "other things than integers"),
+        ({"features": [[0], [1]], "actions": [[0, 2]]}, "names a verb or an entity"),
+        ({"features": [[0], [1]], "present": [1]}, "present has not 2"),
+        ({"features": [[0], [1]], "traits": [[1.0], [float("nan")]]}, "traits has not 2 rows"),
+        ({"features": [[0], [1]], "columns": 3}, "'columns' is none of"),
+    ],
+)
+def test_wrong_tables_are_refused(tables: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        EntityLayout(5, tables)

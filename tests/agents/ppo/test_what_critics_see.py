@@ -1,0 +1,124 @@
+"""Actors and critics that share layers, and critics that see more than the actor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.algorithm import find
+from agents.policies.distributions import Categorical
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.policies.torch_memory import Packed
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.settings import ConfigError
+from agents.spaces import Spaces
+from agents.trajectory import Trajectory
+
+D, P, A = 4, 2, 3
+
+
+def agent_for(spaces: Spaces, **settings: Any) -> PPOAgent:
+    own = {"hidden_sizes": (8, 6), "minibatch_size": 8, "epochs": 2}
+    agent = find("ppo").make(PPOConfig(**{**own, **settings}), spaces, 0, "cpu", 2)
+    assert isinstance(agent, PPOAgent)
+    return agent
+
+
+def rows_of(spaces: Spaces, m: int = 9) -> Any:
+    rows = np.random.default_rng(1).normal(size=(m, D + spaces.privileged)).astype(np.float32)
+    masks = np.ones((m, A * spaces.masked), np.float32)
+    masks[:, 1:2] = 0
+    return np.concatenate([rows, masks], axis=1)
+
+
+def trajectory_of(agent: PPOAgent, rows: Any) -> Trajectory:
+    actor = agent.policy_parameters().actor()
+    actor.reset(1)
+    actions, log_probs = zip(*(actor.act(row[None]) for row in rows[:-1]), strict=True)
+    taken = np.concatenate(actions), np.concatenate(log_probs), np.arange(8.0)
+    return Trajectory(0, "", agent.policy_version, rows[:-1], *taken, rows[-1], True, False)
+
+
+@pytest.mark.parametrize("network", ["mlp", "gru", "lstm", "frame-stack"])
+def test_a_shared_trunk_learns_both_and_is_kept(network: str) -> None:
+    spaces = Spaces(D, Categorical(A), masked=True)
+    agent, apart = (
+        agent_for(spaces, network=network, shared_trunk=shared, epochs=20)
+        for shared in (True, False)
+    )
+    n_parameters, n_apart = (
+        sum(one.numel() for one in an_agent.network.parameters()) for an_agent in (agent, apart)
+    )
+    last = agent.network.actor_network.hidden_sizes[-1] + 1
+    assert n_apart == 2 * (n_parameters - (A + 1) * last) + (A + 1) * last
+    rows = rows_of(spaces)
+    losses = [agent.update([trajectory_of(agent, rows)], 0.0).value_loss for _ in range(12)]
+    assert losses[-1] < losses[0] / 2
+    state, settings = agent.state_dict(), agent.config
+    policy: Any = find("ppo").saved_policy(settings, state)
+    critic, _ = find("ppo").saved_critic(settings, state)
+    seen: Any = torch.from_numpy(rows[:1])
+    with torch.no_grad():
+        outputs, values = agent.network(Packed(seen, (1,)) if agent.network.has_memory else seen)
+    own = NumpyPolicy(policy).outputs(rows[:1])
+    assert own[0, 1] == -np.inf
+    np.testing.assert_allclose(outputs.numpy(), own, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        values.numpy(), NumpyPolicy(critic).outputs(rows[:1, :D])[:, 0], rtol=1e-4, atol=1e-5
+    )
+    again = agent_for(spaces, network=network, shared_trunk=True)
+    again.load_state_dict(state)
+    np.testing.assert_array_equal(NumpyPolicy(again.policy_parameters()).outputs(rows[:1]), own)
+    with pytest.raises((RuntimeError, ValueError)):
+        apart.load_state_dict(state)
+
+
+def test_what_cannot_share_layers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="entities cannot share"):
+        PPOConfig(network="entities", shared_trunk=True)
+    with pytest.raises(ConfigError, match="sees more than the actor"):
+        agent_for(Spaces(D, Categorical(A), privileged=P), shared_trunk=True)
+    sac = find("sac")
+    with pytest.raises(ConfigError, match="sac has no critic"):
+        sac.distribution(Spaces(D, Categorical(A), privileged=P), sac.settings())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("network", ["mlp", "gru"])
+def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> None:
+    spaces = Spaces(D, Categorical(A), masked=masked, privileged=P)
+    agent = agent_for(spaces, network=network, normalise_obs=True)
+    rows = rows_of(spaces)
+    agent.update([trajectory_of(agent, rows)], 0.0)
+    other = rows.copy()
+    other[:, D : D + P] += 1
+    seen, changed = (
+        Packed(torch.from_numpy(one), (1,) * 9)
+        if agent.network.has_memory
+        else torch.from_numpy(one)
+        for one in (rows, other)
+    )
+    with torch.no_grad():
+        (outputs, values), (same, others) = (agent.network(one) for one in (seen, changed))
+    assert torch.equal(outputs, same)
+    assert not torch.equal(values, others)
+    critic, _ = find("ppo").saved_critic(agent.config, agent.state_dict())
+    assert critic.described().n_inputs == D + P
+    parameters = agent.policy_parameters()
+    saved: Any = find("ppo").saved_policy(agent.config, agent.state_dict())
+    np.testing.assert_array_equal(saved.obs_mean, parameters.obs_mean)
+    with_it, without, in_file = parameters.actor(), parameters.actor(), saved.actor()
+    for row in rows:
+        own = np.delete(row, slice(D, D + P))
+        taken = [one.act(x) for one, x in ((with_it, row), (without, own), (in_file, row))]
+        assert {int(action[0]) for action, _ in taken} == {int(taken[0][0][0])}
+        assert {float(log_prob[0]) for _, log_prob in taken} == {float(taken[0][1][0])}
+    with pytest.raises(ValueError, match="observations of shape"):
+        with_it.act(rows[0, 1:])
+    plain = agent_for(Spaces(D, Categorical(A), masked=masked), network=network, normalise_obs=True)
+    with pytest.raises(ValueError, match="sees other numbers"):
+        plain.load_policy(agent.state_dict())

@@ -1,0 +1,36 @@
+"""The built site's search finds what a stranger looks for. `make docs` builds the site."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+INDEX = Path(__file__).resolve().parents[1] / "site" / "search" / "search_index.json"
+WANTED = {
+    "GPU": "how-to/platforms/",
+    "macOS": "how-to/platforms/",
+    "docker": "how-to/platforms/",
+    "LSTM": "how-to/own-network/",
+    "wandb": "how-to/logging/",
+    "pandas": "how-to/pandas/",
+    "troubleshooting": "how-to/troubleshooting/",
+}
+"""Words, and a page that has to be among those found."""
+
+
+def test_the_search_finds() -> None:
+    if not INDEX.exists():
+        pytest.skip("no site is built here")
+    index = json.loads(INDEX.read_text())
+    found: dict[str, set[str]] = {}
+    for section in index["docs"]:
+        text = re.sub(r"<[^>]*>", " ", f"{section['title']} {section['text']}").lower()
+        # Lunr's way: it splits by this expression, and trims each word.
+        for word in re.split(index["config"]["separator"], text):
+            page = section["location"].partition("#")[0]
+            found.setdefault(re.sub(r"^\W+|\W+$", "", word), set()).add(page)
+    for word, page in WANTED.items():
+        assert page in found.get(word.lower(), ()), word

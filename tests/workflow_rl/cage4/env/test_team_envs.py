@@ -1,0 +1,162 @@
+"""CAGE-4 as the trainers see it: rows of a team, equal on every simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from agents.policies.numpy_policy import PolicyParameters
+from agents.policies.team_policy import TeamParameters, TeamPolicy
+from agents.team import ACTS, BUSY, CUT_OFF, policy_map
+from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
+from workflow_rl.cage4.agent.policy_team import PolicyTeam
+from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SLEEP, TeamRows
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.env.settings import MOST_STEPS
+from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
+from workflow_rl.cage4.interface import N_ACTIONS
+from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.collection.player import play_episode
+from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
+from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
+
+RESTORE = 33
+N_MASKS = sum(N_ACTIONS)
+
+
+def specs(*numbers: int) -> list[EpisodeSpec]:
+    return [episode_spec(0, number, ("FiniteStateRedAgent",)) for number in numbers]
+
+
+def drawn(rows: NDArray[np.generic], random: np.random.Generator) -> NDArray[np.int64]:
+    masks = np.split(rows[:, -N_MASKS:], np.cumsum(N_ACTIONS)[:-1], axis=1)
+    return np.array([[random.choice(np.flatnonzero(row)) for row in mask] for mask in masks]).T
+
+
+def status(rows: NDArray[np.generic]) -> list[int]:
+    return rows[0, -N_MASKS - 5 : -N_MASKS].astype(int).tolist()
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_cyborg_and_the_compiled_simulator_give_the_same_rows(
+    checkout: Path, observation: str
+) -> None:
+    made: list[EnvBatch] = [
+        Cage4(simulator=one, observation=observation, max_steps=40).make_envs(2)
+        for one in ("compiled", "cyborg")
+    ]
+    random, rows = np.random.default_rng(3), [envs.reset([0, 1], specs(4, 5)) for envs in made]
+    for _ in range(39):
+        assert rows[0].dtype == rows[1].dtype
+        assert np.array_equal(*rows)
+        actions = drawn(rows[0], random)
+        first, second = (envs.step([0, 1], actions) for envs in made)
+        assert np.array_equal(first.reward, second.reward)
+        assert np.array_equal(first.truncated, second.truncated)
+        rows = [first.obs, second.obs]
+    assert first.truncated.all()
+    assert not first.terminated.any()
+    assert status(first.obs) == [CUT_OFF] * 5
+
+
+def test_a_busy_agent_decides_nothing_and_its_action_costs_nothing() -> None:
+    envs = Cage4(max_steps=20, actions="repair").make_envs(1)
+    rows = envs.reset([0], specs(0))
+    assert status(rows) == [ACTS] * 5
+    restores = np.tile(SLEEP, (1, 1))
+    restores[0, 0] = RESTORE + np.flatnonzero(rows[0, -N_MASKS:][RESTORE : RESTORE + 16])[0]
+    answer = envs.step([0], restores)
+    assert answer.reward.tolist() == [-1]
+    for _ in range(4):
+        assert status(answer.obs) == [BUSY, ACTS, ACTS, ACTS, ACTS]
+        answer = envs.step([0], restores)
+        assert answer.reward.tolist() == [0]
+    assert status(answer.obs) == [ACTS] * 5
+
+
+def test_a_set_of_actions_rules_out_the_others() -> None:
+    envs = Cage4(max_steps=20, actions="repair").make_envs(1)
+    mask = envs.reset([0], specs(0))[0, -N_MASKS:]
+    kinds = [action.kind for actions in ACTIONS for action in actions]
+    assert {kinds[i] for i in np.flatnonzero(mask)} == ACTION_SETS["repair"]
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_envs_do_not_depend_on_those_beside_them(observation: str) -> None:
+    def played(envs: EnvBatch, steps: Sequence[Sequence[int]]) -> dict[int, list[bytes]]:
+        rows = envs.reset([0, 1, 2], specs(0, 1, 2))
+        shown = {env: [row.tobytes()] for env, row in enumerate(rows)}
+        last, random = dict(enumerate(rows)), [np.random.default_rng(env) for env in range(3)]
+        for group in steps:
+            seen = [last[env][None] for env in group]
+            actions = [drawn(row, random[env]) for env, row in zip(group, seen, strict=True)]
+            for env, row in zip(group, envs.step(group, np.concatenate(actions)).obs, strict=True):
+                last[env] = row
+                shown[env].append(row.tobytes())
+        return shown
+
+    together = [[0, 1, 2]] * 12
+    apart = [[2, 0], [1], [0], [1, 2]] * 3 + [[0, 1, 2]] * 6
+    made = [Cage4(max_steps=30, observation=observation).make_envs(3) for _ in range(2)]
+    assert played(made[0], together) == played(made[1], apart)
+
+
+def random_team(observation: str) -> TeamPolicy:
+    layout = Cage4(observation=observation).spaces().team
+    assert layout is not None
+    policies, parameters = policy_map(layout, ""), {}
+    for name, of in policies.items():
+        n_inputs = layout.obs_sizes[of[0]] + len(of) * (len(of) > 1)
+        random = np.random.default_rng(len(of))
+        weights = random.normal(size=(n_inputs, layout.n_actions[of[0]])).astype(np.float32)
+        biases = np.zeros(weights.shape[1], np.float32)
+        parameters[name] = PolicyParameters((weights,), (biases,), "tanh", masked=True)
+    return TeamParameters(layout, policies, parameters).actor()
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_a_trained_team_plays_alone_as_in_training(observation: str) -> None:
+    policy, (spec,) = random_team(observation), specs(7)
+    trajectory = play_episode(
+        Cage4(observation=observation, max_steps=60).make_envs(1), policy, spec
+    )
+    simulator = CompiledSimulator("FiniteStateRedAgent", 60)
+    team = PolicyTeam(policy, observation, "all", 60)
+    observations = simulator.reset(spec.env_seed)
+    team.reset(simulator.masks, spec.action_seed)
+    rewards, done = [], False
+    while not done:
+        observations, reward, _, _, done = simulator.step(*team.act(observations))
+        rewards.append(reward)
+    assert rewards == trajectory.reward.tolist()
+    assert np.count_nonzero(trajectory.obs[:, -N_MASKS - 5 : -N_MASKS] == BUSY) > 20
+
+
+def test_an_error_names_its_episode() -> None:
+    networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)])
+    envs = TeamEnvs(networks, TeamRows(2, "flat", "all", 500))
+    envs.reset([0, 1], specs(8, 9))
+    envs.step([0, 1], np.tile(SLEEP, (2, 1)))
+    with pytest.raises(EpisodeError) as error:
+        envs.step([0, 1], np.tile(SLEEP, (2, 1)))
+    assert error.value.spec.number == 9
+
+
+def test_cyborg_needs_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORKFLOW_RL_CYBORG4", raising=False)
+    with pytest.raises(InvalidEnvironmentError, match=r"git clone.*--cyborg4") as error:
+        Cage4(simulator="cyborg").check()
+    assert error.value.argument == "simulator"
+
+
+@pytest.mark.parametrize("args", [{"max_steps": 2}, {"max_steps": MOST_STEPS + 1}, {"actions": ""}])
+def test_arguments_are_checked(args: dict[str, object]) -> None:
+    with pytest.raises(InvalidEnvironmentError) as error:
+        make_environment("workflow_rl/CAGE4-v0", args)
+    assert error.value.argument == next(iter(args))

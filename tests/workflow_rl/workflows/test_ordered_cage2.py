@@ -1,0 +1,146 @@
+"""CAGE-2 with an order: what is shown, what is forbidden, what it costs, and play on the bits."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.policies.actor_critic import ActorCritic
+from agents.policies.policy_file import save_policy
+from workflow_rl import load_agent
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.workflows.environment import OrderedCage2
+from workflow_rl.workflows.order import classes
+from workflow_rl.workflows.scoring import RandomActor, play, replayed, rules_of, states_met
+
+ENV = OrderedCage2("attackers", 40, "compiled")
+FREE = dataclasses.replace(ENV, obedience="penalty")
+ORDER = ENV.rules.workflow.order_named("users,op_hosts,enterprise,op_server")
+
+
+def policy(environment: OrderedCage2) -> Any:
+    """One that chooses many different actions, greedily too."""
+    spaces = environment.spaces()
+    network = ActorCritic(
+        spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1, masked=spaces.masked
+    )
+    return network.policy_parameters()
+
+
+def test_a_mask_lets_no_fix_pass_a_group_in_need() -> None:
+    masked = play(RandomActor(ENV), ENV, ENV.rules, ORDER, range(20))
+    free = play(RandomActor(FREE), FREE, FREE.rules, ORDER, range(20))
+    assert masked.adherence == 1
+    assert masked.ruled.sum() > 200
+    assert 0.1 < free.adherence < 0.9
+
+
+def test_a_fix_that_breaks_the_order_costs_the_penalty_and_nothing_else() -> None:
+    specs = [episode_spec(0, n, ("RedMeanderAgent",)) for n in range(4)]
+    returns = {}
+    for penalty in (0.0, 2.0):
+        environment = dataclasses.replace(FREE, penalty=penalty)
+        envs, actor = environment.make_envs(3), RandomActor(environment)
+        played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
+        returns[penalty] = {one.episode: one.episode_return for one in played}
+    broken = play(RandomActor(FREE), FREE, FREE.rules, None, range(4))
+    assert (broken.ruled > broken.kept).all()
+    lost = [(returns[0][n] - returns[2][n]) / 2 for n in range(4)]
+    assert lost == pytest.approx(np.round(lost))
+    assert min(lost) > 0
+
+
+def test_the_seed_of_an_episode_draws_its_order_wherever_it_is_played() -> None:
+    specs = [episode_spec(0, n, ENV.variants) for n in range(6)]
+    alone = [ENV.make_envs(1).reset([0], [spec])[0] for spec in specs]
+    together = ENV.make_envs(6).reset([5, 4, 3, 2, 1, 0], specs)
+    assert np.array_equal(np.array(alone), together)
+    own = ENV.spaces().obs_dim
+    assert len({row[own - 10 : own].tobytes() for row in together}) > 2
+
+
+def test_it_plays_on_the_bits_as_in_its_own_envs() -> None:
+    environment = dataclasses.replace(ENV, order=ENV.rules.workflow.name_of(ORDER))
+    actor = policy(environment).actor(greedy=True)
+    specs = [episode_spec(0, n, ("RedMeanderAgent",)) for n in range(3)]
+    bits = Cage2("RedMeanderAgent", 40, "compiled")
+    returns = [
+        sorted(one.episode_return for ended in play_episodes(envs, who, specs) for one in ended)
+        for envs, who in (
+            (environment.make_envs(3), actor),
+            (bits.make_envs(3), environment.bare_actor(actor)),
+        )
+    ]
+    assert returns[0] == returns[1]
+    assert len(set(returns[0])) > 1
+
+
+def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
+    about = {"env": ENV.env_id, "env_args": dict(ENV.args)}
+    save_policy(tmp_path / "agent.npz", policy(ENV), about)
+    agent = load_agent(tmp_path / "agent.npz")
+    assert agent.act(np.zeros(52, np.uint8), order="users,op_hosts,enterprise,op_server") >= 0
+    with pytest.raises(ValueError, match="'nobody' is no group"):
+        agent.act(np.zeros(52, np.uint8), order="nobody")
+    with pytest.raises(ValueError, match="this agent takes no order"):
+        load_agent("champion").act(np.zeros(52, np.uint8), order="users")
+
+
+def test_a_placebo_changes_what_the_agent_is_told_alone() -> None:
+    actor = policy(ENV).actor(greedy=True)
+    rules, other = ENV.rules, ENV.rules.workflow.orders()[0]
+    told, placebo = (
+        play(actor, ENV, rules, ORDER, range(5), label=label) for label in (ORDER, other)
+    )
+    assert np.array_equal(told.totals, play(actor, ENV, rules, ORDER, range(5)).totals)
+    assert not np.array_equal(told.totals, placebo.totals)
+    assert placebo.adherence == 1
+
+
+def test_a_replay_says_who_was_due_and_why() -> None:
+    games = replayed(RandomActor(ENV), ENV, ENV.rules, ORDER, 0)
+    fixes = [fix for _, _, its in games for fix in its]
+    assert [variant for variant, _, _ in games][:2] == ["B_lineAgent", "RedMeanderAgent"]
+    for fix in fixes:
+        if fix.due:
+            assert fix.due == fix.fixed == fix.reasons[0][0]
+        assert fix.action.split()[0] in ("Remove", "Restore")
+    assert any(len(fix.reasons) > 1 for fix in fixes)
+
+
+def test_a_red_agent_that_takes_one_way_meets_few_states_of_need() -> None:
+    met = states_met(ENV, ENV.rules, "B_lineAgent", 40)
+    groups = ENV.rules.workflow.groups
+    assert {name for state in met for name, need in zip(groups, state, strict=True) if need} == {
+        "enterprise",
+        "op_server",
+        "users",
+    }
+    assert len(classes(ENV.rules.workflow.orders(), met)) == 6
+
+
+@pytest.mark.parametrize(
+    ("args", "argument", "problem"),
+    [
+        ({"workflow": "a: User1; b: User1"}, "workflow", "User1 is in two groups"),
+        ({"order": "users"}, "order", "has to name each of"),
+        ({"penalty": 1.0}, "penalty", "needs obedience penalty"),
+        ({"observation": "table"}, "observation", "'table' is not one of belief"),
+    ],
+)
+def test_wrong_arguments_are_named(args: dict[str, Any], argument: str, problem: str) -> None:
+    with pytest.raises(InvalidEnvironmentError, match=problem) as raised:
+        make_environment(ENV.env_id, args)
+    assert raised.value.argument == argument
+
+
+def test_an_environment_without_orders_has_no_rules() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="takes no order"):
+        rules_of(Cage2())

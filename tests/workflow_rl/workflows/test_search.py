@@ -1,0 +1,79 @@
+"""Searches find the best of orders whose totals are known, with few episodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workflow_rl.workflows.ladder import Ladder
+from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
+from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates
+
+NAMES = tuple("abcde")
+FIVE = Workflow(NAMES, tuple((name,) for name in NAMES))
+WEIGHTS = np.array([8.0, -1, 2, 0, 1, -3, 0, 2, 1, -2])
+
+
+def worth(order: Order) -> float:
+    """A sum over pairs of groups."""
+    return float(precedence(ranks_of([order]))[0] @ WEIGHTS)
+
+
+def pull(played: list[int]) -> Pull:
+    def totals(order: Order, numbers: range) -> NDArray[np.float64]:
+        played.append(len(numbers))
+        noise = [np.random.default_rng([n, *order]).normal(0, 5) for n in numbers]
+        return worth(order) + np.array(noise)
+
+    return totals
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_keeps_to_its_budget_and_finds_a_good_order(method: str) -> None:
+    if method == "gaussian-process":
+        pytest.importorskip("sklearn")
+    played: list[int] = []
+    found = METHODS[method](FIVE, pull(played), 1200, 0)
+    assert sum(played) == found.episodes <= 1200
+    ranked = sorted(map(worth, FIVE.orders()), reverse=True)
+    assert worth(found.order) >= ranked[12 if method != "random" else 60]
+    assert found == METHODS[method](FIVE, pull([]), 1200, 0)
+
+
+def test_the_covariance_of_orders_is_kendalls_correlation() -> None:
+    pytest.importorskip("sklearn")
+    orders = [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (1, 0, 2, 3, 4)]
+    model = OrderModel(FIVE, {order: pull([])(order, range(9)) for order in FIVE.orders()})
+    features = model._features(orders)
+    assert (features @ features[0]).tolist() == pytest.approx([1, -1, 0.8])
+    best, mean = model.best(FIVE.orders())
+    assert mean == pytest.approx(worth(best), abs=2)
+    assert worth(best) >= max(map(worth, FIVE.orders())) - 1
+
+
+def test_of_too_many_orders_some_are_considered_and_the_constraints_hold() -> None:
+    names = tuple("abcdefghijk")
+    many = Workflow(names, tuple((name,) for name in names), ((3, 0),))
+    orders = candidates(many, np.random.default_rng(0))
+    assert len(set(orders)) == 500
+    assert all(order.index(3) < order.index(0) for order in orders)
+
+
+def ladder_of(effect: float) -> Ladder:
+    random, orders = np.random.default_rng(0), FIVE.orders()
+    worths = np.array([effect * worth(order) for order in orders])
+    totals = worths[:, None] + random.normal(0, 1, (3, 120, 40))
+    rest = np.zeros((3, 120))
+    return Ladder(FIVE, orders, totals, rest, rest, totals[:, 0] + 7, np.zeros(3))
+
+
+def test_a_ladder_tells_a_lead_from_luck() -> None:
+    real, luck = ladder_of(1.0), ladder_of(0.0)
+    assert worth(real.orders[real.ranked[0]]) == max(map(worth, real.orders))
+    assert real.lead.mean - real.lead.interval_95 > 3
+    assert abs(luck.lead.mean) < luck.lead.interval_95 < 1
+    price = real.price(0)
+    assert price is not None
+    assert (price.mean, price.interval_95) == pytest.approx((7, 0))
+    assert real.to_dict()["orders"][0]["order"] == FIVE.name_of(real.orders[real.ranked[0]])

@@ -1,0 +1,59 @@
+"""The hosts of CAGE-2 as entities: which bits describe each host, and what is done to each."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.entity_layout import EntityLayout
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.env.viewed_envs import view_size
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTIONS
+
+NEXT_DECOY = "next decoy"
+
+
+@functools.cache
+def hosts_as_entities(observation: str, actions: str) -> EntityLayout | None:
+    """Return the layout of what a policy sees and chooses from; None for the true state, in which
+    hosts are not described alike. A trait for each host tells the hosts apart."""
+    if observation == "true-state":
+        return None
+    bits = np.arange(4 * len(HOSTS)).reshape(len(HOSTS), 4)
+    if observation == "belief":
+        bits = np.concatenate([bits, _belief_of_hosts()], axis=1)
+    tables = {"features": bits, "actions": _verbs(actions), "traits": np.eye(len(HOSTS))}
+    return EntityLayout(view_size(observation), tables)
+
+
+def _verbs(actions: str) -> list[tuple[int, int]]:
+    """Return the verb and the host of each action, or the number of an action on no host and -1."""
+    named = []
+    for action in make_action_set(actions).actions.tolist():
+        # Numbers below 0 stand for the next decoy on a host.
+        verb, _, host = ACTION_NAMES[action].partition(" ") if action >= 0 else (NEXT_DECOY, "", "")
+        named.append((verb, -1 - action if action < 0 else HOSTS.index(host) if host else -1))
+    numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
+    return [
+        (numbers[host < 0].setdefault(verb, len(numbers[host < 0])), host) for verb, host in named
+    ]
+
+
+def _belief_of_hosts() -> NDArray[np.int64]:
+    """Return the columns of the belief about each host: see `blue_belief.show_belief`."""
+    from workflow_rl.cage2.compiled import blue_belief, tables
+
+    n = 4 * len(HOSTS)
+    decoys = np.full((len(HOSTS), tables.N_DECOYS, 2), -1)
+    for host, decoy in blue_belief.WORTH_A_DECOY:
+        decoys[host, decoy] = n, n + 1
+        n += 2
+    masks = n + np.arange(blue_belief.N_MASKS_SHOWN * len(HOSTS)).reshape(-1, len(HOSTS)).T
+    n += masks.size + len(RED_ACTIONS)
+    per_host = 4 * len(blue_belief.THRESHOLDS)
+    probable = np.full((len(HOSTS), per_host), -1)
+    for place, host in enumerate(blue_belief.CONTESTED):
+        probable[host] = n + place * per_host + np.arange(per_host)
+    return np.concatenate([decoys.reshape(len(HOSTS), -1), masks, probable], axis=1)

@@ -1,0 +1,52 @@
+"""A trained team that plays one episode at a time, from what the challenge shows five agents.
+
+This module needs NumPy and `agents` alone, because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.team_policy import TeamPolicy
+from workflow_rl.cage4.agent.views import SLEEP, Bits, TeamRows
+from workflow_rl.cage4.interface import AGENTS
+from workflow_rl.cage4.scenario4 import ACTIONS
+
+DURATIONS = {"Analyse": 2, "DeployDecoy": 2, "Remove": 3, "Restore": 5}
+"""Steps until an action takes effect, by its kind. All others take one."""
+_DURATIONS = [[DURATIONS.get(action.kind, 1) for action in actions] for actions in ACTIONS]
+
+
+class PolicyTeam:
+    """Policies behind `scripted.ScriptedTeam`. They send no messages.
+
+    observation, actions, max_steps: the arguments of the environment that the policies learned in.
+    """
+
+    def __init__(self, policy: TeamPolicy, observation: str, actions: str, max_steps: int) -> None:
+        self._policy = policy
+        self._made_with = observation, actions, max_steps
+
+    def reset(self, masks: Sequence[Bits], seed: int) -> None:
+        self._policy.reset(seed)
+        self._rows = TeamRows(1, *self._made_with)
+        self._masks: Bits | None = np.concatenate(masks)[None]
+        self._busy = np.zeros((1, len(AGENTS)), np.int64)
+        self._taken = SLEEP[None]
+
+    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
+        obs = np.concatenate(observations)[None].astype(np.int8)
+        if self._masks is not None:
+            row = self._rows.begin([0], obs, self._masks, self._busy)
+            self._masks = None
+        else:
+            row = self._rows.after([0], self._taken, obs, self._busy, np.zeros(1, np.bool_))
+        actions, _ = self._policy.act(row)
+        self._taken = np.where(self._rows.acts, actions, SLEEP)
+        for agent, action in enumerate(self._taken[0].tolist()):
+            left = self._busy[0, agent]
+            self._busy[0, agent] = left - 1 if left else _DURATIONS[agent][action] - 1
+        return self._taken[0].tolist(), None

@@ -1,0 +1,241 @@
+"""What the policies of a blue team see of CAGE-4, and how a row of the team is made of it.
+
+`env.team_envs` has the envs that the policies learn in, and `policy_team` plays them one episode
+at a time. This module needs NumPy and `agents` alone, because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
+from workflow_rl.cage4.agent.belief import Belief, Bits
+from workflow_rl.cage4.interface import (
+    AGENTS,
+    MAX_STEPS,
+    N_ACTIONS,
+    OBS_SIZES,
+    SLEEP_ACTIONS,
+)
+from workflow_rl.cage4.scenario4 import (
+    ACTIONS,
+    AGENT_ZONES,
+    HOSTS_OF_A_ZONE,
+    MISSION_PHASES,
+    SORTED_ZONES,
+)
+
+OBSERVATIONS = ("flat", "belief")
+REPAIR = frozenset({"Sleep", "Remove", "Restore"})
+ACTION_SETS = {
+    "all": frozenset(action.kind for actions in ACTIONS for action in actions),
+    "repair": REPAIR,
+    "suspects": REPAIR,
+}
+"""The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
+Restore is possible only on a host that the belief suspects."""
+
+Shown = NDArray[np.int8]
+Joint = NDArray[np.int64]
+N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
+_ENDS = np.cumsum(OBS_SIZES)
+_FIRST_ACTION = np.cumsum([0, *N_ACTIONS[:-1]])
+_OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * HOSTS_OF_A_ZONE
+_KINDS = [[action.kind for action in actions] for actions in ACTIONS]
+_ALL_KINDS = np.array([kind for kinds in _KINDS for kind in kinds])
+SLEEP = np.array(SLEEP_ACTIONS)
+_FIRST = {kind: [kinds.index(kind) for kinds in _KINDS] for kind in ("Restore", "Remove")}
+_AT = {
+    kind: np.array(
+        [
+            N_ACTIONS[0] * agent + first[agent] + HOSTS_OF_A_ZONE * i + np.arange(HOSTS_OF_A_ZONE)
+            for agent, zones in enumerate(AGENT_ZONES)
+            for i in range(len(zones))
+        ]
+    )
+    for kind, first in _FIRST.items()
+}
+"""Where the actions of a kind on the hosts `[7, 16]` of all own zones stand in the five masks."""
+_FIRST_ZONE = np.cumsum([0, *map(len, AGENT_ZONES)])
+_CLOCK_SIZE = len(MISSION_PHASES) + 2
+_N_CONCLUSIONS = Belief(np.zeros((1, N_MASKS), np.bool_)).features().shape[-1]
+_BELIEF_ZONE_SIZE = _OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLUSIONS
+
+
+class View:
+    """What the team sees in several envs, numbered from 0: the challenge's own vectors, or more in
+    a subclass. It has to be told every step. max_steps: the length of episodes."""
+
+    dtype: type = np.uint8
+    obs_sizes: tuple[int, ...] = OBS_SIZES
+
+    def __init__(self, max_steps: int) -> None:
+        self.max_steps = max_steps
+
+    def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
+        """Begin episodes in M envs: return what the team sees [M, D].
+
+        obs: [M, 578] and masks: [M, 570], those of the five agents one after the other.
+        """
+        return obs.astype(self.dtype)
+
+    def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
+        """Return what the team sees [M, D], given obs [M, 578] after the actions taken [M, 5].
+
+        taken: a Sleep where an agent decided nothing.
+        """
+        return obs.astype(self.dtype)
+
+    def suspects(self, envs: Sequence[int]) -> Bits:
+        """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
+        raise NotImplementedError("these vectors remember nothing")
+
+
+class BeliefView(View):
+    """What blue concludes from the whole episode: see `belief.Belief`. An agent sees, float32:
+
+    - the phase, one of three; how much of the episode is over, and of the phase;
+    - per own zone: which zones it blocks, 9; which it should block, 9; events of processes, 16;
+      events of connections, 16; the conclusions on its 16 hosts.
+    """
+
+    dtype = np.float32
+    obs_sizes = tuple(_CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE for zones in AGENT_ZONES)
+
+    def __init__(self, max_steps: int) -> None:
+        super().__init__(max_steps)
+        # Envs whose episodes began together share a belief: one call updates it for all of them.
+        self._beliefs: dict[int, tuple[Belief, int]] = {}
+
+    def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
+        belief = Belief(masks)
+        self._beliefs.update({env: (belief, row) for row, env in enumerate(envs)})
+        return self._shown(belief, obs)
+
+    def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
+        shown = np.empty((len(envs), sum(self.obs_sizes)), np.float32)
+        for belief, rows in self._groups(envs):
+            _note(belief, taken[rows])
+            shown[rows] = self._shown(belief, obs[rows])
+        return shown
+
+    def suspects(self, envs: Sequence[int]) -> Bits:
+        possible = np.ones((len(envs), N_MASKS), np.bool_)
+        for belief, rows in self._groups(envs):
+            taken = belief.exploited | belief.ever_doubtful | belief.sources
+            suspected = taken | (belief.first_foothold > 0)
+            possible[np.array(rows)[:, None, None], _AT["Restore"]] = suspected
+            possible[np.array(rows)[:, None, None], _AT["Remove"]] = belief.doubtful
+        return possible
+
+    def _groups(self, envs: Sequence[int]) -> list[tuple[Belief, list[int]]]:
+        """Return the beliefs of these envs, each with the places of its envs, in the order of the
+        belief's rows. A belief of which only some envs are named is divided."""
+        groups: dict[int, tuple[Belief, list[tuple[int, int]]]] = {}
+        for place, env in enumerate(envs):
+            belief, row = self._beliefs[env]
+            groups.setdefault(id(belief), (belief, []))[1].append((row, place))
+        whole = []
+        for belief, members in groups.values():
+            rows, places = map(list, zip(*sorted(members), strict=True))
+            if len(rows) < len(belief.exists):
+                belief = _part(belief, rows)
+                self._beliefs.update({envs[place]: (belief, n) for n, place in enumerate(places)})
+            whole.append((belief, places))
+        return whole
+
+    def _shown(self, belief: Belief, obs: Shown) -> NDArray[np.float32]:
+        """Read a step's observations, and return what the team sees."""
+        step = belief.step
+        belief.update(obs)
+        conclusions = belief.features().reshape(len(obs), len(belief.exists[0]), -1)
+        phase = obs[:, 0]
+        clock = np.zeros((len(obs), _CLOCK_SIZE), np.float32)
+        clock[np.arange(len(obs)), phase] = 1
+        clock[:, -2] = step / MAX_STEPS
+        clock[:, -1] = 3 * step / self.max_steps - phase
+        parts: list[NDArray[np.generic]] = []
+        for agent, zones in enumerate(AGENT_ZONES):
+            start = _ENDS[agent] - OBS_SIZES[agent] + 1
+            parts.append(clock)
+            for i in range(len(zones)):
+                end = start + _OF_A_ZONE
+                parts += [obs[:, start + len(SORTED_ZONES) : end]]
+                parts += [conclusions[:, _FIRST_ZONE[agent] + i]]
+                start = end
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+
+def _note(belief: Belief, taken: Joint) -> None:
+    """Tell a belief which Restores and Removes began. taken: [N, 5]."""
+    for kind, note in (("Restore", belief.restore), ("Remove", belief.remove)):
+        host = taken - _FIRST[kind]
+        n_hosts = [len(zones) * HOSTS_OF_A_ZONE for zones in AGENT_ZONES]
+        for episode, agent in np.argwhere((host >= 0) & (host < n_hosts)).tolist():
+            zone, place = divmod(int(host[episode, agent]), HOSTS_OF_A_ZONE)
+            note(np.array([episode]), int(_FIRST_ZONE[agent]) + zone, np.array([place]))
+
+
+def _part(belief: Belief, rows: list[int]) -> Belief:
+    """Return the belief of some of its episodes."""
+    part = copy.copy(belief)
+    for name, value in vars(belief).items():
+        if isinstance(value, np.ndarray):
+            setattr(part, name, value[rows])
+    return part
+
+
+VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
+
+
+def layout_of(observation: str) -> TeamLayout:
+    """Return where the parts of a row stand for a team with one of OBSERVATIONS."""
+    return TeamLayout(AGENTS, VIEWS[observation].obs_sizes, N_ACTIONS, masked=True)
+
+
+class TeamRows:
+    """Makes rows of `agents.team` of what N envs give.
+
+    observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of
+    episodes. acts: bool [N, 5], who decides next: an agent that is not busy, and has a choice.
+    """
+
+    def __init__(self, n_envs: int, observation: str, actions: str, max_steps: int) -> None:
+        self._view = VIEWS[observation](max_steps)
+        self._only_suspects = actions == "suspects"
+        self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
+        self._masks = np.zeros((n_envs, N_MASKS), np.bool_)
+        self.acts = np.zeros((n_envs, len(AGENTS)), np.bool_)
+
+    def begin(
+        self, envs: Sequence[int], obs: Shown, masks: Bits, busy: Joint
+    ) -> NDArray[np.generic]:
+        """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]."""
+        self._masks[envs] = masks & self._chosen_from
+        return self._rows(envs, self._view.begin(envs, obs, masks), busy)
+
+    def after(
+        self, envs: Sequence[int], taken: Joint, obs: Shown, busy: Joint, ended: Bits
+    ) -> NDArray[np.generic]:
+        """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
+        rows = self._rows(envs, self._view.after(envs, taken, obs), busy)
+        if ended.any():
+            start = rows.shape[1] - N_MASKS - len(AGENTS)
+            rows[np.flatnonzero(ended), start : start + len(AGENTS)] = CUT_OFF
+        return rows
+
+    def _rows(
+        self, envs: Sequence[int], seen: NDArray[np.generic], busy: Joint
+    ) -> NDArray[np.generic]:
+        masks = self._masks[envs]
+        acts = busy == 0
+        if self._only_suspects:
+            masks &= self._view.suspects(envs)
+            acts &= np.add.reduceat(masks, _FIRST_ACTION, axis=1, dtype=np.int64) > 1
+        self.acts[envs] = acts
+        parts = [seen, np.where(acts, ACTS, BUSY), masks]
+        return np.concatenate(parts, axis=1, dtype=seen.dtype, casting="unsafe")

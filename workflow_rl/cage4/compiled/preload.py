@@ -1,0 +1,18 @@
+"""The module that the workers' fork server imports if they play the compiled simulator.
+
+It compiles the simulator, or loads it from disk, once, into memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.collection.worker  # noqa: F401
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SLEEP_ACTIONS
+
+_simulator = CompiledSimulator(RED_AGENTS[0], MAX_STEPS)
+_simulator.reset(0)
+_simulator.step(SLEEP_ACTIONS)
+
+gc.collect()

@@ -1,0 +1,16 @@
+"""The module that the workers' fork server imports if they play CybORG 4.
+
+Making a simulator imports the user's checkout once, into memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import workflow_rl.collection.worker  # noqa: F401
+from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+
+SpedUpSimulator(RED_AGENTS[0], MAX_STEPS).reset(0)
+
+gc.collect()

@@ -1,0 +1,122 @@
+"""CAGE-4 as the Environment of a run. Workers get a pickled copy."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agents.policies.distributions import MultiCategorical
+from agents.policies.numpy_policy import Actor
+from workflow_rl.cage4.agent.views import TeamRows, layout_of
+from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
+from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.registration import ENV_ID
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
+
+
+@dataclass(frozen=True)
+class Cage4:
+    """CAGE Challenge 4 for a team of five.
+
+    `settings.Cage4Arguments` describes the arguments, and checks them for `make_environment`. This
+    class checks nothing, so that workers, which get it, import no pydantic.
+    """
+
+    red_agent: str = RED_AGENTS[0]
+    max_steps: int = MAX_STEPS
+    simulator: str = "compiled"
+    observation: str = "flat"
+    actions: str = "all"
+
+    env_id: ClassVar[str] = ENV_ID
+    settings: ClassVar[Mapping[str, Any]] = {
+        "total_episodes": 2000,
+        # Rewards of a step reach -100, and returns of a decision -1000.
+        "reward_scale": 0.01,
+    }
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """All arguments."""
+        return dataclasses.asdict(self)
+
+    @property
+    def label(self) -> str:
+        """The challenge and the red agent."""
+        return f"cage4-{self.red_agent}"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The red agent."""
+        return (self.red_agent,)
+
+    @property
+    def episode_steps(self) -> int:
+        """The length of all episodes: they are truncated, and never terminate."""
+        return self.max_steps - 1
+
+    @property
+    def steps_together(self) -> bool:
+        """One call steps all envs of the compiled simulator."""
+        return self.simulator == "compiled"
+
+    @property
+    def plays_together(self) -> bool:
+        """A worker plays several episodes at once, with one forward pass for all."""
+        return True
+
+    @property
+    def preload(self) -> str:
+        """The module with which workers share the costly parts of the simulator."""
+        return f"workflow_rl.cage4.{'compiled' if self.steps_together else 'cyborg'}.preload"
+
+    def spaces(self) -> Spaces:
+        """Return the spaces: those of a team, with masks."""
+        layout = layout_of(self.observation)
+        return Spaces(layout.obs_dim, MultiCategorical(N_ACTIONS), masked=True, team=layout)
+
+    def check(self) -> str | None:
+        """Raise InvalidEnvironmentError if the simulator is not there, or not as needed.
+
+        Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
+        determines an episode of every simulator.
+        """
+        try:
+            if not self.steps_together:
+                checkout()
+            simulator = make_simulator(self.simulator, self.red_agent, self.max_steps)
+        except CheckoutError as error:
+            raise InvalidEnvironmentError("simulator", str(error)) from None
+        simulator.reset(0)
+        simulator.step(SLEEP_ACTIONS)
+        return None
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """Raise InvalidEnvironmentError: a team is five agents, see `agent.policy_team`."""
+        raise InvalidEnvironmentError("env", f"{ENV_ID} is played by a team, not by one agent")
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as the policies of the team see them."""
+        networks: Networks
+        # A worker imports one simulator alone. One call steps all compiled envs.
+        if self.steps_together:
+            networks = CompiledNetworks(n_envs, self.red_agent, self.max_steps)
+        else:
+            made = (self.simulator, self.red_agent, self.max_steps)
+            networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
+        return TeamEnvs(networks, TeamRows(n_envs, self.observation, self.actions, self.max_steps))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The process that workers are forked from may have begun before the checkout was named.
+        return {"args": vars(self), "checkout": os.environ.get(VARIABLE)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state["args"])
+        if state["checkout"]:
+            os.environ[VARIABLE] = state["checkout"]

@@ -1,0 +1,53 @@
+"""The arguments of CAGE-4 as an environment to train on, with their ranges and descriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
+from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.interface import RED_AGENTS, SIMULATORS
+
+MOST_STEPS = 10_000
+"""The compiled simulator has no room for longer episodes."""
+
+
+class Cage4Arguments(Settings):
+    """The arguments of `Cage4`, checked. Making one raises ConfigError."""
+
+    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
+        Cage4.red_agent,
+        description="The class of all red agents. FiniteStateRedAgent is the challenge's.",
+    )
+    max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
+        Cage4.max_steps, description="Length of an episode. The challenge has 500 steps."
+    )
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        Cage4.simulator,
+        description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
+        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
+        "play the same episodes.",
+    )
+    observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
+        Cage4.observation,
+        description="What the policies see. flat: the challenge's own vectors of the last step. "
+        "belief: events of the last step, and what blue concludes from all steps before.",
+    )
+    actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
+        Cage4.actions,
+        description="What the policies choose from. all: every action on a host that exists. "
+        "repair: Sleep, Remove and Restore alone. suspects: of these, those on hosts that the "
+        "belief suspects.",
+    )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if self.actions == "suspects" and self.observation != "belief":
+            raise ConfigError(
+                "actions", f"suspects needs the observation belief, not {self.observation}"
+            )
+        return self

@@ -1,0 +1,139 @@
+"""CAGE-4 envs as the policies of a blue team see them while they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, TeamRows
+from workflow_rl.cage4.interface import SimulationError, Simulator
+from workflow_rl.environments.env_batch import EpisodeError, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+class Networks(Protocol):
+    """N simulated networks, numbered from 0, in the form of `compiled.simulator.BatchedSimulator`.
+
+    obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. dones: bool [N].
+    """
+
+    obs: Shown
+    masks: Bits
+    rewards: NDArray[np.int64]
+    dones: Bits
+
+    def reset(self, seeds: Sequence[int | None], chosen: Bits) -> Any:
+        """Begin episodes in the chosen ones, bool [N]. seeds: [N]."""
+
+    def step(self, actions: Joint, messages: None, chosen: Bits) -> Any:
+        """Step the chosen ones once. actions: [N, 5]. Raises SimulationError."""
+
+    @property
+    def busy_steps(self) -> Joint:
+        """The coming steps [N, 5] in which an agent's action goes on."""
+
+    def failed(self) -> list[int]:
+        """Return the networks that cannot go on."""
+
+
+class CompiledNetworks:
+    """Networks of the compiled simulator, which one call steps."""
+
+    def __init__(self, n_envs: int, red_agent: str, max_steps: int) -> None:
+        from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+
+        simulator = BatchedSimulator(n_envs, max_steps, red_agent)
+        self.obs, self.masks = simulator.obs, simulator.masks
+        self.rewards, self.dones = simulator.rewards, simulator.dones
+        self.reset, self.step = simulator.reset, simulator.step
+        self._states = simulator.states
+
+    @property
+    def busy_steps(self) -> Joint:
+        busy: Joint = self._states["blue_ticks"].astype(np.int64)
+        return busy
+
+    def failed(self) -> list[int]:
+        found: list[int] = np.flatnonzero(self._states["error"]).tolist()
+        return found
+
+
+class SerialNetworks:
+    """Simulators that are stepped one after another."""
+
+    def __init__(self, simulators: Sequence[Simulator]) -> None:
+        n = len(simulators)
+        self._simulators = simulators
+        self._failed: list[int] = []
+        self.obs = np.zeros((n, 578), np.int8)
+        self.masks = np.zeros((n, 570), np.bool_)
+        self.rewards = np.zeros((n, 2), np.int64)
+        self.dones = np.zeros(n, np.bool_)
+        self.busy_steps = np.zeros((n, 5), np.int64)
+
+    def reset(self, seeds: Sequence[int | None], chosen: Bits) -> None:
+        for env in np.flatnonzero(chosen).tolist():
+            simulator = self._simulators[env]
+            self.obs[env] = np.concatenate(simulator.reset(seeds[env]))
+            self.masks[env] = np.concatenate(simulator.masks)
+            self.busy_steps[env] = 0
+
+    def step(self, actions: Joint, messages: None, chosen: Bits) -> None:
+        for env in np.flatnonzero(chosen).tolist():
+            simulator = self._simulators[env]
+            self._failed = [env]
+            result = simulator.step(actions[env].tolist(), messages)
+            self.obs[env] = np.concatenate(result.observations)
+            self.rewards[env] = result.machine_reward, result.action_cost
+            self.dones[env] = result.done
+            self.busy_steps[env] = simulator.busy_steps
+
+    def failed(self) -> list[int]:
+        return self._failed
+
+
+class TeamEnvs:
+    """CAGE-4 networks in rows of `agents.team`. An EnvBatch. rows: what the policies see."""
+
+    def __init__(self, networks: Networks, rows: TeamRows) -> None:
+        self.n_envs = len(networks.obs)
+        self._networks = networks
+        self._rows = rows
+        self._specs: dict[int, EpisodeSpec] = {}
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Return rows [M, row_size]."""
+        networks, seeds = self._networks, dict.fromkeys(range(self.n_envs), 0)
+        self._specs.update(zip(envs, specs, strict=True))
+        seeds.update({env: spec.env_seed for env, spec in zip(envs, specs, strict=True)})
+        networks.reset(list(seeds.values()), self._chosen(envs))
+        return self._rows.begin(
+            envs, networks.obs[envs], networks.masks[envs], networks.busy_steps[envs]
+        )
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once. actions: [M, 5]. Who decides nothing sleeps."""
+        networks = self._networks
+        taken = np.where(self._rows.acts[envs], actions, SLEEP)
+        played = np.tile(SLEEP, (self.n_envs, 1))
+        played[envs] = taken
+        try:
+            networks.step(played, None, self._chosen(envs))
+        except SimulationError as error:
+            raise EpisodeError(self._specs[networks.failed()[-1]]) from error
+        ended = networks.dones[envs]
+        rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
+        reward = networks.rewards[envs].sum(axis=1).astype(np.float64)
+        return Transitions(rows, reward, np.zeros(len(envs), np.bool_), ended)
+
+    def _chosen(self, envs: Sequence[int]) -> Bits:
+        chosen = np.zeros(self.n_envs, np.bool_)
+        chosen[envs] = True
+        return chosen
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to free."""

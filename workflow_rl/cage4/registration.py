@@ -1,0 +1,78 @@
+"""Registers CAGE-4 as a guest of the trainers. Every worker imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from workflow_rl.cage4.cyborg.checkout import VARIABLE
+from workflow_rl.environments.environment import Environment, register
+from workflow_rl.environments.guest import Export, Guest, Scoring
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
+
+ENV_ID = "workflow_rl/CAGE4-v0"
+
+
+class Cage4Guest(Guest):
+    """CAGE Challenge 4."""
+
+    env_id = ENV_ID
+    single = "workflow_rl.cage4:parallel_env"
+    places: ClassVar = {"cyborg4": (VARIABLE, "A checkout of the official CybORG 4.")}
+    flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
+    presets: ClassVar = {
+        "cage4-quick": {
+            "env_args": {
+                # Events show for one step, and agents are often busy: a policy without a memory
+                # needs what they said. Of all actions, Remove and Restore do nearly all the good,
+                # on the few hosts that are suspected.
+                "observation": "belief",
+                "actions": "suspects",
+            },
+            "n_envs": 20,
+            "episodes_per_update": 20,
+            "total_episodes": 800,
+            "settings": {
+                "hidden_sizes": (64, 64),
+                "minibatch_size": 500,
+                "epochs": 8,
+                "learning_rate": 5e-3,
+                "discount": 0.96,
+                "gae_lambda": 0.9,
+                "entropy_coef": 0.0,
+                "reward_scale": 0.05,
+            },
+        }
+    }
+    measured: ClassVar = {"compiled": {"simulator": "compiled"}}
+    fastest: ClassVar = {"simulator": "compiled"}
+
+    def arguments(self) -> type[Settings]:
+        from workflow_rl.cage4.env.settings import Cage4Arguments
+
+        return Cage4Arguments
+
+    def make(self, args: Settings) -> Environment:
+        from workflow_rl.cage4.env.environment import Cage4
+
+        return Cage4(**dict(args))
+
+    def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
+        from workflow_rl.cage4.scoring.leaderboard import known_returns
+
+        return known_returns(args)
+
+    def scoring(self) -> Scoring:
+        from workflow_rl.cage4.scoring.scoring import Cage4Scoring
+
+        return Cage4Scoring()
+
+    def exports(self) -> Mapping[str, Export]:
+        from workflow_rl.cage4.scoring.submission.export import write_submission
+
+        return {"cage4": write_submission}
+
+
+register(Cage4Guest())

@@ -1,0 +1,192 @@
+"""How teams are scored on CAGE-4: by the challenge's evaluation. The guest's hook `scoring`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+from prettytable import PrettyTable, TableStyle
+from pydantic import Field, model_validator
+
+from agents.policies.numpy_policy import Actor
+from agents.policies.team_policy import TeamPolicy
+from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage4.agent.policy_team import PolicyTeam
+from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.env.settings import MOST_STEPS
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS
+from workflow_rl.cage4.scoring.leaderboard import KNOWN
+from workflow_rl.cage4.scoring.protocol import Author, Scores, evaluate
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+
+LEAST_EVALUATED = 3
+Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
+
+
+class ProtocolSettings(Settings):
+    """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
+
+    agent: Annotated[str, OneOf(TEAMS)] | None = Field(
+        default=None, description="Score this scripted team instead of RUN_OR_CHECKPOINT."
+    )
+    red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(
+        default=(RED_AGENTS[0],), description="Class of the red agents; by default the challenge's."
+    )
+    max_steps: tuple[Steps, ...] = Field(
+        default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
+    )
+    simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
+        default="compiled",
+        description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
+        "--cyborg4, sped up without changing a bit; cyborg-stock is CybORG 4 as published. All "
+        "give the same scores.",
+    )
+    stock_simulator: bool = Field(default=False, description="Play on CybORG 4 as published.")
+    output_dir: Path | None = Field(
+        default=None, description="Folder in which to write the challenge's result files."
+    )
+    author: str = Field(default="anonymous", description="Author named in those result files.")
+    team: str = Field(default="none", description="Team named in those result files.")
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        for name, values in (("red_agent", self.red_agent), ("max_steps", self.max_steps)):
+            if len(values) != 1:
+                raise ConfigError(name, f"{len(values)} are given: CAGE-4 is scored with one")
+        return self
+
+    @property
+    def played_on(self) -> str:
+        """One of `interface.SIMULATORS`."""
+        return "cyborg-stock" if self.stock_simulator else self.simulator
+
+
+class Cage4Scores(NamedTuple):
+    """What a team scored. team: what tables call it."""
+
+    team: str
+    scores: Scores
+
+    def lines(self, agent: str) -> list[str]:
+        """Return the table beside the known scores, and what was played."""
+        scores = self.scores
+        table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
+        table.set_style(TableStyle.SINGLE_BORDER)
+        table.align[""] = table.align["simulator"] = "l"
+        is_official = (scores.red_agent, scores.steps) == (RED_AGENTS[0], MAX_STEPS)
+        half = f"± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
+        deviation = f"{scores.stdev:,.1f}" if len(scores.totals) > 1 else ""
+        own = (f"{scores.mean:,.1f}", half, deviation, len(scores.totals), scores.simulator)
+        table.add_row([self.team, *own], divider=is_official)
+        for one in KNOWN if is_official else ():
+            known = (f"{one.mean:,.1f}", "", "" if one.stdev is None else f"{one.stdev:,.0f}")
+            table.add_row([one.name, *known, one.episodes or "", one.simulator])
+        return [
+            str(table),
+            f"{agent} on {scores.simulator}: {len(scores.totals)} episodes of one stream with seed "
+            f"{scores.seed}, {scores.steps} steps against {scores.red_agent}; the last step does "
+            "not count.",
+        ]
+
+    def closing_lines(self, agent: str) -> list[str]:
+        """Return the text that ends a training run."""
+        scores = self.scores
+        half = f" ± {scores.interval_95:,.1f}" if len(scores.totals) > 1 else ""
+        return [
+            f"score: {scores.mean:,.1f}{half}, the mean total reward of {len(scores.totals)} "
+            f"episodes by the challenge's evaluation on {scores.simulator}; at best 0.",
+            "For comparison: "
+            + "; ".join(f"{one.name} {one.mean:,.0f}" for one in KNOWN if one.is_compared)
+            + ".",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as evaluation.json keeps them."""
+        scores = self.scores
+        return {
+            "agent": self.team,
+            **scores._asdict(),
+            "mean": scores.mean,
+            "std": scores.stdev if len(scores.totals) > 1 else None,
+            "interval_95": scores.interval_95 if len(scores.totals) > 1 else None,
+        }
+
+
+class Cage4Scoring:
+    """Scoring by the challenge's evaluation: see `environments.guest.Scoring`.
+
+    All episodes are of one stream of random numbers, so one process plays them.
+    """
+
+    unit = "episodes"
+    settings = ProtocolSettings
+
+    def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
+        """Return the settings that score a team on the simulator that it was trained on."""
+        return ProtocolSettings(
+            simulator=args["simulator"],
+            red_agent=(args["red_agent"],),
+            max_steps=(args["max_steps"],),
+        )
+
+    def is_whole(self, settings: Settings) -> bool:
+        """Return whether this is the challenge's evaluation."""
+        assert isinstance(settings, ProtocolSettings)
+        return (settings.red_agent, settings.max_steps) == ((RED_AGENTS[0],), (MAX_STEPS,))
+
+    def n_episodes(self, scores: Mapping[str, Any]) -> int:
+        """Return the number of episodes."""
+        return len(scores["totals"])
+
+    def score(
+        self,
+        actor: Actor | None,
+        environment: Environment | None,
+        settings: Settings,
+        *,
+        name: str,
+        episodes: int,
+        seed: int,
+        n_workers: int | None,
+        worker_timeout: float,
+        quiet: bool,
+    ) -> Cage4Scores:
+        """Play the episodes, and write the result files that the settings ask for, if any.
+
+        Raises InvalidEnvironmentError if the simulator is not there.
+        """
+        assert isinstance(settings, ProtocolSettings)
+        (red_agent,), (steps,) = settings.red_agent, settings.max_steps
+        Cage4(simulator=settings.played_on, red_agent=red_agent, max_steps=steps).check()
+        if environment is None:
+            assert settings.agent is not None
+            team: ScriptedTeam = make_scripted_team(settings.agent)
+        else:
+            team = policy_team(actor, environment, steps)
+        author = Author(settings.author, settings.team, name if environment is None else "PPO")
+        scores = evaluate(
+            team,
+            author,
+            settings.played_on,
+            episodes,
+            seed,
+            settings.output_dir,
+            red_agent,
+            steps,
+            quiet,
+        )
+        return Cage4Scores(settings.agent or Path(name).parent.name or name, scores)
+
+
+def policy_team(actor: Actor | None, environment: Environment, steps: int) -> PolicyTeam:
+    """Return a trained team that plays episodes of so many steps.
+
+    Raises InvalidEnvironmentError if it is no team for CAGE-4.
+    """
+    layout = environment.spaces().team
+    if not isinstance(actor, TeamPolicy) or actor.parameters.layout != layout:
+        raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
+    args = environment.args
+    return PolicyTeam(actor, args["observation"], args["actions"], steps)

@@ -1,0 +1,66 @@
+"""Fill a folder to hand in to CAGE Challenge 4: policies, and copies of the modules that act."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from agents.policies.team_file import save_team
+from agents.policies.team_policy import TeamParameters
+from workflow_rl.cage4.interface import COMMIT, MAX_STEPS
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.guest import Exported
+from workflow_rl.runs.acting import write_acting
+
+ACTING = (
+    "agents.policies.archive",
+    "agents.policies.distributions",
+    "agents.policies.masks",
+    "agents.policies.mlp",
+    "agents.policies.network",
+    "agents.policies.networks",
+    "agents.policies.numpy_policy",
+    "agents.policies.policy_file",
+    "agents.policies.recurrent",
+    "agents.policies.stacked_frames",
+    "agents.policies.team_file",
+    "agents.policies.team_policy",
+    "agents.team",
+    "agents.trajectory",
+    "workflow_rl.cage4.agent.belief",
+    "workflow_rl.cage4.agent.policy_team",
+    "workflow_rl.cage4.agent.rules",
+    "workflow_rl.cage4.agent.views",
+    "workflow_rl.cage4.interface",
+    "workflow_rl.cage4.scenario4",
+)
+"""Modules that are copied into the folder's package `acting`."""
+SCRIPTED = ("rules",)
+"""The scripted teams that can be handed in."""
+_FILES = Path(__file__).parent / "files"
+
+
+def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
+    """Fill the folder. exported: a team's parameters, or one of SCRIPTED.
+
+    Raises InvalidEnvironmentError for a team that the challenge cannot play.
+    """
+    if isinstance(exported, TeamParameters):
+        if exported.layout != environment.spaces().team:
+            raise InvalidEnvironmentError("observation", "the team sees something else today")
+        if environment.args["max_steps"] != MAX_STEPS:
+            raise InvalidEnvironmentError(
+                "max_steps", f"the challenge's episodes have {MAX_STEPS} steps"
+            )
+    elif exported not in SCRIPTED:
+        raise InvalidEnvironmentError("env", f"{exported} is none of {', '.join(SCRIPTED)}")
+    write_acting(ACTING, folder)
+    shutil.copy(_FILES / "submission.py", folder / "submission.py")
+    (folder / "metadata").touch()
+    (folder / "requirements.txt").write_text(
+        "# The team needs NumPy alone, beside CybORG 4 of\n"
+        f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\nnumpy\n"
+    )
+    if isinstance(exported, TeamParameters):
+        about = {"env": environment.env_id, "env_args": dict(environment.args)}
+        save_team(folder / "team.npz", exported, about)

@@ -1,0 +1,130 @@
+"""The command `search-workflow`: what each order comes to, and which is best."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST
+from workflow_rl.output_files import require_writable_folder, write_text
+
+if TYPE_CHECKING:
+    from workflow_rl.workflows.ladder import Ladder
+    from workflow_rl.workflows.search import Found
+    from workflow_rl.workflows.trained import Trained
+
+ALL = "all"
+METHODS = (ALL, "halving", "gaussian-process", "random")
+
+
+@click.command(cls=ClearCommand)
+@click.argument("runs", nargs=-1, required=True, type=PATH)
+@click.option("--method", type=click.Choice(METHODS), default=ALL, show_default=True,
+              help="all: score every order. halving and gaussian-process find the best order with "
+                   "fewer episodes; the latter needs scikit-learn. random tries random "
+                   "orders.")  # fmt: skip
+@click.option("--episodes", type=EPISODES, default=1000, show_default=True, metavar="N",
+              help="Episodes: with all, of each order; otherwise, of the whole search. On CAGE-2 "
+                   "an episode is one game against each red agent.")  # fmt: skip
+@click.option("--beside", type=PATH, multiple=True, metavar="RUN",
+              help="A run without an order, of the same seed as the first of RUNS, to tell the "
+                   "price of obedience; may be given again, for the next of RUNS.")  # fmt: skip
+@click.option("--output", type=PATH, default=Path("workflow"), show_default=True,
+              metavar="FOLDER", help="Folder for workflow.html, workflow.json and, with all, "
+                                     "totals.npz.")  # fmt: skip
+@click.option("--seed", type=SEED, default=0, show_default=True, metavar="N",
+              help="The same seed gives the same episodes.")  # fmt: skip
+@click.option("--trust", is_flag=True, help=TRUST)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
+    """Find the order in which the agents of RUNS do best.
+
+    RUNS are runs of train-workflow that differ in their seed, or of an environment of your own that
+    takes an order. The scores are of greedy play in episodes that serve nothing else, the same for
+    all orders.
+
+    Example: search-workflow runs/workflow
+    """
+    from workflow_rl.commands.outputs import errors_in_one_line
+    from workflow_rl.workflows.trained import Trained
+
+    output: Path = options["output"]
+    require_writable_folder(output, "--output")
+    with errors_in_one_line():
+        trained = Trained.load(runs, options["trust"])
+        free = Trained.load(options["beside"], options["trust"]) if options["beside"] else None
+        if options["method"] == ALL:
+            _score_all(trained, free, output, options)
+        else:
+            _search(trained, output, options)
+
+
+def _score_all(
+    trained: Trained, free: Trained | None, output: Path, options: dict[str, Any]
+) -> None:
+    import numpy as np
+
+    from workflow_rl.workflows.page import verdict, workflow_page
+
+    episodes, seed = options["episodes"], options["seed"]
+    ladder = trained.ladder(episodes, seed, free, options["quiet"])
+    best, merged = ladder.orders[ladder.ranked[0]], trained.merged(seed)
+    page = workflow_page(", ".join(trained.names), ladder, merged, trained.replay(best, seed), best)
+    _show(ladder)
+    click.echo(verdict(ladder))
+    for sentence in merged:
+        click.echo(sentence)
+    output.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        output / "totals.npz",
+        totals=ladder.totals,
+        orders=np.array([ladder.workflow.name_of(order) for order in ladder.orders]),
+    )
+    write_text(output / "workflow.html", page)
+    _write(output, ladder.to_dict(), options)
+    click.echo(f"page:  {output / 'workflow.html'}")
+
+
+def _show(ladder: Ladder) -> None:
+    from prettytable import PrettyTable, TableStyle
+
+    table = PrettyTable(["order", "total", "fixes due", "in order"], align="l")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    for place in ladder.ranked:
+        fixes, kept = ladder.fixes[:, place].mean(), ladder.adherence[:, place].mean()
+        name = ladder.workflow.name_of(ladder.orders[place])
+        table.add_row([name, ladder.of(place), f"{fixes:.1f}", f"{100 * kept:.1f}%"])
+    if ladder.unconstrained is not None and ladder.free_fixes is not None:
+        fixes = ladder.free_fixes.mean()
+        table.add_row(["no order", ladder.unconstrained, f"{fixes:.1f}", ""])
+    click.echo(table)
+
+
+def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
+    from workflow_rl.workflows.search import METHODS as SEARCHES
+
+    try:
+        found: Found = SEARCHES[options["method"]](
+            trained.workflow, trained.puller(options["seed"]), options["episodes"], options["seed"]
+        )
+    except ModuleNotFoundError as error:
+        raise click.BadParameter(
+            f"{options['method']} needs {error.name}: pip install '.[workflows]'",
+            param_hint="--method",
+        ) from None
+    name = trained.workflow.name_of(found.order)
+    click.echo(f"best order: {name}")
+    click.echo(f"expected:   {found.mean:.2f}, after {found.episodes} episodes")
+    output.mkdir(parents=True, exist_ok=True)
+    _write(output, {"order": name, "mean": found.mean, "episodes": found.episodes}, options)
+
+
+def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> None:
+    about = {"method": options["method"], "seed": options["seed"], **content}
+    write_text(output / "workflow.json", json.dumps(about, indent=2) + "\n")
+    click.echo(f"scores: {shlex.quote(str(output / 'workflow.json'))}")

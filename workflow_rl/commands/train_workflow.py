@@ -1,0 +1,85 @@
+"""The command `train-workflow`: an agent that fixes groups of hosts in the order it is told."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.commands.errors import training_errors, usage_errors
+from workflow_rl.commands.options import COUNT, PATH, SEED, plain_option, setting_options
+from workflow_rl.output_files import read_text
+
+PRESET = "workflow-quick"
+MOST_TEXT = 100_000
+_ENV_OPTIONS = ("red_agent", "order", "obedience", "penalty")
+
+
+def _options() -> list[click.Parameter]:
+    from workflow_rl.workflows.settings import OrderedCage2Arguments
+
+    defaults = {"red_agent": "attackers: one of the red agents for each episode"}
+    return [
+        click.Option(["--run-dir"], type=PATH, required=True, metavar="FOLDER",
+                     help="Folder of the run. It is new or empty, or the one in which this command "
+                          "was stopped before; then the command goes on."),
+        click.Option(["--workflow", "file"], type=PATH, metavar="FILE",
+                     help="Groups of hosts and constraints on their order, one a line, such as "
+                          "'users: User1 User2' or 'servers < users'.  [default: five types of "
+                          "units]"),
+        *setting_options(OrderedCage2Arguments, plain_option, _ENV_OPTIONS, defaults),
+        click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
+                     help="The same seed gives the same agent."),
+        click.Option(["--total-episodes"], type=COUNT, default=16_000, show_default=True,
+                     metavar="N", help="Episodes of training."),
+        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+    ]  # fmt: skip
+
+
+@click.command(params=_options(), cls=ClearCommand)
+def train_workflow(**options: Any) -> None:
+    """Train one agent for CAGE-2 that fixes groups of hosts in any order it is told.
+
+    Each episode of the training draws an order. `train-async --preset workflow-quick` trains the
+    same agent, with all options of a run.
+
+    Example: train-workflow --run-dir runs/workflow
+    """
+    from workflow_rl.cage2.agent.champion import train_recipe
+    from workflow_rl.commands.options import given_options
+    from workflow_rl.runs.config import ConfigError, TrainConfig
+    from workflow_rl.runs.folder import RunDirError
+
+    run_dir: Path = options["run_dir"]
+    args = {name: options[name] for name in _ENV_OPTIONS if name in given_options()}
+    again = shlex.join(["workflow-rl", "train-workflow", "--run-dir", str(run_dir)])
+    try:
+        with usage_errors({}), training_errors(f"{again} and the same options", run_dir):
+            if options["file"] is not None:
+                args["workflow"] = _text_of(options["file"])
+            config = TrainConfig(
+                "async",
+                preset=PRESET,
+                env_args=args,
+                seed=options["seed"],
+                total_episodes=options["total_episodes"],
+            )
+            summary = train_recipe(config, run_dir, options["quiet"])
+    except RunDirError as error:
+        raise click.BadParameter(str(error), param_hint="--run-dir") from None
+    except ConfigError as error:
+        raise click.BadParameter(error.message, param_hint=error.field_name) from None
+    click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
+    click.echo(f"agent:       {run_dir}")
+    click.echo(f"which order: workflow-rl search-workflow {shlex.quote(str(run_dir))}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        lines = read_text(path, MOST_TEXT).splitlines()
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--workflow") from None
+    return "; ".join(one for line in lines if (one := line.partition("#")[0].strip()))

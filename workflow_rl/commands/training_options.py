@@ -1,0 +1,130 @@
+"""The trainers' options in all."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from agents.algorithm import find
+from workflow_rl.commands.guest_options import guest_options
+from workflow_rl.commands.options import (
+    ALGORITHMS,
+    PATH,
+    POLICIES,
+    TRUST,
+    EnvArg,
+    Option,
+    env_options,
+    plain_option,
+    setting_options,
+    under,
+)
+from workflow_rl.environments.environment import SETTINGS
+from workflow_rl.runs.config import TrainConfig
+
+RESUME_RUN_DIR = "the folder --run-dir names"
+_MOST_USED = (
+    *("preset", "env", "red_agent", "simulator", "n_envs", "total_episodes", "total_steps"),
+    *("seed", "run_dir", "resume", "final_evaluation"),
+)
+_OVERLAP = (
+    *("preset", "num_steps_per_env", "steps_per_update", "async_rl", "batching"),
+    *("num_batches_to_accumulate", "when_full", "take_all"),
+)
+_WORKERS = (
+    *("n_envs", "n_workers", "envs_per_worker", "cluster", "worker_timeout"),
+    *("max_worker_failures", "slow_worker_ms", "slow_worker_share"),
+)
+
+
+def _run_options(option: Option) -> list[Any]:
+    def of(*names: str) -> list[Any]:
+        return setting_options(TrainConfig, option, names)
+
+    return [
+        *of("total_episodes", "total_steps", "episodes_per_update"),
+        *of("min_episodes_per_update", "action_mask", "algorithm"),
+        option("--setting", type=EnvArg(), multiple=True, metavar="NAME=VALUE",
+               show_default="none",
+               help="Setting of the algorithm, such as epochs=4; may be given again."),
+        *of("seed"),
+        option("--run-dir", type=PATH,
+               show_default="runs/<time>-<mode>-<red agent or environment>",
+               help="Folder of the run, which must be new or empty."),
+        option("--resume", type=PATH, is_flag=False,
+               flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
+               help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
+                    "past its end with a larger --total-episodes or --total-steps."),
+        option("--trust", is_flag=True, help=f"With --resume. {TRUST}"),
+        option("--init-from", type=PATH, metavar="RUN",
+               help="Begin with the agent of a run folder or checkpoint (.pt). By default an agent "
+                    "is untrained. A policy file (.npz), such as the champion's, has no critic."),
+        *of("checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
+        option("--final-evaluation", type=click.IntRange(min=0), default=0,
+               help="Episodes of an evaluation after training (CAGE-2: in each cell of the "
+                    "official protocol)."),
+        option("--n-policies", type=POLICIES, default=1,
+               help="Policies that share the workers. Each learns as in a run of its own: the "
+                    "first with --seed, the others with the seeds that follow."),
+        *of("device", "learner_threads"),
+        option("--trace", type=PATH, metavar="FILE",
+               help="Record what every worker and the learner do when, in a file that Perfetto, "
+                    "chrome://tracing and plot --timeline open. It ends with the first 50 MB."),
+        option("--quiet", is_flag=True, help="Show no progress bar."),
+        option("--dry-run", is_flag=True, help="Print the run's config and stop."),
+    ]  # fmt: skip
+
+
+def _algorithm_options(name: str, option: Option) -> list[Any]:
+    """Return options for the settings that no algorithm before this one has."""
+    earlier = list(ALGORITHMS)[: list(ALGORITHMS).index(name)]
+    known = {field for one in earlier for field in find(one).settings.model_fields}
+    fields = {n: f for n, f in find(name).settings.model_fields.items() if n not in known}
+    shown = {
+        n: f"CAGE-2: {_in_words(f.default)}; other environments: {_in_words(SETTINGS[n])}"
+        for n, f in fields.items()
+        if n in SETTINGS
+    }
+    return setting_options(find(name).settings, option, fields, shown)
+
+
+def _in_words(default: Any) -> str:
+    return {True: "on", False: "off"}[default] if isinstance(default, bool) else str(default)
+
+
+def training_options(
+    more: Mapping[str, Callable[[Option], list[Any]]] = {}, **defaults: Any
+) -> list[click.Parameter]:
+    """Return all options of a trainer, under their headings.
+
+    more: further options by their headings. defaults: of some options by their fields.
+    """
+    groups: dict[str, Callable[[Option], list[Any]]] = {"Environment": env_options}
+    groups |= {"The run": _run_options, **more}
+    groups["Workers"] = lambda option: setting_options(TrainConfig, option, _WORKERS)
+    groups["PPO"] = functools.partial(_algorithm_options, "ppo")
+    groups["Collecting while learning"] = lambda option: setting_options(
+        TrainConfig, option, _OVERLAP
+    )
+    for name in list(ALGORITHMS)[1:]:
+        groups[ALGORITHMS[name]] = functools.partial(_algorithm_options, name)
+    environment, *others = (
+        options(_grouped(heading, defaults)) for heading, options in groups.items()
+    )
+    made = [*environment, *guest_options(), *itertools.chain(*others)]
+    first = [one for name in _MOST_USED for one in made if one.name == name]
+    return [*under("Most used", *first), *(one for one in made if one not in first)]
+
+
+def _grouped(heading: str, defaults: Mapping[str, Any]) -> Option:
+    def option(*names: str, **settings: Any) -> click.Option:
+        name = names[0].partition("/")[0].lstrip("-").replace("-", "_")
+        if name in defaults:
+            settings["default"] = defaults[name]
+        return under(heading, plain_option(*names, **settings))[0]
+
+    return option

@@ -1,0 +1,39 @@
+"""Does this Python have what a command needs? Asked before anything else is imported.
+
+Someone who forgot to activate the environment reads one line, and no traceback.
+"""
+
+import importlib.util
+import os
+import sys
+
+PACKAGES = (
+    *("click", "cloudpickle", "csle_cyborg", "gymnasium", "matplotlib", "numba", "numpy"),
+    *("plotly", "prettytable", "pydantic", "tensorboard", "torch", "tqdm"),
+)
+"""Those of pyproject.toml, as they are imported."""
+
+
+def is_command() -> bool:
+    """Whether this process runs `python -m workflow_rl`, or a file of this folder."""
+    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+    return sys.argv[0] == "-m" or folder == os.path.dirname(os.path.abspath(__file__))
+
+
+def lacks() -> str:
+    """Return what a command would fail for; nothing if this Python has everything."""
+    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+        return f"is Python {sys.version.split()[0]}, but Python 3.11, 3.12 or 3.13 is needed"
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    return "lacks the packages " + ", ".join(missing) if missing else ""
+
+
+def demand() -> None:
+    """End a command that would fail, with exit code 2."""
+    problem = lacks()
+    if problem:
+        sys.stderr.write(
+            f"Error: {sys.executable} {problem}. In the checkout, `source .venv/bin/activate` "
+            "chooses the Python that `bash run_async_training.sh` has set up.\n"
+        )
+        sys.exit(2)

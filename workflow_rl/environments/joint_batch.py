@@ -1,0 +1,210 @@
+"""A simulator of one's own that steps many teams in one call, as a BatchedEnv of joint rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from agents.team import ABSENT, ACTS, BUSY, CUT_OFF
+from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.flat_env import flat_space
+from workflow_rl.environments.joint_env import joint_spaces
+
+
+class TeamStep(NamedTuple):
+    """What `BatchedTeamEnv.step` returns: see there."""
+
+    obs: NDArray[Any]
+    status: NDArray[Any]
+    reward: NDArray[Any]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+
+class BatchedTeamEnv(ABC):
+    """N environments of one kind, each with the same team of K agents. One call steps many.
+
+    What `BatchedEnv` says holds here too: how a class is named and made, and that an episode
+    follows from its seed and its actions alone. M is the number of environments that a call names.
+    D is the length of all agents' observations, one after another, and A the number of all agents'
+    actions. The order of agents is that of `observation_spaces`.
+
+    A status says what an agent does next: ABSENT (it is not there), BUSY (it is there, and decides
+    nothing), ACTS (it decides), or CUT_OFF (it leaves here, and not by an end of its own: it is
+    truncated).
+    """
+
+    ABSENT, BUSY, ACTS, CUT_OFF = ABSENT, BUSY, ACTS, CUT_OFF
+
+    observation_spaces: Mapping[str, spaces.Box]
+    """Each agent's observations, of shape (D_k,). All have one dtype."""
+
+    action_spaces: Mapping[str, spaces.Discrete]
+    """Each agent's actions, from 0 on."""
+
+    shared_reward: bool = False
+    """Whether the agents have one reward together."""
+
+    state_space: spaces.Box | None = None
+    """The states, of shape (S,), that central critics see instead of all agents' observations."""
+
+    @abstractmethod
+    def __init__(self, n_envs: int) -> None:
+        """Make `n_envs` environments. Set the spaces here, or in the class. A subclass can have
+        further arguments with defaults: `--env-arg key=value`."""
+
+    @abstractmethod
+    def reset(self, indices: Indices, seeds: Indices) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Begin an episode in each of M environments.
+
+        Args:
+            indices: the environments, int64 [M], each from 0 to n_envs - 1 and there once.
+            seeds: the seeds of the episodes, int64 [M], from 0 to 2**32 - 1.
+
+        Returns:
+            The first observations [M, D], and each agent's status, integers [M, K].
+        """
+
+    @abstractmethod
+    def step(self, indices: Indices, actions: NDArray[np.int64]) -> TeamStep:
+        """Step each of M environments once. None of their episodes has ended.
+
+        Args:
+            indices: the environments, int64 [M], each there once.
+            actions: int64 [M, K]. The action of an agent that does not decide is 0: ignore it.
+
+        Returns:
+            obs: observations [M, D]. Those of an absent agent are not read.
+            status: integers [M, K].
+            reward: numbers [M] if the agents share a reward, otherwise [M, K].
+            terminated: bool [M], whether the episode has come to an end of its own.
+            truncated: bool [M], whether the episode was cut off, such as by a limit of steps. The
+                agents that are there then are CUT_OFF.
+            The next call may overwrite all arrays.
+        """
+
+    def action_masks(self, indices: Indices) -> NDArray[Any]:
+        """Return which actions are possible now in each of M environments.
+
+        A class that has this method offers masks. It is asked after every reset and step, for the
+        environments whose episodes go on.
+
+        Returns:
+            Numbers [M, A], 1 for a possible action and 0 for an impossible one, the agents' masks
+            one after another. The masks of agents that do not decide are not read.
+        """
+        raise NotImplementedError
+
+    def states(self, indices: Indices) -> NDArray[Any]:
+        """Return the states [M, S] now, if the class has a `state_space`."""
+        raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027 (most simulators hold nothing)
+        """Free what the environments hold."""
+
+
+class JointBatch(BatchedEnv):
+    """Teams as a BatchedEnv: observations are joint rows, see `agents.team`, and actions [K].
+
+    layout: where the parts of a row stand.
+
+    Raises InvalidEnvironmentError for spaces that the contract does not allow, and ObservationError
+    for such answers.
+    """
+
+    def __init__(self, envs: BatchedTeamEnv, n_envs: int) -> None:
+        observed, actions = envs.observation_spaces, envs.action_spaces
+        if list(observed) != list(actions) or not observed:
+            raise InvalidEnvironmentError(
+                ENV, f"its agents are {list(observed)} by observations, {list(actions)} by actions"
+            )
+        dtypes = {space.dtype for space in observed.values()}
+        if len(dtypes) > 1 or any(len(space.shape) != 1 for space in observed.values()):
+            raise InvalidEnvironmentError(
+                ENV, "the observation spaces of a BatchedTeamEnv are Boxes (D,) of one dtype"
+            )
+        if any(getattr(space, "start", 0) != 0 for space in actions.values()):
+            raise InvalidEnvironmentError(ENV, "the actions of a BatchedTeamEnv begin with 0")
+        flat = {agent: flat_space(space) for agent, space in observed.items()}
+        state = None if envs.state_space is None else flat_space(envs.state_space)
+        self.layout, self.observation_space, self.action_space = joint_spaces(
+            flat, actions, envs.shared_reward, state
+        )
+        self._envs = envs
+        self._dtype: Any = self.observation_space.dtype
+        self._sizes = np.array(self.layout.obs_sizes)
+        self._n_actions = np.array(self.layout.n_actions)
+        self._status = np.zeros((n_envs, self.layout.n_agents), np.uint8)
+
+    @property
+    def offers_masks(self) -> bool:
+        """Whether the teams have masks."""
+        return type(self._envs).action_masks is not BatchedTeamEnv.action_masks
+
+    def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
+        """Begin an episode in each of M environments."""
+        obs, status = self._envs.reset(indices, seeds)
+        return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
+
+    def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
+        """Step each of M environments once. The reward is the sum over the agents, or their one."""
+        decided = np.where(self._status[indices] == ACTS, actions, 0)
+        obs, status, reward, terminated, truncated = self._envs.step(indices, decided)
+        reward = np.asarray(reward)
+        if not self.layout.own_rewards:
+            return self._rows(indices, obs, status, reward), reward, terminated, truncated
+        _require_shape("reward has", reward, (len(indices), self.layout.n_agents))
+        rows = self._rows(indices, obs, status, reward)
+        return rows, reward.sum(axis=1, dtype=np.float64), terminated, truncated
+
+    def action_masks(self, indices: Indices) -> NDArray[Any]:
+        """Return the masks. An agent that does not decide may do anything."""
+        masks = np.asarray(self._envs.action_masks(indices))
+        _require_shape("the action masks have", masks, (len(indices), int(self._n_actions.sum())))
+        decides = np.repeat(self._status[indices] == ACTS, self._n_actions, axis=1)
+        return np.where(decides, masks, 1)
+
+    def close(self) -> None:
+        """Close the simulator."""
+        self._envs.close()
+
+    def _rows(self, indices: Indices, obs: Any, status: Any, reward: Any) -> NDArray[Any]:
+        m, obs, status = len(indices), np.asarray(obs), np.asarray(status)
+        _require_shape("the observations have", obs, (m, int(self._sizes.sum())))
+        _require_shape("status has", status, (m, self.layout.n_agents))
+        if status.dtype.kind not in "iu" or not np.isin(status, _STATUSES).all():
+            raise ObservationError(f"status holds {status.ravel()}, not numbers from 0 to 3")
+        self._status[indices] = status
+        is_absent = status == ABSENT
+        if is_absent.any():
+            obs = np.where(np.repeat(is_absent, self._sizes, axis=1), np.zeros(1, obs.dtype), obs)
+        parts = [self._kept(obs), status]
+        if self.layout.own_rewards:
+            parts.append(reward)
+        if self.layout.state_size:
+            states = np.asarray(self._envs.states(indices))
+            _require_shape("the states have", states, (m, self.layout.state_size))
+            parts.append(self._kept(states))
+        return np.concatenate(parts, axis=1, dtype=self._dtype, casting="unsafe")
+
+    def _kept(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers in the rows' dtype. Raise ObservationError if they would change."""
+        shown = numbers.astype(self._dtype)
+        if self._dtype == np.uint8 and numbers.dtype != np.uint8 and (shown != numbers).any():
+            raise ObservationError(f"an observation holds {numbers[shown != numbers][0]}")
+        return shown
+
+
+_STATUSES = (ABSENT, BUSY, ACTS, CUT_OFF)
+
+
+def _require_shape(what: str, array: NDArray[Any], wanted: tuple[int, ...]) -> None:
+    if array.shape != wanted:
+        raise ObservationError(f"{what} shape {array.shape}, not {wanted}")

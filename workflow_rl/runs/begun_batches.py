@@ -1,0 +1,82 @@
+"""The batches that are being collected, as a checkpoint keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from agents.policies.distributions import Categorical, Distribution
+from agents.policies.numpy_policy import Parameters, PolicyParameters
+from agents.policies.team_policy import TeamParameters
+from agents.saved import saved_flag, saved_further
+from agents.team import layout_of
+from workflow_rl.collection.schedule import BegunBatch, Share
+
+
+def to_plain(batch: BegunBatch) -> dict[str, Any]:
+    """Return tensors and plain values."""
+    return {
+        **_plain_parameters(batch.policy.parameters),
+        "policy_version": batch.policy.policy_version,
+        "share": None if batch.share is None else list(batch.share),
+    }
+
+
+def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
+    if isinstance(parameters, TeamParameters):
+        return {
+            "team": parameters.layout.to_plain(),
+            "agents_of": {name: list(of) for name, of in parameters.policies.items()},
+            "members": {n: _plain_parameters(one) for n, one in parameters.parameters.items()},
+        }
+    assert isinstance(parameters, PolicyParameters)
+    arrays = {"log_std": parameters.log_std}
+    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
+    return {
+        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
+        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
+        "activation": parameters.activation,
+        "network": parameters.network,
+        "network_args": dict(parameters.network_args),
+        "masked": parameters.masked,
+        "n_further": parameters.n_further,
+        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
+    }
+
+
+def begun_batch(values: dict[str, Any], distribution: Distribution | None) -> BegunBatch:
+    """Return the batch that `to_plain` gave. distribution: of the run's actions.
+
+    Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
+    """
+    share = values.get("share")
+    policy = _parameters(values, distribution).actor(values["policy_version"])
+    return BegunBatch(policy, share and Share._make(share))
+
+
+def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:
+    if "team" in values:
+        layout = layout_of(values["team"])
+        agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
+        members = {
+            name: _of_one_policy(one, Categorical(layout.n_actions[agents_of[name][0]]))
+            for name, one in values["members"].items()
+        }
+        return TeamParameters(layout, agents_of, members)
+    return _of_one_policy(values, distribution)
+
+
+def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
+    optional = ("log_std", "obs_mean", "obs_scale")
+    return PolicyParameters(
+        tuple(weight.numpy() for weight in values["weights"]),
+        tuple(bias.numpy() for bias in values["biases"]),
+        values["activation"],
+        **{name: values[name].numpy() for name in optional if name in values},
+        distribution=distribution,
+        network=values.get("network", "mlp"),
+        network_args=dict(values.get("network_args", {})),
+        masked=saved_flag(values, "masked"),
+        n_further=saved_further(values),
+    )

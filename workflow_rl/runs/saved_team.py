@@ -1,0 +1,123 @@
+"""A trained team that plays: what `load_agent` returns for an environment of several agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import MultiDiscrete
+from numpy.typing import NDArray
+
+from agents.policies.team_policy import TeamPolicy
+from agents.team import ABSENT, ACTS, BUSY, TeamLayout
+from workflow_rl.environments.action_mask import ReadMask, mask_reader
+from workflow_rl.environments.env_batch import ObservationError
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.flat_env import Flatten
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.joint_env import JointEnv, TeamRows, is_busy
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Team:
+    """A trained team that plays one episode after another: each thread has to load its own.
+
+    Args:
+        policy: acts on joint rows.
+        rows: makes the rows.
+        first_actions: each agent's action that the policy calls 0.
+        read_masks: checks the masks of all agents; None if the policy takes no masks.
+    """
+
+    def __init__(
+        self,
+        policy: TeamPolicy,
+        rows: TeamRows,
+        first_actions: Mapping[str, int],
+        read_masks: ReadMask | None,
+    ) -> None:
+        self.policy = policy
+        self.agents = policy.parameters.layout.agents
+        self._rows = rows
+        self._first_actions = first_actions
+        self._read_masks = read_masks
+
+    def reset(self, seed: int = 0) -> None:
+        """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
+        self.policy.reset(seed)
+
+    def act(
+        self, observations: Mapping[str, Any], infos: Mapping[str, Any] = NOTHING
+    ) -> dict[str, int]:
+        """Return the action of each agent that has an observation and is not busy.
+
+        infos: as `reset` and `step` of a ParallelEnv return them. `infos[agent]["busy_steps"]`
+        above 0 says that an agent is busy. `infos[agent]["action_mask"]`, or the entry of an
+        observation, is the agent's mask.
+
+        Raises ObservationError for what is not of its space, for an agent that the team does not
+        have, and for missing masks if the team learned with masks.
+        """
+        if unknown := [agent for agent in observations if agent not in self.agents]:
+            raise ObservationError(f"{unknown[0]} is not of this team: {', '.join(self.agents)}")
+        status = [
+            ABSENT if agent not in observations else BUSY if is_busy(agent, infos) else ACTS
+            for agent in self.agents
+        ]
+        row = self._rows.row(observations, status)
+        if self._read_masks is not None:
+            masks = self._rows.masks(observations, infos, status)
+            if masks is None:
+                raise ObservationError(
+                    "the team learned with masks of actions: give act the infos too"
+                )
+            row = np.append(row, self._read_masks(masks).astype(row.dtype))
+        actions, _ = self.policy.act(row[None])
+        decided = zip(self.agents, actions[0].tolist(), status, strict=True)
+        return {
+            agent: action + self._first_actions[agent]
+            for agent, action, now in decided
+            if now == ACTS
+        }
+
+
+def team_of(policy: TeamPolicy, environment: Environment) -> Team:
+    """Return the team that plays in an environment.
+
+    The observations of a simulator's or a guest's agents are numbers [D_k] as they are. Raises
+    InvalidEnvironmentError if the environment has another team, or cannot be made.
+    """
+    layout, own = policy.parameters.layout, environment.spaces().team
+    if own is None or _plays(own) != _plays(layout):
+        raise InvalidEnvironmentError(ENV, f"{environment.env_id} has another team")
+    flatten = {
+        agent: _numbers(agent, size)
+        for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
+    }
+    rows, first_actions = TeamRows(layout, flatten, np.float32), dict.fromkeys(layout.agents, 0)
+    if isinstance(environment, GymnasiumEnvironment):
+        made = environment.made()
+        made.close()
+        if isinstance(made, JointEnv):
+            rows, first_actions = made.rows, made.first_actions
+    actions = MultiDiscrete(list(layout.n_actions))
+    return Team(policy, rows, first_actions, mask_reader(actions) if policy.masked else None)
+
+
+def _plays(layout: TeamLayout) -> tuple[Any, ...]:
+    return layout.agents, layout.obs_sizes, layout.n_actions
+
+
+def _numbers(agent: str, size: int) -> Flatten:
+    def flatten(obs: Any) -> NDArray[Any]:
+        flat = np.asarray(obs, np.float32)
+        if flat.shape != (size,):
+            raise ObservationError(
+                f"the observation of {agent} has shape {flat.shape}, not ({size},)"
+            )
+        return flat
+
+    return flatten

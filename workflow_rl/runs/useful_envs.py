@@ -1,0 +1,43 @@
+"""Find out how many envs keep the learner busy, and say so where a run has more."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from agents import algorithm
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.metrics import Seconds
+
+MEASURED_SECONDS = 5.0
+"""The learner's work after which the number is known."""
+
+_log = logging.getLogger(__name__)
+
+
+class UsefulEnvs:
+    """Measures a run's first updates that learn anything. Says at most one sentence."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._n_envs = config.n_envs
+        self._before = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+        self._working = self._playing = self._held = 0.0
+
+    def count(self, state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
+        """Count an update that learned from this rollout. state: before the update."""
+        if self._working >= MEASURED_SECONDS or state.env_steps < self._before:
+            return
+        self._working += seconds.total - seconds.waiting
+        self._playing += rollout.busy_seconds / rollout.n_workers
+        self._held += rollout.held_seconds
+        if self._working < MEASURED_SECONDS or not self._held:
+            return
+        useful = max(1, math.ceil(self._n_envs * self._playing / self._working))
+        if useful < self._n_envs:
+            _log.warning(
+                "the learner can use %d of the %d envs: collecting waits for the learner. "
+                "--n-envs %d collects as many steps, with newer weights",
+                *(useful, self._n_envs, useful),
+            )

@@ -1,0 +1,80 @@
+"""CAGE-2's hosts as targets: which groups need fixing, as Blue believes, and what fixes them.
+
+This module needs NumPy and `agents` alone, because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage2.agent.action_sets import make_action_set
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.workflows.order import NOBODY, Bools, Numbers, parsed
+
+UNIT_TYPES = (
+    "enterprise: Enterprise0 Enterprise1 Enterprise2; op_server: Op_Server0; "
+    "op_hosts: Op_Host0 Op_Host1 Op_Host2; defender: Defender; "
+    "users: User0 User1 User2 User3 User4"
+)
+"""The five types of units of Jiang et al. (L4DC 2026)."""
+FIXABLE = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
+"""Red never gains Defender, and never loses User0."""
+FIXES = ("Remove", "Restore")
+SURE = 1
+"""The place of 0.5 among the belief's thresholds: Red is rather there than not."""
+
+
+class HostRules:
+    """The rules of a workflow on CAGE-2's belief: see `rules.Rules`.
+
+    A group needs fixing while Blue believes, with a probability above 0.5, that Red has a session
+    on one of its hosts. Remove and Restore fix a host's group. workflow: see `order.parsed`.
+    Raises ValueError.
+    """
+
+    def __init__(self, workflow: str, actions: str) -> None:
+        from workflow_rl.cage2.compiled.blue_belief import (
+            CONTESTED,
+            N_PROBABILITIES,
+            N_SHOWN,
+            THRESHOLDS,
+        )
+
+        self.workflow = parsed(workflow, HOSTS, FIXABLE)
+        first = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
+        # The first of a host's four probabilities is that of a session.
+        bits = [first + len(THRESHOLDS) * 4 * i + SURE for i in range(len(CONTESTED))]
+        self._bit_of = {HOSTS[host]: bit for host, bit in zip(CONTESTED, bits, strict=True)}
+        self._bits = [[self._bit_of[host] for host in hosts] for hosts in self.workflow.members]
+        chosen = make_action_set(actions)
+        chosen.begin([0])
+        made = chosen.chosen([0] * chosen.n, np.arange(chosen.n))
+        self._names = [ACTION_NAMES[action] for action in made]
+        self._fixes = np.array([self._fixed_by(name) for name in self._names])
+
+    def _fixed_by(self, action: str) -> int:
+        kind, _, host = action.partition(" ")
+        groups = [g for g, hosts in enumerate(self.workflow.members) if host in hosts]
+        return groups[0] if kind in FIXES and groups else NOBODY
+
+    def needs(self, obs: NDArray[Any]) -> Bools:
+        """Return which groups need fixing, bool [M, G], for beliefs [M, N_SHOWN]."""
+        return np.stack([(obs[:, bits] > 0).any(axis=1) for bits in self._bits], axis=1)
+
+    def fixes(self, obs: NDArray[Any]) -> Numbers:
+        """Return the group that each action fixes, int64 [M, A]: the same in every state."""
+        return np.broadcast_to(self._fixes, (len(obs), len(self._fixes)))
+
+    def name_of(self, action: int) -> str:
+        """Return what an action is called, where no clock and no decoys change it."""
+        return self._names[action]
+
+    def reasons(self, obs: NDArray[Any]) -> list[str]:
+        """Return for each group the hosts that Blue believes to be Red's."""
+        return [
+            " ".join(host for host in hosts if obs[self._bit_of[host]])
+            for hosts in self.workflow.members
+        ]

@@ -1,0 +1,59 @@
+"""CAGE-2 whose agent is told an order, as the Environment of a run."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agents.policies.numpy_policy import Actor
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.environments.env_batch import EnvBatch
+from workflow_rl.environments.environment import Spaces
+from workflow_rl.workflows.cage2_rules import UNIT_TYPES, HostRules
+from workflow_rl.workflows.envs import OrderedEnvs
+from workflow_rl.workflows.order import Order
+from workflow_rl.workflows.registration import ENV_ID
+from workflow_rl.workflows.rules import MASK, OrderedActor
+
+
+@dataclass(frozen=True)
+class OrderedCage2(Cage2):
+    """CAGE-2 with an order in what Blue sees. `settings.OrderedCage2Arguments` has the arguments,
+    and checks them."""
+
+    observation: str = "belief"
+    actions: str = "by-host"
+    workflow: str = UNIT_TYPES
+    order: str = ""
+    obedience: str = MASK
+    penalty: float = 0.0
+
+    env_id: ClassVar[str] = ENV_ID
+
+    @functools.cached_property
+    def rules(self) -> HostRules:
+        """How Blue's belief and actions concern the groups."""
+        return HostRules(self.workflow, self.actions)
+
+    @property
+    def _order(self) -> Order | None:
+        return self.rules.workflow.order_named(self.order) if self.order else None
+
+    def spaces(self) -> Spaces:
+        """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""
+        own = super().spaces()
+        n_bits = self.rules.workflow.n_pairs
+        # The order's bits are no entity's.
+        return own._replace(
+            obs_dim=own.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
+        )
+
+    def bare_actor(self, actor: Actor) -> Actor:
+        """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions."""
+        return super().bare_actor(OrderedActor(actor, self.rules, self._order, self.obedience))
+
+    def make_envs(self, n_envs: int) -> EnvBatch:
+        """Return `n_envs` envs as Blue's policy sees them."""
+        envs = super().make_envs(n_envs)
+        return OrderedEnvs(envs, self.rules, self._order, self.obedience, self.penalty)

@@ -1,0 +1,192 @@
+"""Environments whose agent is told an order: many at once, and any one of Gymnasium's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions
+from workflow_rl.environments.action_mask import MASK as ACTION_MASK
+from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.flat_env import flat_space, flattener
+from workflow_rl.workflows.order import Bools, Numbers, Order, Workflow, ranks_of
+from workflow_rl.workflows.rules import (
+    MASK,
+    OBEDIENCE,
+    PENALTY,
+    Rules,
+    fixes_made,
+    order_of_episode,
+    shown,
+)
+
+
+class OrderedEnvs:
+    """Envs with ordered observations: see `rules`. An EnvBatch.
+
+    order: None: each episode's seed draws one. penalty: what a fix that breaks the order costs.
+    """
+
+    def __init__(
+        self,
+        envs: EnvBatch,
+        rules: Rules,
+        order: Order | None,
+        obedience: str,
+        penalty: float = 0.0,
+    ) -> None:
+        self.n_envs = envs.n_envs
+        self.close = envs.close
+        self._envs = envs
+        self._rules = rules
+        self._order = order
+        self._obedience = obedience
+        self._penalty = penalty
+        self._ranks = np.zeros((envs.n_envs, len(rules.workflow.groups)), np.int64)
+        self._obs: Obs = np.zeros((envs.n_envs, 0))
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Return ordered observations."""
+        obs = self._envs.reset(envs, specs)
+        orders = [
+            order_of_episode(self._rules.workflow, self._order, spec.env_seed) for spec in specs
+        ]
+        self._ranks[envs] = ranks_of(orders)
+        return self._shown(envs, obs)
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+        transitions = self._envs.step(envs, actions)
+        if self._penalty:
+            fixes = fixes_made(self._rules, self._obs[envs], self._ranks[envs], actions)
+            broken = fixes.ruled & ~fixes.kept
+            transitions = transitions._replace(reward=transitions.reward - self._penalty * broken)
+        return transitions._replace(obs=self._shown(envs, transitions.obs))
+
+    def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
+        if self._penalty:
+            if not self._obs.size:
+                self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
+            self._obs[envs] = obs
+        return shown(self._rules, obs, self._ranks[envs], self._obedience)
+
+
+class Milestones:
+    """The rules of an environment of one's own: see `OrderedEnv`."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        needs: Callable[[NDArray[Any]], Any],
+        fixes: Callable[[NDArray[Any]], Any],
+    ) -> None:
+        self.workflow = workflow
+        self._needs = needs
+        self._fixes = fixes
+
+    def needs(self, obs: NDArray[Any]) -> Bools:
+        """Return which milestones are still to be reached, bool [M, G]."""
+        return np.array([self._needs(one) for one in obs], np.bool_)
+
+    def fixes(self, obs: NDArray[Any]) -> Numbers:
+        """Return the milestone that each action would reach now, int64 [M, A], or NOBODY."""
+        return np.array([self._fixes(one) for one in obs], np.int64)
+
+    def name_of(self, action: int) -> str:
+        """Return what an action is called."""
+        return f"action {action}"
+
+    def reasons(self, obs: NDArray[Any]) -> list[str]:
+        """Return for each milestone whether it is still to be reached."""
+        return ["to be reached" if need else "" for need in self.needs(obs[None])[0]]
+
+
+class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
+    """An environment whose agent reaches milestones in the order that it is told.
+
+    An observation is flat, and ends with the order's bits. With obedience "mask",
+    `info["action_mask"]` forbids what would reach another milestone than the next one.
+
+    Args:
+        env: the environment. Its actions are Discrete.
+        milestones: their names.
+        needs: which milestones are still to be reached, G booleans, as a flat observation [D]
+            tells.
+        fixes: which milestone each action would reach now, A numbers from 0; -1 for none.
+        order: names such as "a,b,c". "": the seed of each episode draws an order.
+        obedience: "mask", or "penalty" for the agent's free choice.
+        penalty: what it costs to reach another milestone than the next one, with "penalty".
+
+    Raises:
+        ValueError: an argument is wrong.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        milestones: Sequence[str],
+        needs: Callable[[NDArray[Any]], Any],
+        fixes: Callable[[NDArray[Any]], Any],
+        order: str = "",
+        obedience: str = MASK,
+        penalty: float = 0.0,
+    ) -> None:
+        super().__init__(env)
+        if not isinstance(env.action_space, spaces.Discrete):
+            raise ValueError(f"the actions are {env.action_space}: Discrete ones are needed")
+        check_obedience(obedience, penalty)
+        names = tuple(milestones)
+        workflow = Workflow(names, tuple((name,) for name in names))
+        self.rules = Milestones(workflow, needs, fixes)
+        self._order = workflow.order_named(order) if order else None
+        self._obedience = obedience
+        self._penalty = penalty
+        self._flatten = flattener(env.observation_space)
+        flat = flat_space(env.observation_space)
+        low, high = np.zeros(workflow.n_pairs), np.ones(workflow.n_pairs)
+        self.observation_space = spaces.Box(
+            np.append(flat.low, low).astype(flat.dtype),
+            np.append(flat.high, high).astype(flat.dtype),
+            dtype=flat.dtype.type,
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        drawn_by = int(self.np_random.integers(2**31)) if seed is None else seed
+        order = order_of_episode(self.rules.workflow, self._order, drawn_by)
+        self._ranks = ranks_of([order])
+        return self._shown(obs, info)
+
+    def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
+        """Step once."""
+        number = np.array([action - self.env.action_space.start])  # type: ignore[attr-defined]
+        fixes = fixes_made(self.rules, self._obs, self._ranks, number)
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        cost = self._penalty if fixes.ruled[0] and not fixes.kept[0] else 0.0
+        row, info = self._shown(obs, info)
+        return row, float(reward) - cost, terminated, truncated, info
+
+    def _shown(self, obs: Any, info: dict[str, Any]) -> tuple[NDArray[Any], dict[str, Any]]:
+        self._obs = self._flatten(obs)[None]
+        row = shown(self.rules, self._obs, self._ranks, self._obedience)[0]
+        size = self.observation_space.shape[0]  # type: ignore[index]
+        if self._obedience == MASK:
+            info = {**info, ACTION_MASK: row[size:].astype(np.int8)}
+        return row[:size], info
+
+
+def check_obedience(obedience: str, penalty: float) -> None:
+    """Raise ValueError for what is no way of keeping an order."""
+    if obedience not in OBEDIENCE:
+        raise ValueError(f"obedience={obedience!r}: choose {' or '.join(OBEDIENCE)}")
+    if penalty and obedience != PENALTY:
+        raise ValueError(f"penalty={penalty:g} needs obedience {PENALTY}: a mask lets no fix pass")

@@ -1,0 +1,198 @@
+"""What a workflow is: groups of targets, and the orders in which they may be fixed.
+
+An order is a tuple of all groups' numbers: the first is fixed first. This module needs NumPy alone,
+because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Order: TypeAlias = tuple[int, ...]
+Bools: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[np.int64]
+
+MOST_GROUPS = 32
+MOST_LISTED_ORDERS = 5040
+"""The orders of seven groups. More are searched, not listed."""
+NOBODY = -1
+"""In the place of a group's number: no group."""
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """Groups, and what is required of their order.
+
+    groups: their names. members: the targets of each group that can be fixed. before: pairs of
+    groups' numbers, of which the first comes before the second in every order. A group without
+    members never needs fixing: it has no say in an order.
+    """
+
+    groups: tuple[str, ...]
+    members: tuple[tuple[str, ...], ...]
+    before: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs of groups."""
+        return len(self.groups) * (len(self.groups) - 1) // 2
+
+    @property
+    def contested(self) -> list[int]:
+        """The groups that may need fixing."""
+        return [group for group, members in enumerate(self.members) if members]
+
+    def name_of(self, order: Order) -> str:
+        """Return an order as text that `order_named` reads."""
+        return ",".join(self.groups[group] for group in order)
+
+    def order_named(self, text: str) -> Order:
+        """Return the order of names such as "servers,users". A group that never needs fixing may be
+        left out. Raises ValueError."""
+        names = [name.strip() for name in text.split(",")]
+        order = tuple(self._number(name) for name in names)
+        missing = [self.groups[group] for group in self.contested if group not in order]
+        if len(set(order)) < len(order) or missing:
+            raise ValueError(f"{text!r} has to name each of {', '.join(self.groups)} once")
+        for first, second in self.implied:
+            if {first, second} <= set(order) and order.index(first) > order.index(second):
+                raise ValueError(
+                    f"{text!r} breaks the constraint {self.groups[first]} < {self.groups[second]}"
+                )
+        return self._whole([group for group in order if group in self.contested])
+
+    def _number(self, name: str) -> int:
+        if name not in self.groups:
+            raise ValueError(f"{name!r} is no group: there is {', '.join(self.groups)}")
+        return self.groups.index(name)
+
+    @functools.cached_property
+    def implied(self) -> frozenset[tuple[int, int]]:
+        """The pairs of `before`, and all pairs that follow from them."""
+        pairs = set(self.before)
+        for middle, first, second in itertools.product(range(len(self.groups)), repeat=3):
+            if (first, middle) in pairs and (middle, second) in pairs:
+                pairs.add((first, second))
+        return frozenset(pairs)
+
+    def _whole(self, contested: Sequence[int]) -> Order:
+        """Return the order with all other groups at its end, so that equal orders are equal."""
+        return (*contested, *(g for g in range(len(self.groups)) if not self.members[g]))
+
+    def orders(self) -> list[Order]:
+        """Return all orders of the groups that may need fixing. Raises ValueError for too many."""
+        found = list(itertools.islice(self._extensions([]), MOST_LISTED_ORDERS + 1))
+        if len(found) > MOST_LISTED_ORDERS:
+            raise ValueError(f"there are more than {MOST_LISTED_ORDERS:,} orders")
+        return [self._whole(order) for order in found]
+
+    def _extensions(self, begun: list[int]) -> Iterator[list[int]]:
+        free = self._next_groups(begun)
+        if not free:
+            yield begun
+        for group in free:
+            yield from self._extensions([*begun, group])
+
+    def _next_groups(self, begun: Collection[int]) -> list[int]:
+        left = [group for group in self.contested if group not in begun]
+        held_up = {second for first, second in self.implied if first in left}
+        return [group for group in left if group not in held_up]
+
+    def drawn(self, random: np.random.Generator) -> Order:
+        """Return a random order. Without constraints, all orders are equally likely."""
+        order = list[int]()
+        while free := self._next_groups(order):
+            order.append(free[int(random.integers(len(free)))])
+        return self._whole(order)
+
+
+def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Workflow:
+    """Return the workflow that a text describes. Raises ValueError.
+
+    A line is "group: target target ..." or a constraint, "group < group". Lines end with a line
+    break or a semicolon; what follows # is a comment. targets: all names. fixable: the targets
+    that can be fixed; the others are left out.
+    """
+    groups, constraints = dict[str, tuple[str, ...]](), list[list[str]]()
+    for line in text.replace(";", "\n").splitlines():
+        line = line.partition("#")[0].strip()
+        name, colon, members = line.partition(":")
+        if colon and name.strip().replace("_", "").replace("-", "").isalnum():
+            if name.strip() in groups:
+                raise ValueError(f"the group {name.strip()} is there twice")
+            groups[name.strip()] = tuple(members.split())
+        elif "<" in line and not colon:
+            constraints.append([part.strip() for part in line.split("<")])
+        elif line:
+            raise ValueError(
+                f"{line!r} is neither a group, such as 'users: User1 User2', nor a constraint, "
+                "such as 'servers < users'"
+            )
+    every = [target for members in groups.values() for target in members]
+    for target in every:
+        if target not in targets:
+            raise ValueError(f"{target!r} is none of {', '.join(targets)}")
+        if every.count(target) > 1:
+            raise ValueError(f"{target} is in two groups, or in one twice")
+    left = tuple(tuple(one for one in group if one in fixable) for group in groups.values())
+    workflow = Workflow(tuple(groups), left)
+    if not 2 <= len(groups) <= MOST_GROUPS or len(workflow.contested) < 2:
+        raise ValueError(f"2 to {MOST_GROUPS} groups are needed, two of which can be fixed")
+    numbers = [[workflow._number(name) for name in chain] for chain in constraints]
+    pairs = tuple(pair for chain in numbers for pair in itertools.pairwise(chain))
+    workflow = Workflow(workflow.groups, left, pairs)
+    if any(first == second for first, second in workflow.implied):
+        raise ValueError("the constraints go round in a circle")
+    return workflow
+
+
+def ranks_of(orders: Sequence[Order]) -> Numbers:
+    """Return the place of every group in each order, int64 [M, G]: 0 is fixed first."""
+    return np.argsort(np.array(orders, np.int64), axis=1)
+
+
+def precedence(ranks: Numbers) -> NDArray[np.uint8]:
+    """Return for each pair of groups whether the first comes first, uint8 [M, G (G - 1) / 2].
+
+    The number of bits in which two orders differ is their Kendall distance.
+    """
+    first, second = np.triu_indices(ranks.shape[1], 1)
+    return (ranks[:, first] < ranks[:, second]).astype(np.uint8)
+
+
+def due(needs: Bools, ranks: Numbers) -> Numbers:
+    """Return the first group in each order that needs fixing, int64 [M]; NOBODY if none does.
+
+    needs: bool [M, G]. ranks: [M, G].
+    """
+    waiting = np.where(needs, ranks, needs.shape[1])
+    return np.where(needs.any(axis=1), waiting.argmin(axis=1), NOBODY)
+
+
+def allowed(fixes: Numbers, due_groups: Numbers) -> Bools:
+    """Return which actions keep to the order, bool [M, A].
+
+    fixes: the group that each action fixes, int64 [M, A], or NOBODY. An action that fixes nothing
+    keeps to every order. While no group needs fixing, no action breaks the order.
+    """
+    wanted = due_groups[:, None]
+    keeps: Bools = (fixes == NOBODY) | (wanted == NOBODY) | (fixes == wanted)
+    return keeps
+
+
+def classes(orders: Sequence[Order], met: Collection[tuple[bool, ...]]) -> list[list[Order]]:
+    """Return the orders in classes: those of a class call for the same group in every state of
+    need that was met. met: for each state, which groups need fixing."""
+    states = np.array(sorted(met), np.bool_)
+    found: dict[bytes, list[Order]] = {}
+    for order in orders:
+        ranks = np.repeat(ranks_of([order]), len(states), axis=0)
+        found.setdefault(due(states, ranks).tobytes(), []).append(order)
+    return list(found.values())

@@ -1,0 +1,134 @@
+"""The page about orders: the ladder, the price of obedience, and what was due at each fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.report import Section, page
+from workflow_rl.reporting.report_charts import chart, means_figure
+from workflow_rl.workflows.ladder import Ladder, Mean
+from workflow_rl.workflows.order import Order, Workflow
+from workflow_rl.workflows.scoring import Fix
+
+WITHOUT = "no order"
+Games = Sequence[tuple[str, float, Sequence[Fix]]]
+
+
+def workflow_page(
+    name: str, ladder: Ladder, merged: Sequence[str], games: Games, first: Order
+) -> str:
+    """Return the page as HTML.
+
+    name: of what was scored. merged: sentences about orders that nothing tells apart. games: of an
+    episode in the order `first`.
+    """
+    about = (
+        f"{len(ladder.orders)} orders, {ladder.totals.shape[2]} episodes of each, "
+        f"agents: {len(ladder.totals)}. Intervals are of 95%."
+    )
+    sections = [
+        Section("Orders from best to worst", _ladder(ladder)),
+        Section("The price of obedience", _price(ladder)),
+        Section("Orders that nothing tells apart", _merged(ladder.workflow, merged)),
+        Section("What was due at each fix", _fixes(ladder.workflow, games, first)),
+    ]
+    return page(name, about, sections)
+
+
+def _ladder(ladder: Ladder) -> str:
+    names = [_spelled(ladder.workflow, ladder.orders[place]) for place in ladder.ranked]
+    totals = [ladder.of(place) for place in ladder.ranked]
+    rows = [
+        [escaped(name), _told(total), number(fixes, 1), f"{100 * kept:.1f}%"]
+        for name, total, fixes, kept in zip(
+            names,
+            totals,
+            ladder.fixes.mean(axis=0)[ladder.ranked],
+            ladder.adherence.mean(axis=0)[ladder.ranked],
+            strict=True,
+        )
+    ]
+    if ladder.unconstrained is not None and ladder.free_fixes is not None:
+        names, totals = [*names, WITHOUT], [*totals, ladder.unconstrained]
+        rows.append([WITHOUT, _told(totals[-1]), number(ladder.free_fixes.mean(), 1), ""])
+    means, intervals = zip(*totals, strict=True)
+    figure = means_figure(names, means, intervals, "mean total, 95% interval")
+    heading = ["Order, first to fix first", "Mean total", "Fixes that were due", "Of them in order"]
+    return (
+        f"<p>{escaped(verdict(ladder))}</p>"
+        + chart(figure, "Totals", "Totals of all orders; a table follows")
+        + table(heading, rows, "Orders")
+        + table(
+            ["Pair", "What the first before the second gains, over all orders"],
+            [[f"{escaped(a)} before {escaped(b)}", _told(gain)] for a, b, gain in ladder.pairs],
+            "Pairs",
+        )
+    )
+
+
+def verdict(ladder: Ladder) -> str:
+    """Return whether the order matters, in a sentence or two."""
+    lead, (first, second, gain) = ladder.lead, ladder.pairs[0]
+    said = (
+        f"The best order leads the median order by {lead}, in the episodes that did not choose the "
+        f"two. What matters most is {first} before {second}: {gain}."
+    )
+    if lead.mean - lead.interval_95 > 0:
+        return f"The order matters. {said}"
+    return f"The order does not matter here, as far as these episodes tell. {said}"
+
+
+def _price(ladder: Ladder) -> str:
+    places = ladder.ranked
+    if ladder.unconstrained is None:
+        return "<p>No agents without an order were given (<code>--beside</code>).</p>"
+    chosen = {
+        "best": places[0],
+        "median": places[len(places) // 2],
+        "worst": places[-1],
+    }
+    rows = []
+    for name, place in chosen.items():
+        price = ladder.price(place)
+        assert price is not None
+        order = _spelled(ladder.workflow, ladder.orders[place])
+        rows.append([name, escaped(order), _told(ladder.of(place)), _told(price)])
+    rows.append([WITHOUT, "", _told(ladder.unconstrained), ""])
+    heading = ["Order", "First to fix first", "Mean total", "Price beside no order"]
+    return table(heading, rows, "Price of obedience")
+
+
+def _merged(workflow: Workflow, merged: Sequence[str]) -> str:
+    idle = [group for group, members in zip(workflow.groups, workflow.members, strict=True)
+            if not members]  # fmt: skip
+    said = [f"{name} never needs fixing: its place makes no difference." for name in idle]
+    return "".join(f"<p>{escaped(one)}</p>" for one in [*said, *merged]) or "<p>None.</p>"
+
+
+def _fixes(workflow: Workflow, games: Games, order: Order) -> str:
+    body = f"<p>Order: {escaped(_spelled(workflow, order))}.</p>"
+    for variant, total, fixes in games:
+        rows = [
+            [
+                str(fix.step),
+                escaped(fix.action),
+                escaped(fix.fixed),
+                escaped(fix.due or "none"),
+                "; ".join(f"{escaped(group)}: {escaped(why)}" for group, why in fix.reasons),
+            ]
+            for fix in fixes
+        ]
+        heading = ["Step", "Action", "Fixed", "Due", "What needed fixing, first in the order first"]
+        title = f"{variant or 'The episode'}: total {number(total, 1)}, fixes: {len(fixes)}"
+        body += folded(title, table(heading, rows, title))
+    return body
+
+
+def _told(total: Mean) -> str:
+    return f"{number(total.mean, 2)} ± {number(total.interval_95, 2)}"
+
+
+def _spelled(workflow: Workflow, order: Order) -> str:
+    """Return an order without the groups that never need fixing."""
+    return " < ".join(workflow.groups[group] for group in order if workflow.members[group])

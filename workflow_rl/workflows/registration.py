@@ -1,0 +1,43 @@
+"""Registers CAGE-2 with orders as a guest. Every worker imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from workflow_rl.cage2.registration import Cage2Guest
+from workflow_rl.environments.environment import Environment, register
+from workflow_rl.environments.guest import Export
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
+
+ENV_ID = "workflow_rl/OrderedCAGE2-v0"
+
+
+class OrderedCage2Guest(Cage2Guest):
+    """CAGE Challenge 2 with an agent that is told in which order to fix groups of hosts."""
+
+    env_id = ENV_ID
+    # The orders make what an agent meets more varied.
+    presets: ClassVar = {"workflow-quick": Cage2Guest.presets["cage2-quick"]}
+    measured: ClassVar = {}
+    released: ClassVar = {}
+
+    def arguments(self) -> type[Settings]:
+        from workflow_rl.workflows.settings import OrderedCage2Arguments
+
+        return OrderedCage2Arguments
+
+    def make(self, args: Settings) -> Environment:
+        from workflow_rl.workflows.environment import OrderedCage2
+
+        return OrderedCage2(**dict(args))
+
+    def exports(self) -> Mapping[str, Export]:
+        from workflow_rl.workflows.submission.export import write_submission
+
+        return {"cage2": write_submission}
+
+
+register(OrderedCage2Guest())

@@ -1,0 +1,125 @@
+"""What an agent is shown of its order, and an actor that is told one.
+
+An ordered observation is [D + P + A]: the environment's own D numbers, the order's P bits of
+precedence, and, where a mask keeps the order, the mask of the A actions. This module needs NumPy
+and `agents` alone, because submissions contain a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Actions, Choice
+from agents.policies.numpy_policy import Actor
+from workflow_rl.workflows.order import (
+    NOBODY,
+    Bools,
+    Numbers,
+    Order,
+    Workflow,
+    allowed,
+    due,
+    precedence,
+    ranks_of,
+)
+
+MASK = "mask"
+PENALTY = "penalty"
+OBEDIENCE = (MASK, PENALTY)
+"""How an order is kept: fixes that break it are impossible, or cost something."""
+ORDER_STREAM = 2
+"""Keeps the draws of orders apart from other uses of an episode's seed."""
+
+
+class Rules(Protocol):
+    """How an environment's observations and actions concern the groups of a workflow."""
+
+    workflow: Workflow
+
+    def needs(self, obs: NDArray[Any]) -> Bools:
+        """Return which groups need fixing, bool [M, G], as observations [M, D] tell."""
+
+    def fixes(self, obs: NDArray[Any]) -> Numbers:
+        """Return which group each action would fix now, int64 [M, A], or NOBODY."""
+
+    def name_of(self, action: int) -> str:
+        """Return what an action is called."""
+
+    def reasons(self, obs: NDArray[Any]) -> list[str]:
+        """Return why each group needs fixing, as one observation [D] tells; "" if it does not."""
+
+
+class Fixes(NamedTuple):
+    """Of M actions: whether each fixed a group, whether a group was due then, and whether it was
+    the one that was fixed; bool [M]."""
+
+    made: Bools
+    ruled: Bools
+    kept: Bools
+
+
+def fixes_made(
+    rules: Rules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
+) -> Fixes:
+    """Return what actions [M] after observations [M, D] did under orders, as ranks [M, G]."""
+    fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
+    wanted = due(rules.needs(obs), ranks)
+    made = fixed != NOBODY
+    ruled = made & (wanted != NOBODY)
+    return Fixes(made, ruled, ruled & (fixed == wanted))
+
+
+def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
+    """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
+    parts = [obs, precedence(ranks)]
+    if obedience == MASK:
+        parts.append(allowed(rules.fixes(obs), due(rules.needs(obs), ranks)))
+    return np.concatenate([part.astype(obs.dtype) for part in parts], axis=1)
+
+
+def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:
+    """Return the order, or, for None, the one that an episode's seed draws."""
+    if order is not None:
+        return order
+    sequence = np.random.SeedSequence(seed, spawn_key=(ORDER_STREAM,))
+    return workflow.drawn(np.random.default_rng(sequence))
+
+
+class OrderedActor:
+    """An actor of ordered observations that plays on the environment's own.
+
+    order: the order of all episodes. None: each episode's seed draws one. `ask` changes it.
+    """
+
+    def __init__(self, actor: Actor, rules: Rules, order: Order | None, obedience: str) -> None:
+        self.policy_version = actor.policy_version
+        self._actor = actor
+        self._rules = rules
+        self._order = order
+        self._obedience = obedience
+        self._ranks: dict[int, Numbers] = {}
+
+    def ask(self, order: str) -> None:
+        """Keep to another order from now on, such as "servers,users", in all envs. Raises
+        ValueError."""
+        self._order = self._rules.workflow.order_named(order)
+        self._ranks.clear()
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see Actor."""
+        self._actor.reset(seed, env, n_acted)
+        self._ranks[env] = self._drawn(seed)
+
+    def _drawn(self, seed: int) -> Numbers:
+        order = order_of_episode(self._rules.workflow, self._order, seed)
+        ranks: Numbers = ranks_of([order])[0]
+        return ranks
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return actions for observations [M, D], and log-probabilities: see Actor."""
+        ranks = np.stack([self._ranks.setdefault(env, self._drawn(0)) for env in envs])
+        return self._actor.act(shown(self._rules, obs, ranks, self._obedience), envs)

@@ -1,0 +1,241 @@
+"""How well an agent plays an order: on the same episodes for all orders, which serve nothing else.
+
+An episode's total on CAGE-2 is what it adds to the nine cells of the challenge: the first 30, 50
+and 100 steps of a game against each of the three red agents. Elsewhere it is the return.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.policies.distributions import Choice
+from agents.policies.numpy_policy import Actor
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.workflows.environment import OrderedCage2
+from workflow_rl.workflows.envs import OrderedEnv
+from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
+from workflow_rl.workflows.rules import Rules, fixes_made
+
+MOST_TOGETHER = 500
+MOST_EPISODES = 1_000_000
+FloatArray = NDArray[np.float64]
+
+
+class Played(NamedTuple):
+    """Of E episodes of an order: their totals, float64 [E]; how many groups were fixed, how often
+    while a group was due, and how often it was the group that was fixed, int64 [E]."""
+
+    totals: FloatArray
+    fixes: NDArray[np.int64]
+    ruled: NDArray[np.int64]
+    kept: NDArray[np.int64]
+
+    @property
+    def adherence(self) -> float:
+        """The share of the fixes, made while a group was due, that fixed it."""
+        return float(self.kept.sum() / max(1, self.ruled.sum()))
+
+
+def rules_of(environment: Environment) -> Rules:
+    """Return the rules of an environment. Raises InvalidEnvironmentError if it takes no order."""
+    if isinstance(environment, OrderedCage2):
+        return environment.rules
+    if isinstance(environment, GymnasiumEnvironment):
+        env = environment.made()
+        while not isinstance(env, OrderedEnv) and env is not env.unwrapped:
+            env = env.env  # type: ignore[attr-defined]
+        if isinstance(env, OrderedEnv):
+            return env.rules
+    raise InvalidEnvironmentError("env", f"{environment.env_id} takes no order")
+
+
+def told(environment: Environment, order: str) -> Environment:
+    """Return the environment with an order, where no fix costs anything: scores are true rewards.
+
+    order: "" draws one for each episode.
+    """
+    if isinstance(environment, OrderedCage2):
+        return dataclasses.replace(environment, order=order, penalty=0.0, simulator="compiled")
+    if isinstance(environment, GymnasiumEnvironment):
+        free = {name: 0.0 for name in ("penalty",) if name in environment.args}
+        return dataclasses.replace(environment, args={**environment.args, **free, "order": order})
+    assert isinstance(environment, Cage2)
+    return dataclasses.replace(environment, simulator="compiled")
+
+
+def play(
+    actor: Actor,
+    environment: Environment,
+    rules: Rules | None,
+    order: Order | None,
+    numbers: range,
+    seed: int = 0,
+    label: Order | None = None,
+) -> Played:
+    """Play the episodes of these numbers in an order, and return what they came to.
+
+    Args:
+        actor: acts in the environment.
+        environment: what the actor was trained on.
+        rules: of the environment; None if it takes no order. Then no fixes are counted.
+        order: None: each episode draws one, and fixes are counted by this order.
+        numbers: of the episodes, each below a million.
+        seed: the same seed and number give the same chances, whatever the order.
+        label: an order that the actor is told instead, as a placebo.
+    """
+    assert numbers.stop <= MOST_EPISODES
+    name = "" if rules is None or order is None else rules.workflow.name_of(order)
+    environment = told(environment, name)
+    if label is not None:
+        assert rules is not None
+        actor = _Mislabelled(actor, environment, rules, label)
+    totals = np.zeros(len(numbers))
+    counts = np.zeros((3, len(numbers)), np.int64)
+    for one in _games(actor, environment, numbers, seed):
+        place = one.episode % MOST_EPISODES - numbers.start
+        totals[place] += _total(one, environment)
+        if rules is not None:
+            obs, ranks = _parts(one.obs, environment, rules)
+            counts[:, place] += [c.sum() for c in fixes_made(rules, obs, ranks, one.action)]
+    return Played(totals, *counts)
+
+
+def _games(
+    actor: Actor, environment: Environment, numbers: range, seed: int
+) -> Iterator[Trajectory]:
+    variants = RED_AGENTS if isinstance(environment, Cage2) else ("",)
+    for place, variant in enumerate(variants):
+        specs = [
+            episode_spec(seed, place * MOST_EPISODES + n, (variant,), SeedStream.WORKFLOWS)
+            for n in numbers
+        ]
+        envs = environment.make_envs(min(MOST_TOGETHER, len(specs)))
+        try:
+            for ended in play_episodes(envs, actor, specs):
+                yield from ended
+        finally:
+            envs.close()
+
+
+class Fix(NamedTuple):
+    """A fix in an episode. reasons: why each group needed fixing, by group, first due first."""
+
+    step: int
+    action: str
+    fixed: str
+    due: str
+    reasons: tuple[tuple[str, str], ...]
+
+
+def replayed(
+    actor: Actor, environment: Environment, rules: Rules, order: Order, number: int, seed: int = 0
+) -> list[tuple[str, float, list[Fix]]]:
+    """Return the games of an episode: the variant, what it adds to the total, and the fixes."""
+    environment = told(environment, rules.workflow.name_of(order))
+    groups, games = rules.workflow.groups, []
+    n_before = len(environment.opening) if isinstance(environment, Cage2) else 0
+    for one in _games(actor, environment, range(number, number + 1), seed):
+        obs, ranks = _parts(one.obs, environment, rules)
+        wanted, fixes = due(rules.needs(obs), ranks), list[Fix]()
+        for step in np.flatnonzero(fixes_made(rules, obs, ranks, one.action).made):
+            fixed = rules.fixes(obs[step : step + 1])[0, one.action[step]]
+            reasons = rules.reasons(obs[step])
+            fixes.append(
+                Fix(
+                    int(step) + 1 + n_before,
+                    rules.name_of(int(one.action[step])),
+                    groups[fixed],
+                    "" if wanted[step] == NOBODY else groups[wanted[step]],
+                    tuple((groups[g], reasons[g]) for g in order if reasons[g]),
+                )
+            )
+        games.append((one.variant, _total(one, environment), fixes))
+    return games
+
+
+def _total(played: Trajectory, environment: Environment) -> float:
+    if not isinstance(environment, Cage2):
+        return played.episode_return
+    ends = [n - len(environment.opening) for n in HORIZONS if n <= environment.max_steps]
+    return float(sum(played.reward[:end].sum() for end in ends))
+
+
+def _parts(
+    obs: NDArray[Any], environment: Environment, rules: Rules
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return what the environment itself showed, and the orders of the episode as ranks."""
+    n_pairs, n_groups = rules.workflow.n_pairs, len(rules.workflow.groups)
+    own = environment.spaces().obs_dim - n_pairs
+    first, second = np.triu_indices(n_groups, 1)
+    bits = obs[:, own : own + n_pairs] > 0
+    ranks = np.zeros((len(obs), n_groups), np.int64)
+    np.add.at(ranks.T, second, bits.T)
+    np.add.at(ranks.T, first, ~bits.T)
+    return obs[:, :own], ranks
+
+
+class _Mislabelled:
+    """An actor that is told another order than the environment keeps."""
+
+    def __init__(self, actor: Actor, environment: Environment, rules: Rules, label: Order) -> None:
+        self.policy_version = actor.policy_version
+        self.reset = actor.reset
+        self._actor = actor
+        self._end = environment.spaces().obs_dim
+        self._bits = precedence(ranks_of([label]))
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Act on observations with the label's bits."""
+        changed = obs.copy()
+        changed[:, self._end - self._bits.shape[1] : self._end] = self._bits
+        return self._actor.act(changed, envs)
+
+
+class RandomActor:
+    """Takes actions of which all that are possible are equally likely."""
+
+    policy_version = 0
+
+    def __init__(self, environment: Environment) -> None:
+        spaces = environment.spaces()
+        self._n = spaces.distribution.n_outputs
+        self._masked = spaces.masked
+        self._randoms: dict[int, np.random.Generator] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see Actor."""
+        self._randoms[env] = np.random.default_rng(seed)
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
+        """Return actions: see Actor."""
+        possible = obs[:, -self._n :] > 0 if self._masked else np.ones((len(obs), self._n), bool)
+        draws = np.array([self._randoms[env].random(self._n) for env in envs])
+        actions = np.where(possible, draws, -1.0).argmax(axis=1)
+        return actions, np.zeros(len(obs), np.float32)
+
+
+def states_met(
+    environment: Environment, rules: Rules, variant: str, episodes: int, seed: int = 0
+) -> set[tuple[bool, ...]]:
+    """Return the states of need that a random player meets in episodes of a variant: for each,
+    which groups need fixing."""
+    environment = told(environment, "")
+    specs = [episode_spec(seed, n, (variant,), SeedStream.WORKFLOWS) for n in range(episodes)]
+    envs, met = environment.make_envs(min(MOST_TOGETHER, episodes)), set[tuple[bool, ...]]()
+    for ended in play_episodes(envs, RandomActor(environment), specs):
+        for one in ended:
+            needs = rules.needs(_parts(one.obs, environment, rules)[0])
+            met.update(map(tuple, np.unique(needs, axis=0).tolist()))
+    envs.close()
+    return met

@@ -1,0 +1,172 @@
+"""Which order is best, found with fewer episodes than all orders take.
+
+Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process whose
+covariance of two orders is Kendall's correlation (Jiao and Vert, 2015).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
+
+Pull: TypeAlias = Callable[[Order, range], NDArray[np.float64]]
+"""Return an order's totals in the episodes of these numbers."""
+
+LEAST_EPISODES = 10
+"""Episodes that an order plays before it may be given up."""
+STEP = 50
+"""Episodes of one draw of the Gaussian process, and of an order in random search."""
+N_FIRST = 6
+"""Orders that are played before the Gaussian process is first asked."""
+MOST_CANDIDATES = 500
+
+
+class Found(NamedTuple):
+    """The order that a search chose, the mean total that it expects, and episodes played."""
+
+    order: Order
+    mean: float
+    episodes: int
+
+
+class _Tally:
+    """What orders have come to so far. Every order plays the episodes 0, 1, 2, ..."""
+
+    def __init__(self, pull: Pull, budget: int) -> None:
+        self.left = budget
+        self.totals: dict[Order, NDArray[np.float64]] = {}
+        self._pull = pull
+        self._budget = budget
+
+    def play(self, order: Order, episodes: int) -> None:
+        """Play the order's next episodes, as far as the budget goes."""
+        before = self.totals.get(order, np.zeros(0))
+        episodes = min(episodes, self.left)
+        if episodes > 0:
+            more = self._pull(order, range(len(before), len(before) + episodes))
+            self.totals[order] = np.concatenate([before, more])
+            self.left -= episodes
+
+    def mean(self, order: Order) -> float:
+        return float(self.totals[order].mean())
+
+    def found(self, order: Order, mean: float | None = None) -> Found:
+        return Found(order, self.mean(order) if mean is None else mean, self._budget - self.left)
+
+
+def candidates(workflow: Workflow, random: np.random.Generator) -> list[Order]:
+    """Return all orders in random order, or as many as can be considered."""
+    try:
+        orders = workflow.orders()
+    except ValueError:
+        drawn = (workflow.drawn(random) for _ in range(2 * MOST_CANDIDATES))
+        return list(dict.fromkeys(drawn))[:MOST_CANDIDATES]
+    return [orders[n] for n in random.permutation(len(orders))]
+
+
+def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+    """Play all candidates a little, the better half more, and so on."""
+    left = candidates(workflow, np.random.default_rng(seed))
+    left = left[: max(2, int(budget / LEAST_EPISODES / max(1, math.log2(len(left)))))]
+    n_rounds, tally = math.ceil(math.log2(len(left))), _Tally(pull, budget)
+    for number in range(n_rounds):
+        share = tally.left // (n_rounds - number) // len(left)
+        for order in left:
+            tally.play(order, max(1, share))
+        left = sorted((one for one in left if one in tally.totals), key=tally.mean, reverse=True)
+        left = left[: math.ceil(len(left) / 2)]
+    return tally.found(left[0])
+
+
+def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+    """Play random orders, each as often: what other ways of searching have to beat."""
+    orders = candidates(workflow, np.random.default_rng(seed))[: max(1, budget // STEP)]
+    tally = _Tally(pull, budget)
+    for order in orders:
+        tally.play(order, budget // len(orders))
+    return tally.found(max(tally.totals, key=tally.mean))
+
+
+def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
+    """Play the order that is best in a draw from what the episodes so far make likely.
+
+    Raises ModuleNotFoundError without scikit-learn.
+    """
+    random, tally = np.random.default_rng(seed), _Tally(pull, budget)
+    orders = candidates(workflow, random)
+    for order in orders[:N_FIRST]:
+        tally.play(order, min(STEP, max(2, budget // (2 * N_FIRST))))
+    while tally.left:
+        model = OrderModel(workflow, tally.totals)
+        if len(orders) == MOST_CANDIDATES:
+            orders = list(dict.fromkeys([*orders, *_neighbours(workflow, model.best(orders)[0])]))
+        tally.play(orders[int(model.drawn(orders, random).argmax())], STEP)
+    order, mean = OrderModel(workflow, tally.totals).best(list(tally.totals))
+    return tally.found(order, mean)
+
+
+def _neighbours(workflow: Workflow, order: Order) -> list[Order]:
+    """Return the orders in which two groups that follow one another change places."""
+    swapped = [
+        (*order[:n], order[n + 1], order[n], *order[n + 2 :])
+        for n in range(len(workflow.contested) - 1)
+    ]
+    pairs = workflow.implied
+    return [
+        one
+        for one in swapped
+        if not any((b, a) in pairs for a, b in itertools.combinations(one, 2))
+    ]
+
+
+class OrderModel:
+    """A Gaussian process over orders. The noise of an order's mean is its episodes' variance by
+    their number. totals: of the orders that were played."""
+
+    def __init__(self, workflow: Workflow, totals: Mapping[Order, NDArray[np.float64]]) -> None:
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import DotProduct
+
+        self._contested = workflow.contested
+        means = np.array([one.mean() for one in totals.values()])
+        n_played = np.array([len(one) for one in totals.values()])
+        within = sum(((one - one.mean()) ** 2).sum() for one in totals.values())
+        variance = within / max(1, n_played.sum() - len(totals))
+        self._middle, self._scale = means.mean(), max(means.std(), 1e-9)
+        noise = variance / n_played / self._scale**2
+        # The prior variance is that of the means: few orders tell too little to fit it better.
+        self._process = GaussianProcessRegressor(
+            DotProduct(sigma_0=0.0, sigma_0_bounds="fixed"), alpha=noise + 1e-9, optimizer=None
+        )
+        self._process.fit(self._features(list(totals)), (means - self._middle) / self._scale)
+
+    def _features(self, orders: Sequence[Order]) -> NDArray[np.float64]:
+        """Return vectors [M, P] of which the products are Kendall's correlations."""
+        bits = precedence(ranks_of(orders)[:, self._contested])
+        return (2.0 * bits.astype(np.float64) - 1.0) / math.sqrt(bits.shape[1])
+
+    def best(self, orders: Sequence[Order]) -> tuple[Order, float]:
+        """Return the order with the highest expected total, and this total."""
+        means = self._process.predict(self._features(orders))
+        best = int(means.argmax())
+        return orders[best], float(self._middle + self._scale * means[best])
+
+    def drawn(self, orders: Sequence[Order], random: np.random.Generator) -> Any:
+        """Return totals [M] of orders, in its units, as one draw from the posterior has them."""
+        state = np.random.RandomState(int(random.integers(2**31)))
+        return self._process.sample_y(self._features(orders), random_state=state)[:, 0]
+
+
+METHODS: Mapping[str, Callable[[Workflow, Pull, int, int], Found]] = {
+    "halving": halving,
+    "gaussian-process": gaussian_process,
+    "random": random_search,
+}
+"""Ways to find the best order within a number of episodes."""

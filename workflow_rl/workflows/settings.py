@@ -1,0 +1,62 @@
+"""The arguments of CAGE-2 with orders, with their ranges and descriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from agents.settings import ConfigError, NotNegative, OneOf
+from workflow_rl.cage2.agent.action_sets import ACTION_SETS
+from workflow_rl.cage2.env.settings import Cage2Arguments
+from workflow_rl.workflows.cage2_rules import HostRules
+from workflow_rl.workflows.environment import OrderedCage2
+from workflow_rl.workflows.envs import check_obedience
+from workflow_rl.workflows.rules import OBEDIENCE
+
+
+class OrderedCage2Arguments(Cage2Arguments):
+    """The arguments of `OrderedCage2`, checked. Making one raises ConfigError."""
+
+    observation: Annotated[str, OneOf(("belief",))] = Field(
+        OrderedCage2.observation, description="belief tells which group is due."
+    )
+    # A set with masks of its own would put them where the order's bits stand.
+    actions: Annotated[str, OneOf([name for name in ACTION_SETS if name != "possible"])] = Field(
+        OrderedCage2.actions, description=Cage2Arguments.model_fields["actions"].description
+    )
+    workflow: str = Field(
+        OrderedCage2.workflow,
+        description="Groups of hosts and constraints on their order, such as 'servers: Op_Server0 "
+        "Enterprise2; users: User1 User2; servers < users'. By default the five types of units of "
+        "Jiang et al. (2026).",
+    )
+    order: str = Field(
+        OrderedCage2.order,
+        description="The groups from the first to be fixed to the last, such as 'servers,users'. "
+        "By default each episode draws an order.",
+    )
+    obedience: Annotated[str, OneOf(OBEDIENCE)] = Field(
+        OrderedCage2.obedience,
+        description="How the order is kept. mask: a fix that breaks the order is impossible. "
+        "penalty: the fix costs something.",
+    )
+    penalty: NotNegative = Field(
+        OrderedCage2.penalty, description="What a fix that breaks the order costs, in reward."
+    )
+
+    @model_validator(mode="after")
+    def _is_an_order(self) -> Self:
+        try:
+            rules = HostRules(self.workflow, self.actions)
+        except ValueError as error:
+            raise ConfigError("workflow", str(error)) from None
+        try:
+            _ = rules.workflow.order_named(self.order) if self.order else None
+        except ValueError as error:
+            raise ConfigError("order", str(error)) from None
+        try:
+            check_obedience(self.obedience, self.penalty)
+        except ValueError as error:
+            raise ConfigError("penalty", str(error)) from None
+        return self

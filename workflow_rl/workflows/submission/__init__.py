@@ -1,0 +1,1 @@
+"""An agent to hand in that takes an order."""

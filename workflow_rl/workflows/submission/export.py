@@ -1,0 +1,18 @@
+"""Fill a folder to hand in whose agent takes an order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflow_rl.cage2.scoring.submission import export
+from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.guest import Exported
+
+ACTING = ("order", "rules", "cage2_rules")
+_AGENT = Path(__file__).parent / "files" / "agent.py"
+
+
+def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
+    """Fill the folder. Raises InvalidEnvironmentError for an agent that does not fit."""
+    more = [f"workflow_rl.workflows.{module}" for module in ACTING]
+    export.write_submission(exported, environment, folder, more, _AGENT)

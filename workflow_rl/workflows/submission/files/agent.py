@@ -1,0 +1,50 @@
+"""The agent, which takes an order, needs NumPy alone and acts on what ChallengeWrapper shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from acting.cage2_rules import HostRules
+from acting.numpy_policy import NumpyPolicy
+from acting.policy_file import load_policy
+from acting.rules import OrderedActor
+from acting.views import ViewingActor
+
+
+class BlueAgent:
+    """A blue agent that plays one episode after another. `end_episode` clears its memory.
+
+    order: the groups from the first to be fixed to the last, such as "op_server,enterprise,users".
+    None: the order that the agent was exported with, or a fixed one if it had none.
+    """
+
+    def __init__(self, order: str | None = None) -> None:
+        parameters, about = load_policy(Path(__file__).parent / "policy.npz")
+        sees = about["env_args"]
+        rules = HostRules(sees["workflow"], sees["actions"])
+        own = rules.workflow.order_named(sees["order"]) if sees["order"] else None
+        policy = NumpyPolicy(parameters, greedy=True)
+        self._actor = ViewingActor(
+            OrderedActor(policy, rules, own, sees["obedience"]),
+            sees["observation"],
+            sees["actions"],
+            sees["opening"],
+        )
+        if order is not None:
+            self._actor.ask(order=order)
+        self.end_episode()
+
+    def get_action(
+        self, observation: Any, action_space: Any = None, order: str | None = None
+    ) -> int:
+        """Return one of the 145 actions for an observation of 52 bits. order: from now on."""
+        if order is not None:
+            self._actor.ask(order=order)
+        action, _ = self._actor.act(np.asarray(observation, np.uint8)[None])
+        return int(action[0])
+
+    def end_episode(self) -> None:
+        """Prepare for the first observation of another episode."""
+        self._actor.reset(0)

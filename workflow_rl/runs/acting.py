@@ -16,6 +16,22 @@ _ROOMS = re.compile(
     re.M,
 )
 
+NUMPY_POLICY = (
+    "agents.policies.archive",
+    "agents.policies.distributions",
+    "agents.policies.entities",
+    "agents.policies.entity_layout",
+    "agents.policies.masks",
+    "agents.policies.mlp",
+    "agents.policies.network",
+    "agents.policies.networks",
+    "agents.policies.numpy_policy",
+    "agents.policies.policy_file",
+    "agents.policies.recurrent",
+    "agents.policies.stacked_frames",
+)
+"""What a policy needs to be read from a file and to act."""
+
 
 def write_acting(modules: Sequence[str], folder: Path) -> Path:
     """Copy modules into the package `acting` of a folder, and return the package's folder.

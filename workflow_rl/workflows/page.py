@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from workflow_rl.reporting.pages import escaped, folded, number, table
@@ -76,6 +77,8 @@ def verdict(ladder: Ladder) -> str:
     )
     if lead.mean - lead.interval_95 > 0:
         return f"The order matters. {said}"
+    if math.isnan(lead.interval_95):
+        return f"So few episodes have no interval. {said}"
     return f"The order does not matter here, as far as these episodes tell. {said}"
 
 

@@ -46,7 +46,7 @@ def test_only_a_central_critic_learns_what_the_state_says() -> None:
         rewards = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, 1))
         for _ in range(3):
             metrics = agent.update([guessed(one, n) for n, one in enumerate(rewards)], 0.0)
-        losses[critic] = metrics.value_loss
+        losses[critic] = metrics.whole.value_loss
         # Workers need nothing of the critic.
         saved = PPO().saved_policy(settings, agent.state_dict())
         assert saved.parameters["a"].described().n_inputs == 3

@@ -57,7 +57,8 @@ SPACES = [
 
 
 def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
-    obs_dim, distribution, _, _, masked, _ = environment.spaces()
+    spaces = environment.spaces()
+    obs_dim, distribution, masked = spaces.obs_dim, spaces.distribution, spaces.masked
     weights = np.linspace(-1, 1, obs_dim * distribution.n_outputs, dtype=np.float32)
     return NumpyPolicy(
         PolicyParameters(

@@ -299,7 +299,10 @@ def test_a_preset_gives_way_to_the_command_line(name):
     expected = {**PRESETS[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
     expected["preset"] = name
     expected |= expected.pop("settings", {})
-    assert {field: shown[field] for field in expected} == {k: str(v) for k, v in expected.items()}
+    assert {field: shown[field] for field in expected} == {
+        field: str(list(value) if isinstance(value, tuple) else value)
+        for field, value in expected.items()
+    }
 
 
 @pytest.mark.parametrize("name", ["sample-factory-async", "alf", "rsl-batch", "continuous"])

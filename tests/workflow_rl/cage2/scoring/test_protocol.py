@@ -341,8 +341,8 @@ def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):
-    assert "or else --agent" in error_line(run())
-    assert "or else --agent" in error_line(run(tmp_path, "--agent", "sleep"))
+    assert "or a scripted agent's name" in error_line(run())
+    assert "or a scripted agent's name" in error_line(run(tmp_path, "--agent", "sleep"))
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path):

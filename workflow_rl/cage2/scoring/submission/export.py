@@ -12,21 +12,10 @@ from agents.policies import policy_file
 from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, write_acting
 
 ACTING = (
-    "agents.policies.archive",
-    "agents.policies.distributions",
-    "agents.policies.entities",
-    "agents.policies.entity_layout",
-    "agents.policies.masks",
-    "agents.policies.mlp",
-    "agents.policies.network",
-    "agents.policies.networks",
-    "agents.policies.numpy_policy",
-    "agents.policies.policy_file",
-    "agents.policies.recurrent",
-    "agents.policies.stacked_frames",
+    *NUMPY_POLICY,
     "workflow_rl.cage2.agent.action_sets",
     "workflow_rl.cage2.scenario2",
     "workflow_rl.cage2.agent.views",

@@ -10,19 +10,10 @@ from agents.policies.team_policy import TeamParameters
 from workflow_rl.cage4.interface import COMMIT, MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, write_acting
 
 ACTING = (
-    "agents.policies.archive",
-    "agents.policies.distributions",
-    "agents.policies.masks",
-    "agents.policies.mlp",
-    "agents.policies.network",
-    "agents.policies.networks",
-    "agents.policies.numpy_policy",
-    "agents.policies.policy_file",
-    "agents.policies.recurrent",
-    "agents.policies.stacked_frames",
+    *NUMPY_POLICY,
     "agents.policies.team_file",
     "agents.policies.team_policy",
     "agents.team",

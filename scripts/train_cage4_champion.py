@@ -241,7 +241,10 @@ def main(out: Path, begin_from: Path | None, updates: int, episodes: int, seed: 
         chosen = list(map(int, FIRST_SEED + seeds + update * episodes))
         played = play(tuple(each.weights for each in learners), chosen, batched.SAMPLED)
         words = [each.improve(played, 1 - update / updates) for each in learners]
-        print(f"{time.process_time():.0f} s, update {update}: {played.totals.mean():.1f}; {words}")
+        print(
+            f"{time.process_time():.0f} s, update {update}: {played.totals.mean():.1f}; {words}",
+            flush=True,
+        )
         if update % 10 == 9 or update == updates - 1:
             save_weights(out, (learners[0].weights, learners[1].weights))
 

@@ -32,6 +32,7 @@ from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
 GROUPS = (slice(0, 4), slice(4, 5))
 TAUGHT_SEED, FIRST_SEED, FIRST_OF_RUN = 20_000_000, 30_000_000, 1_000_000
+SCORED_SEED, AT_ONCE = 4_000_000, 125
 KEPT = 0.15
 """The share of the decisions to wait that are learned from. Each counts for all."""
 DISCOUNT, TRACE = 0.995, 0.92
@@ -98,6 +99,15 @@ def fresh_weights(draw: np.random.Generator) -> Weights:
         ).astype(np.float32)
         for name, shape in SHAPES.items()
     )
+
+
+def score(weights: Any, episodes: int) -> str:
+    """Return in words how the weights score on seeds that nothing was learned from."""
+    seeds = range(SCORED_SEED, SCORED_SEED + episodes)
+    parts = [list(seeds[i : i + AT_ONCE]) for i in range(0, episodes, AT_ONCE)]
+    totals = np.concatenate([play(weights, part, kept=-1.0).totals for part in parts])
+    half = 1.96 * totals.std(ddof=1) / episodes**0.5
+    return f"{totals.mean():.1f} ± {half:.1f} (median {np.median(totals):.0f})"
 
 
 class Learner:
@@ -216,13 +226,16 @@ class Learner:
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The weights' file.")
+@click.option("--out", type=click.Path(path_type=Path), help="The weights' file.")
 @click.option("--begin-from", type=click.Path(exists=True, path_type=Path), help="Weights.")
 @click.option("--updates", type=click.IntRange(0), default=100)
 @click.option("--episodes", type=click.IntRange(2), default=100, help="Of an update.")
+@click.option("--scored", type=click.IntRange(0), default=1000, help="Episodes of the score.")
 @click.option("--seed", type=click.IntRange(0), default=0)
-def main(out: Path, begin_from: Path | None, updates: int, episodes: int, seed: int) -> None:
-    """Train, and write the weights after every tenth update."""
+def main(
+    out: Path | None, begin_from: Path | None, updates: int, episodes: int, scored: int, seed: int
+) -> None:
+    """Train, write the weights after every tenth update, and score the last ones."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     batched.seed(seed)
@@ -230,13 +243,14 @@ def main(out: Path, begin_from: Path | None, updates: int, episodes: int, seed: 
     begun = load_weights(begin_from) if begin_from else (fresh_weights(draw), fresh_weights(draw))
     learners = [Learner(weights, which) for which, weights in enumerate(begun)]
     seeds = np.arange(episodes) + FIRST_OF_RUN * seed
-    taught = play(begun, list(map(int, TAUGHT_SEED + seeds)), batched.TAUGHT)
-    print(f"the rules: {taught.totals.mean():.1f}", flush=True)
-    for learner in learners:
-        if begin_from is None:
-            print(f"copied, loss {learner.copy(taught):.3f}", flush=True)
-        for _ in range(3):
-            learner.advantages(taught)
+    if updates or begin_from is None:
+        taught = play(begun, list(map(int, TAUGHT_SEED + seeds)), batched.TAUGHT)
+        print(f"the rules: {taught.totals.mean():.1f}", flush=True)
+        for learner in learners:
+            if begin_from is None:
+                print(f"copied, loss {learner.copy(taught):.3f}", flush=True)
+            for _ in range(3):
+                learner.advantages(taught)
     for update in range(updates):
         chosen = list(map(int, FIRST_SEED + seeds + update * episodes))
         played = play(tuple(each.weights for each in learners), chosen, batched.SAMPLED)
@@ -245,8 +259,10 @@ def main(out: Path, begin_from: Path | None, updates: int, episodes: int, seed: 
             f"{time.process_time():.0f} s, update {update}: {played.totals.mean():.1f}; {words}",
             flush=True,
         )
-        if update % 10 == 9 or update == updates - 1:
+        if out is not None and (update % 10 == 9 or update == updates - 1):
             save_weights(out, (learners[0].weights, learners[1].weights))
+    if scored:
+        print(score(tuple(each.weights for each in learners), scored))
 
 
 if __name__ == "__main__":

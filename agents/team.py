@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.policies.entity_layout import MOST
 from agents.trajectory import Trajectory
 
 ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3
@@ -199,6 +200,7 @@ def layout_of(values: Mapping[str, Any]) -> TeamLayout:
         and all(type(flag) is bool for flag in flags)
         and type(layout.state_size) is int
         and layout.state_size >= 0
+        and layout.row_size <= MOST
     ):
         raise TypeError("it describes no team")
     return layout

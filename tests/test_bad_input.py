@@ -129,6 +129,8 @@ NEEDED = {
     "train-population": [*TINY, "--dry-run"],
     "tune": [*TINY, "--trials", "1", "--dry-run"],
     "train-champion": ["--run-dir", "run"],
+    "train-workflow": ["--run-dir", "run"],
+    "search-workflow": ["nowhere"],
     "improve": ["run", "new.npz"],
     "evaluate": ["run", "--episodes", "1", "--quiet"],
     "replay": ["sleep", "--max-steps", "2"],

@@ -164,6 +164,8 @@ READING = {
     "population": ["train-population", "--resume", "population", *RESUME],
     "tune": ["tune", "--resume", "tuned", "--trials", "1", *RESUME],
     "champion": ["train-champion", "--run-dir", "run"],
+    "workflow": ["train-workflow", "--run-dir", "run"],
+    "search-workflow": ["search-workflow", "run", "--episodes", "2", "--quiet"],
     "plot": ["plot", "run", "--output", "plot.png"],
     "plot population": ["plot", "population", "--output", "plot.png"],
     "report": ["report", "run", "--output", "report.html"],

@@ -133,8 +133,13 @@ def declared(tables: Mapping[str, Any], n_inputs: int, n_outputs: int) -> Entity
 
 
 def carried(numbers: NDArray[Any], before: EntityLayout, after: EntityLayout) -> NDArray[Any]:
-    """Return numbers of columns, which are equal for columns that are alike, for another layout."""
+    """Return numbers of columns, which are equal for columns that are alike, for another layout.
+
+    Raises ValueError if the other layout has columns that are like none of this one.
+    """
     of = dict(zip(before.alike.tolist(), numbers.tolist(), strict=True))
+    if not of.keys() >= set(after.alike.tolist()):
+        raise ValueError("its entities are described by other numbers than those it learned on")
     return np.array([of[group] for group in after.alike.tolist()], numbers.dtype)
 
 

@@ -261,18 +261,14 @@ class NumpyPolicy:
         self._randoms[env] = np.random.Generator(bits)
         if self.network.memory_size:
             self._states.pop(env, None)
-            for obs in () if seen is None else seen:
+            for obs in () if seen is None else self._own(seen):
                 self._go_on(obs[None], [env])
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
         observation may be [obs_dim]. Observations may hold what only the critic sees, too. Raises
         ValueError for other shapes."""
-        obs = np.atleast_2d(obs)
-        n_further = self.parameters.n_further
-        if n_further and obs.shape[1] == self.obs_dim + n_further:
-            n_inputs = self.network.n_inputs
-            obs = np.delete(obs, slice(n_inputs, n_inputs + n_further), axis=1)
+        obs = self._own(np.atleast_2d(obs))
         if obs.shape != (len(envs), self.obs_dim):
             raise ValueError(
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"
@@ -283,6 +279,13 @@ class NumpyPolicy:
         outputs = self._go_on(obs, envs)
         prepared = self.distribution.prepare(outputs, self.parameters.log_std)
         return self._choice(prepared, np.arange(len(obs)), randoms)
+
+    def _own(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Return observations [M, D] without what only the critic sees, if that is there."""
+        n_inputs, n_further = self.network.n_inputs, self.parameters.n_further
+        if not n_further or obs.shape[1] != self.obs_dim + n_further:
+            return obs
+        return np.delete(obs, slice(n_inputs, n_inputs + n_further), axis=1)
 
     def _go_on(self, obs: NDArray[Any], envs: Sequence[int]) -> FloatArray:
         """Return the outputs for these envs' observations, and move their states on."""

@@ -23,8 +23,9 @@ NOT_LOADED = {
     "workflow_rl.cage2.scoring.evaluation_env": {"torch"},
     "workflow_rl.cage4.agent.rules": {"torch", "numba", "networkx"},
     "workflow_rl.collection.worker": {*LIGHT, "numba"},
-    "workflow_rl.commands.main": {"torch", "numba"},
+    "workflow_rl.commands.main": {"torch", "numba", "ray"},
     "workflow_rl.commands.plot": {"torch"},
+    "workflow_rl.runs.loop": {"ray"},
 }
 """Packages that a module does without."""
 

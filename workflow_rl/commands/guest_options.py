@@ -97,11 +97,21 @@ def _joined(of_guests: Mapping[str, click.Option]) -> click.Option:
     first, *others = of_guests.values()
     for other in others:
         first.type = _wider(first.type, other.type)
-    if len({one.help for one in of_guests.values()}) > 1:
-        first.help = " ".join(f"{name}: {one.help}" for name, one in of_guests.items())
-    if len({str(one.default) for one in of_guests.values()}) > 1:
-        first.show_default = "; ".join(f"{name}: {one.default}" for name, one in of_guests.items())
+    helps = {name: str(one.help) for name, one in of_guests.items()}
+    defaults = {name: str(one.default) for name, one in of_guests.items()}
+    if len(set(helps.values())) > 1:
+        first.help = " ".join(_by_text(helps))
+    if len(set(defaults.values())) > 1:
+        first.show_default = "; ".join(_by_text(defaults))
     return first
+
+
+def _by_text(of_guests: Mapping[str, str]) -> list[str]:
+    """Return each text once, after the names of the guests that have this text."""
+    names: dict[str, list[str]] = {}
+    for name, text in of_guests.items():
+        names.setdefault(text, []).append(name)
+    return [f"{' and '.join(those)}: {text}" for text, those in names.items()]
 
 
 def _wider(one: click.ParamType, other: click.ParamType) -> click.ParamType:

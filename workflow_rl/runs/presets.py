@@ -14,7 +14,7 @@ MODEL: dict[str, Any] = {
     "gradient_steps": 0.66,
     "warm_up_steps": 1200,
     "imagined_share": 0.75,
-    "imagined_rollouts": 4.0,
+    "imagined_rollouts": 4,
     "imagined_updates": 20,
     "rollout_length_final": 1,
     # Small models, fitted seldom: a fit passes over all steps, so it costs more and more.

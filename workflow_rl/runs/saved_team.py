@@ -11,7 +11,7 @@ from gymnasium.spaces import MultiDiscrete
 from numpy.typing import NDArray
 
 from agents.policies.team_policy import TeamPolicy
-from agents.team import ABSENT, ACTS, BUSY, TeamLayout
+from agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.environments.action_mask import ReadMask, mask_reader
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
@@ -90,9 +90,11 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     The observations of a simulator's or a guest's agents are numbers [D_k] as they are. Raises
     InvalidEnvironmentError if the environment has another team, or cannot be made.
     """
-    layout, own = policy.parameters.layout, environment.spaces().team
-    if own is None or _plays(own) != _plays(layout):
+    layout = policy.parameters.layout
+    if environment.spaces().team != layout:
         raise InvalidEnvironmentError(ENV, f"{environment.env_id} has another team")
+    if not isinstance(environment, GymnasiumEnvironment):
+        environment.bare_actor(policy)
     flatten = {
         agent: _numbers(agent, size)
         for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
@@ -105,10 +107,6 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
             rows, first_actions = made.rows, made.first_actions
     actions = MultiDiscrete(list(layout.n_actions))
     return Team(policy, rows, first_actions, mask_reader(actions) if policy.masked else None)
-
-
-def _plays(layout: TeamLayout) -> tuple[Any, ...]:
-    return layout.agents, layout.obs_sizes, layout.n_actions
 
 
 def _numbers(agent: str, size: int) -> Flatten:

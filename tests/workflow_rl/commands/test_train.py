@@ -94,7 +94,7 @@ def refused(result: Result, *parts: str) -> None:
 def test_help_lists_every_config_field_under_a_heading(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
-    for heading in ("Environment:", "CAGE-2:", "Workers:", "The run:", "PPO:"):
+    for heading in ("Environment:", "CAGE-4:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
     values = TrainConfig("sync", algorithm="mbpo").to_dict()
     settings = [*PPOConfig.model_fields, *MBPOConfig.model_fields]

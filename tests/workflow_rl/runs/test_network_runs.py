@@ -125,7 +125,7 @@ def test_the_mask_is_learned_from_wherever_it_is_offered(reference: Any, tmp_pat
     assert same_weights(tmp_path / "obs", reference("gru", "episodes"))
 
 
-@pytest.mark.parametrize("network", ["gru", "entities"])
+@pytest.mark.parametrize("network", ["gru", "frame-stack", "entities"])
 def test_a_critic_that_sees_more_learns_the_same_everywhere(network: str, tmp_path: Path) -> None:
     args = {"privileged": True}
     for mode, n_workers in (("async", 1), ("sync", 5)):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.agent.champion import ChampionTeam
 from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import (
@@ -181,6 +182,7 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
     "restores": lambda: RandomTeam("Restore"),
     "restore-all-seen": lambda: RestoringTeam(on_connections=True, memory=1),
     "rules": RuleTeam,
+    "champion": ChampionTeam,
 }
 
 

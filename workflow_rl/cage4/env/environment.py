@@ -98,8 +98,17 @@ class Cage4:
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
-        """Raise InvalidEnvironmentError: a team is five agents, see `agent.policy_team`."""
-        raise InvalidEnvironmentError("env", f"{ENV_ID} is played by a team, not by one agent")
+        """Return the team as it is, if it plays on the challenge's own observations and actions.
+
+        Raise InvalidEnvironmentError for another team: see `agent.policy_team`.
+        """
+        if (self.observation, self.actions) == ("flat", "all"):
+            return actor
+        raise InvalidEnvironmentError(
+            "observation",
+            f"the team learned on {self.observation} observations and {self.actions} actions: "
+            "evaluate plays it, and export --format cage4 writes it for the challenge",
+        )
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as the policies of the team see them."""

@@ -27,6 +27,7 @@ class KnownScore(NamedTuple):
 OFFICIAL = "official CybORG 4"
 HERE = "this package's, `evaluate NAME --env workflow_rl/CAGE4-v0`"
 SCRIPTED = (
+    KnownScore("champion", -163.8, 64.5, 1000, "compiled", "scripts/train_cage4_champion.py", True),
     KnownScore("rules", -174.5, 54.9, 1000, "compiled", "scripts/tune_cage4_team.py", True),
     KnownScore("restore-in-turn", -342.0, 52.0, 20, "cyborg", HERE),
     KnownScore("restore-when-seen", -982.0, 441.0, 20, "cyborg", HERE, True),

@@ -80,8 +80,8 @@ def test_quiet_user_hosts_are_restored_in_turn() -> None:
 
 
 def test_an_unknown_team_is_refused() -> None:
-    with pytest.raises(ValueError, match="blue='champion': choose one of sleep, random"):
-        make_scripted_team("champion")
+    with pytest.raises(ValueError, match="blue='winner': choose one of sleep, random"):
+        make_scripted_team("winner")
 
 
 def test_sizes() -> None:

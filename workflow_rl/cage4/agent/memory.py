@@ -1,0 +1,311 @@
+"""What a blue agent remembers of events and of its own actions, as numbers for a network.
+
+The memory of an agent follows from its own observations and its mask alone: no messages. One
+record holds the memories of the five agents. The functions are plain Python with NumPy, which
+`batched` compiles for many episodes at once.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES
+from workflow_rl.cage4.scenario4 import AGENT_ZONES, HOSTS_OF_A_ZONE, N_SERVERS, SORTED_ZONES
+
+N_AGENTS, N_OWN_ZONES, N_HOSTS = 5, 7, HOSTS_OF_A_ZONE
+FIRST_ZONE, ZONE_COUNT = np.array([0, 1, 2, 3, 4]), np.array([1, 1, 1, 1, 3])
+"""Of each agent, among the seven zones that have one."""
+_AT = list(accumulate((0, *OBS_SIZES)))
+_OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * N_HOSTS
+FIRST_PROCESS = np.array(
+    [
+        _AT[agent] + 1 + _OF_A_ZONE * i + 3 * len(SORTED_ZONES)
+        for agent, zones in enumerate(AGENT_ZONES)
+        for i in range(len(zones))
+    ]
+)
+"""Where the events of a zone's processes begin among the five observations; then come those of
+connections."""
+_ACTIONS_AT = list(accumulate((0, *N_ACTIONS)))
+FIRST_ANALYSE = np.array(
+    [
+        _ACTIONS_AT[agent] + N_HOSTS * i
+        for agent, zones in enumerate(AGENT_ZONES)
+        for i in range(len(zones))
+    ]
+)
+
+SHELL, DOUBT, SCAN, SOURCE, RESTORED, REMOVED = range(6)
+FLAGS = ("shell", "had_shell", "doubt", "had_doubt", "source", "scanned", "removed", "may_be_first")
+SPANS = (4.0, 20.0, 100.0)
+LONG_AGO = -1e6
+MEMORY = np.dtype(
+    [
+        ("step", np.int32),
+        *((name, np.uint8, (N_OWN_ZONES, N_HOSTS)) for name in ("exists", *FLAGS)),
+        ("n_attacks", np.float32, (N_OWN_ZONES, N_HOSTS)),
+        ("last", np.float32, (6, N_OWN_ZONES, N_HOSTS)),
+        ("first_activity", np.float32, N_AGENTS),
+        ("last_activity", np.float32, N_AGENTS),
+        ("last_attack", np.float32, N_AGENTS),
+        ("n_scans", np.float32, N_AGENTS),
+        ("n_exploits", np.float32, N_AGENTS),
+        ("n_restores", np.float32, N_AGENTS),
+        ("busy", np.int32, N_AGENTS),
+        ("target", np.int32, N_AGENTS),
+        ("restores", np.uint8, N_AGENTS),
+        ("is_due", np.uint8, N_AGENTS),
+    ],
+    align=True,
+)
+
+PHASE_STARTS = (0, 167, 334)
+N_STEPS, END, RHYTHM = 500, 498, 4
+LAST_DECISION = END - 8
+BUSY_RESTORE, BUSY_REMOVE = 5, 3
+_PRICES = (
+    # Restricted A, operational A, restricted B, operational B, headquarters: a green's failed
+    # work, and an impact.
+    ((1, 1), (1, 1), (1, 1), (1, 1), (1, 3)),
+    ((2, 3), (10, 10), (1, 1), (1, 1), (1, 3)),
+    ((1, 3), (1, 1), (2, 3), (10, 10), (1, 3)),
+)
+DEAR = 10
+
+
+def _clock() -> Any:
+    """Return what an agent knows from the step's number alone, `[501, 5, 10]`."""
+    table = np.zeros((N_STEPS + 1, N_AGENTS, 10), np.float32)
+    for step in range(N_STEPS + 1):
+        phase = sum(step >= start for start in PHASE_STARTS) - 1
+        left = max(0, END - step)
+        for agent in range(N_AGENTS):
+            work, impact = _PRICES[phase][agent]
+            row = [work / DEAR, impact / DEAR, left / N_STEPS]
+            row += [np.exp(-left / 10), np.exp(-left / 60), float(work == DEAR)]
+            for later in (1, 2):
+                wait = PHASE_STARTS[later] - step
+                comes = wait > 0 and _PRICES[later][agent][0] == DEAR
+                row += [np.exp(-wait / 15), np.exp(-wait / 60)] if comes else [0.0, 0.0]
+            table[step, agent] = row
+    return table
+
+
+CLOCK = _clock()
+N_CLOCK = CLOCK.shape[-1]
+N_FEATURES, N_CONTEXT = 10 + 6 * len(SPANS), N_CLOCK + 12 + 3 * len(SPANS)
+
+
+def begin(m: Any, mask: Any) -> None:
+    """Begin an episode. mask: bool `[570]`."""
+    m.step = 0
+    m.last[:] = LONG_AGO
+    m.last[RESTORED] = 0
+    m.first_activity[:] = LONG_AGO
+    m.last_activity[:] = LONG_AGO
+    m.last_attack[:] = LONG_AGO
+    m.n_scans[:] = 0
+    m.n_exploits[:] = 0
+    m.n_restores[:] = 0
+    m.n_attacks[:] = 0
+    m.busy[:] = 0
+    for flags in (m.shell, m.had_shell, m.doubt, m.had_doubt, m.source, m.scanned, m.removed):
+        flags[:] = 0
+    for zone in range(N_OWN_ZONES):
+        for host in range(N_HOSTS):
+            m.exists[zone, host] = mask[FIRST_ANALYSE[zone] + host]
+            m.may_be_first[zone, host] = m.exists[zone, host] and host >= N_SERVERS
+
+
+def read(m: Any, obs: Any) -> None:
+    """Read a step's observations, `[578]`: those of the five agents one after the other."""
+    for agent in range(N_AGENTS):
+        m.is_due[agent] = m.step % RHYTHM == 0
+        if m.busy[agent] > 0:
+            m.busy[agent] -= 1
+            if m.busy[agent] == 0:
+                m.is_due[agent] = True
+                finish(m, agent)
+        read_zones(m, agent, obs)
+    m.step += 1
+
+
+def finish(m: Any, agent: int) -> None:
+    """Forget what a Restore or Remove ended that took effect in the last step."""
+    zone = FIRST_ZONE[agent] + m.target[agent] // N_HOSTS
+    host = m.target[agent] % N_HOSTS
+    m.shell[zone, host] = 0
+    m.doubt[zone, host] = 0
+    if m.restores[agent]:
+        for flags in (m.had_shell, m.had_doubt, m.source, m.scanned, m.removed, m.may_be_first):
+            flags[zone, host] = 0
+        m.n_attacks[zone, host] = 0
+        m.n_restores[agent] += 1
+        m.last[RESTORED, zone, host] = m.step
+    else:
+        m.removed[zone, host] = 1
+        m.last[REMOVED, zone, host] = m.step
+
+
+def read_zones(m: Any, agent: int, obs: Any) -> None:
+    """Read the events of an agent's zones."""
+    first, n = FIRST_ZONE[agent], ZONE_COUNT[agent]
+    is_attacked = False
+    for zone in range(first, first + n):
+        for host in range(N_HOSTS):
+            at = FIRST_PROCESS[zone] + host
+            is_attacked |= obs[at] > 0 and obs[at + N_HOSTS] > 0
+    for zone in range(first, first + n):
+        for host in range(N_HOSTS):
+            at = FIRST_PROCESS[zone] + host
+            if obs[at] > 0 or obs[at + N_HOSTS] > 0:
+                m.is_due[agent] = True
+                read_host(m, agent, zone, host, obs[at] > 0, obs[at + N_HOSTS] > 0, is_attacked)
+
+
+def read_host(
+    m: Any, agent: int, zone: int, host: int, process: bool, connection: bool, is_attacked: bool
+) -> None:
+    """Read the events of a host. What they say: see `belief`."""
+    is_user, now = host >= N_SERVERS, m.step
+    if process and (connection or not is_user):
+        m.shell[zone, host] = 1
+        m.had_shell[zone, host] = 1
+        m.scanned[zone, host] = 0
+        m.may_be_first[zone, host] = 0
+        m.last[SHELL, zone, host] = now
+        m.n_exploits[agent] += 1
+        m.last_attack[agent] = now
+    elif process:
+        m.doubt[zone, host] = 1
+        m.had_doubt[zone, host] = 1
+        m.last[DOUBT, zone, host] = now
+        return
+    elif is_user and is_attacked:
+        m.source[zone, host] = 1
+        m.n_attacks[zone, host] += 1
+        m.last[SOURCE, zone, host] = now
+    else:
+        m.scanned[zone, host] = 1
+        m.may_be_first[zone, host] = 0
+        m.last[SCAN, zone, host] = now
+        if not is_user:
+            return  # Greens cause such events, too.
+        m.n_scans[agent] += 1
+        # Red scans no host that it holds.
+        m.had_shell[zone, host] &= m.shell[zone, host]
+        m.had_doubt[zone, host] &= m.doubt[zone, host]
+    m.last_activity[agent] = now
+    if m.first_activity[agent] == LONG_AGO:
+        m.first_activity[agent] = now
+
+
+def start(m: Any, agent: int, host: int, restores: bool) -> None:
+    """Note that an agent begins Restore or Remove on one of its 16 or 48 hosts."""
+    m.busy[agent] = BUSY_RESTORE if restores else BUSY_REMOVE
+    m.target[agent] = host
+    m.restores[agent] = restores
+
+
+def may_act(m: Any, agent: int) -> bool:
+    """Return whether an agent decides now: something happened, or four steps have passed."""
+    return m.busy[agent] == 0 and m.is_due[agent] != 0 and m.step - 1 < LAST_DECISION
+
+
+def find_options(m: Any, agent: int, options: Any) -> bool:
+    """Write what is worth a thought, bool `[1 + 2 * hosts]`: wait, Remove, Restore.
+
+    Returns whether there is more than to wait.
+    """
+    n = ZONE_COUNT[agent] * N_HOSTS
+    options[:] = False
+    options[0] = True
+    is_active = m.first_activity[agent] != LONG_AGO
+    found = False
+    for i in range(n):
+        zone, host = FIRST_ZONE[agent] + i // N_HOSTS, i % N_HOSTS
+        if not m.exists[zone, host]:
+            continue
+        may_remove = m.shell[zone, host] or m.doubt[zone, host]
+        may_restore = (
+            may_remove
+            or m.had_shell[zone, host]
+            or m.had_doubt[zone, host]
+            or m.source[zone, host]
+            or (is_active and m.may_be_first[zone, host])
+        )
+        options[1 + i] = may_remove
+        options[1 + n + i] = may_restore
+        found |= may_restore != 0
+    return found
+
+
+def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
+    """Write the network's input: float32 hosts `[16 or 48, F]`, context `[C]`."""
+    now, first, n = m.step - 1, FIRST_ZONE[agent], ZONE_COUNT[agent]
+    is_active = m.first_activity[agent] != LONG_AGO
+    n_first, n_exist, n_users = 0, 0, 0
+    n_shells, n_sources, n_doubts, n_had = 0, 0, 0, 0
+    for zone in range(first, first + n):
+        for host in range(N_HOSTS):
+            if m.exists[zone, host]:
+                n_exist += 1
+                n_users += host >= N_SERVERS
+                n_first += m.may_be_first[zone, host]
+                n_shells += m.shell[zone, host]
+                n_sources += m.source[zone, host]
+                n_doubts += m.doubt[zone, host]
+                n_had += m.had_shell[zone, host]
+    hosts[:] = 0
+    for i in range(n * N_HOSTS):
+        zone, host = first + i // N_HOSTS, i % N_HOSTS
+        if m.exists[zone, host]:
+            describe_host(m, zone, host, hosts[i], is_active, n_first, now)
+    for i in range(N_CLOCK):
+        context[i] = CLOCK[now, agent, i]
+    at = N_CLOCK
+    for last in (m.first_activity[agent], m.last_activity[agent], m.last_attack[agent]):
+        for span in SPANS:
+            context[at] = span / (span + now - last)
+            at += 1
+    for value in (
+        1.0 * is_active,
+        min(n_first, 10) / 10,
+        1.0 * (n_first <= 1),
+        n_exist / (N_HOSTS * n),
+        n_users / ((N_HOSTS - N_SERVERS) * n),
+        min(n_shells, 5) / 3,
+        min(n_sources, 5) / 3,
+        min(n_doubts, 5) / 3,
+        min(n_had, 5) / 3,
+        np.log1p(m.n_scans[agent]) / 3,
+        np.log1p(m.n_exploits[agent]) / 3,
+        np.log1p(m.n_restores[agent]) / 3,
+    ):
+        context[at] = value
+        at += 1
+
+
+def describe_host(
+    m: Any, zone: int, host: int, row: Any, is_active: bool, n_first: int, now: int
+) -> None:
+    """Write the features of a host, `[F]`. Those of a host that does not exist are zeros."""
+    row[0] = 1
+    row[1] = host < N_SERVERS
+    row[2] = m.shell[zone, host]
+    row[3] = m.had_shell[zone, host]
+    row[4] = m.doubt[zone, host]
+    row[5] = m.had_doubt[zone, host]
+    row[6] = m.source[zone, host] + min(m.n_attacks[zone, host], 3.0) / 3
+    row[7] = m.may_be_first[zone, host] * is_active / max(n_first, 1)
+    row[8] = m.removed[zone, host]
+    row[9] = m.scanned[zone, host]
+    at = 10
+    for which in range(6):
+        ago = now - m.last[which, zone, host]
+        for span in SPANS:
+            row[at] = span / (span + ago)
+            at += 1

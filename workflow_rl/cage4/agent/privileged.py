@@ -1,0 +1,107 @@
+"""What the critic of the champion's training sees: the true state, and each agent's own reward.
+
+Agents never see this. In place of a green's failures, which are drawn, the own reward holds their
+expectation, so that it varies less.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import IMPACT, REMOVE, RESTORE
+from workflow_rl.cage4.compiled.network import (
+    ABSTRACT,
+    BLUE_OF_ZONE,
+    FAILED_WORK,
+    FIRST_SERVER,
+    IMPACT_COST,
+    N_BLUE,
+    N_RED,
+    NOBODY,
+    PLACE,
+    REWARDS,
+    ROOT,
+    ZONE,
+)
+from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
+from workflow_rl.jit import compiled, entry_points
+
+N_SEEN = 20
+GREEN_WORK = 1 / 3  # Of three choices, one is to work.
+FULL = 100
+entry_point = entry_points(Path(__file__).parent)
+
+
+@entry_point
+def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
+    """Write what N networks hold and what the last step cost each agent.
+
+    states: of a BatchedSimulator. restores: bool `[N, 5]`, who gave a Restore. seen: float
+    `[N, 5, 20]`. rewards: float `[N, 5]`.
+    """
+    for i in range(len(states)):
+        s = states[i]
+        seen[i] = 0
+        for agent in range(N_BLUE):
+            rewards[i, agent] = -1.0 * restores[i, agent]
+        look_at_greens(s, seen[i], rewards[i])
+        for red in range(N_RED):
+            zone = ZONE[s.red_target[red]]
+            blue = BLUE_OF_ZONE[zone]
+            if s.red_done[red] == IMPACT and s.n_sessions[red] > 0 and blue != NOBODY:
+                rewards[i, blue] += REWARDS[s.phase, zone, IMPACT_COST]
+        for blue in range(N_BLUE):
+            look_at_red(s, blue, blue + 1, seen[i, blue])
+
+
+@compiled
+def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
+    """Add up how much of the greens' work fails, and what that costs."""
+    for i in range(s.n_greens):
+        host = s.green_host[i]
+        blue = BLUE_OF_ZONE[ZONE[host]]
+        if blue == NOBODY:
+            continue
+        n, lost = 0, 0.0
+        for k in range(s.n_services[host]):
+            if s.service_active[host, k]:
+                n += 1
+                lost += 1 - s.reliability[host, k] / FULL
+        share = lost / n if n > 0 else 1.0
+        cost = share * GREEN_WORK * REWARDS[s.phase, ZONE[host], FAILED_WORK]
+        rewards[blue] += cost
+        seen[blue, 0] += share
+        seen[blue, 1] += cost
+
+
+@compiled
+def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
+    """Count the sessions of the zone's red agent, by what they can do, on users and servers."""
+    n_abstract = 0
+    seen[2] = s.n_sessions[red] > 0
+    for i in range(s.n_sessions[red]):
+        session = s.sessions[red, i]
+        host = session.host
+        is_server, state = PLACE[host] >= FIRST_SERVER, s.host_state[red, host]
+        is_root, is_abstract = session.user == ROOT, session.type == ABSTRACT
+        n_abstract += is_abstract
+        kind = 6
+        if is_root:
+            kind = 3
+        elif state < len(HAS_SESSION) and HAS_SESSION[state]:
+            kind = 4
+        elif is_abstract:
+            kind = 5
+        seen[kind + 4 * is_server] += 1
+        if is_root:
+            seen[11] -= REWARDS[s.phase, ZONE[host], FAILED_WORK] * (not is_server) / 3
+            seen[12] -= REWARDS[s.phase, ZONE[host], IMPACT_COST] / 3
+        if s.blue_ticks[blue] > 0 and s.blue_target[blue] == host:
+            ends = s.blue_kind[blue] == RESTORE or (s.blue_kind[blue] == REMOVE and not is_root)
+            seen[13 + (not is_root)] += ends
+    seen[15] = s.n_ids[red] / 5
+    seen[16] = n_abstract / max(1.0, s.n_ids[red])
+    seen[17] = s.n_hosts[red] / 10
+    seen[18] = s.blue_ticks[blue] / 5
+    seen[19] = s.red_steps[red] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import multiprocessing
 import time
@@ -244,14 +245,17 @@ def comparisons(
         pairs: the episodes.
         names: two of `SIMULATORS`.
         record: a file of lines to which each result is added. Its episodes are not played again,
-            if they were compared as this call asks.
+            if they were compared as this call asks, by the same code of this room.
         max_steps, state_every: see `make_simulator` and `compare`.
         n_workers: processes.
 
     Yields:
         The results of all episodes: first those in the record, then the others as they end.
     """
-    asked = {"names": list(names), "max_steps": max_steps, "state_every": state_every}
+    asked = {
+        **{"names": list(names), "max_steps": max_steps, "state_every": state_every},
+        "code": _code_digest(),
+    }
     known = _recorded(record, asked)
     missing = []
     for pair in pairs:
@@ -266,6 +270,14 @@ def comparisons(
         with record.open("a") as file:
             file.write(json.dumps({**asked, "comparison": comparison}) + "\n")
         yield comparison
+
+
+def _code_digest() -> str:
+    """Return a digest of this room's code: a result counts for the code that was compared."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _played(play: Any, pairs: list[Pair], n_workers: int) -> Iterator[Comparison]:
@@ -285,7 +297,7 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[Pair, Comparison]:
             entry = json.loads(line)
         except json.JSONDecodeError:
             continue  # The last line of a run that was killed.
-        if all(entry[name] == value for name, value in asked.items()):
+        if all(entry.get(name) == value for name, value in asked.items()):
             pair, steps, difference, error, seconds, counts = entry["comparison"]
             known[Pair(*pair)] = Comparison(
                 Pair(*pair), steps, difference, error, tuple(seconds), counts

@@ -134,17 +134,7 @@ def evaluate(**options: Any) -> None:
     """
     from workflow_rl.runs.evaluation import record_video, scoring_of
 
-    source: Path | None = options["run_or_checkpoint"]
-    if (
-        source is not None
-        and not source.exists()
-        and str(source) in scripted_agents(options["env"])
-    ):
-        source, options["agent"] = None, str(source)
-    if options["which"] is not None and not (source and source.is_dir()):
-        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
-    if (source is None) == (options.get("agent") is None):
-        raise click.UsageError("give a run folder, a checkpoint, or a scripted agent's name")
+    source = _trained_source(options)
     with errors_in_one_line(_blamed()):
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
@@ -185,6 +175,23 @@ def evaluate(**options: Any) -> None:
         _write(json_path, scores, scoring, player)
     if video:
         click.echo(f"video: {video}")
+
+
+def _trained_source(options: dict[str, Any]) -> Path | None:
+    """Return where the trained agent lies. None if options["agent"], set here for the name of a
+    scripted agent, is scored. Raises click.UsageError."""
+    source: Path | None = options["run_or_checkpoint"]
+    if (
+        source is not None
+        and not source.exists()
+        and str(source) in scripted_agents(options["env"])
+    ):
+        source, options["agent"] = None, str(source)
+    if options["which"] is not None and not (source and source.is_dir()):
+        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
+    if (source is None) == (options.get("agent") is None):
+        raise click.UsageError("give a run folder, a checkpoint, or a scripted agent's name")
+    return source
 
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export, Guest, Scoring
+from workflow_rl.environments.guest import ChampionBudget, ChampionRecipe, Export, Guest, Scoring
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -74,6 +74,7 @@ class Cage2Guest(Guest):
     }
     fastest: ClassVar = {"simulator": "compiled"}
     target_return = -60.0
+    champion: ClassVar[ChampionBudget | None] = ChampionBudget(120_000, 8000, 1000)
     released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
 
     def arguments(self) -> type[Settings]:
@@ -108,6 +109,11 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring
 
         return Cage2Scoring()
+
+    def champion_recipe(self) -> ChampionRecipe:
+        from workflow_rl.cage2.agent.champion import Recipe
+
+        return Recipe()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage2.scoring.submission.export import write_submission

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export, Guest, Scoring
+from workflow_rl.environments.guest import ChampionBudget, ChampionRecipe, Export, Guest, Scoring
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -48,6 +49,7 @@ class Cage4Guest(Guest):
     }
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
+    champion: ClassVar = ChampionBudget(training=20_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.cage4.env.settings import Cage4Arguments
@@ -68,6 +70,17 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 
         return Cage4Scoring()
+
+    def champion_recipe(self) -> ChampionRecipe:
+        from workflow_rl.cage4.champion.recipe import Recipe
+
+        return Recipe()
+
+    def made_agent(self, path: Path) -> str | None:
+        from workflow_rl.cage4.agent.champion import made_at
+
+        file = made_at(path)
+        return None if file is None else str(file)
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage4.scoring.submission.export import write_submission

@@ -146,7 +146,8 @@ def evaluate(**options: Any) -> None:
             raise click.UsageError(
                 f"--stochastic goes with a checkpoint, not with --agent {options['agent']}"
             )
-        player = Player(options["agent"], "scripted")
+        is_file = Path(options["agent"]).exists()
+        player = Player(options["agent"], "greedy" if is_file else "scripted")
     for name, value in [("video", options["video"]), *settings]:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
@@ -187,6 +188,10 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
         and str(source) in scripted_agents(options["env"])
     ):
         source, options["agent"] = None, str(source)
+    for guest in guests.values() if source is not None else ():
+        made = guest.made_agent(source) if source is not None else None
+        if made is not None:
+            source, options["env"], options["agent"] = None, guest.env_id, made
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
     if (source is None) == (options.get("agent") is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import Actor, Parameters
@@ -95,6 +95,46 @@ class Scoring(Protocol):
         """
 
 
+class Chosen(NamedTuple):
+    """The chosen of a recipe's candidates. mean, standard_error: of its total, on `episodes`."""
+
+    chosen: str
+    candidates: int
+    episodes: int
+    mean: float
+    standard_error: float
+
+
+class ChampionBudget(NamedTuple):
+    """How many episodes the command `train-champion` spends on each of its parts by default."""
+
+    training: int
+    selection: int
+    score: int
+
+
+class ChampionRecipe(Protocol):
+    """How the strongest agent on an environment is made: what `train-champion` calls, in turn."""
+
+    def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
+        """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
+        training.
+
+        Raises RunDirError if the folder holds something else, and what ends a training.
+        """
+
+    def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
+        """Choose among a finished run's candidates, on episodes that serve nothing else."""
+
+    def agent(self, run_dir: Path) -> Path:
+        """Return the file that the chosen agent is in."""
+
+    def card(
+        self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return how the agent was made, and what it scores. evaluation.json is written."""
+
+
 class Guest:
     """An environment that a package brings, and what the trainers should know of it.
 
@@ -137,6 +177,18 @@ class Guest:
 
     released: ClassVar[Mapping[str, Path]] = NOTHING
     """Policy files that come with the package, by the agent's name."""
+
+    champion: ClassVar[ChampionBudget | None] = None
+    """What `train-champion` spends, where there is a recipe."""
+
+    def champion_recipe(self) -> ChampionRecipe:
+        """Return how the strongest agent is made. Called if `champion` is not None."""
+        raise NotImplementedError
+
+    def made_agent(self, path: Path) -> str | None:
+        """Return the name by which `scoring` and `exports` know an agent that no trainer of the
+        package wrote, at a path. None if there is no such agent."""
+        return None
 
     def arguments(self) -> type[Settings]:
         """Return the class of the arguments. Options, checks and pages are made from its fields."""

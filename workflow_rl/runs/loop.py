@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -210,17 +210,24 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def stopped_by_signals(pool: AnyPool) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM ask the pool to stop, and a second one stop at once.
+class Stoppable(Protocol):
+    """What looks now and then whether it was asked to stop."""
 
-    `pool.stop_signal` is then the signal's number.
+    stop_signal: int | None
+
+
+@contextlib.contextmanager
+def stopped_by_signals(work: Stoppable) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM ask a pool or other work to stop, and a second one stop at
+    once.
+
+    `work.stop_signal` is then the signal's number.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if pool.stop_signal is not None:
+        if work.stop_signal is not None:
             raise KeyboardInterrupt
-        pool.stop_signal = number
+        work.stop_signal = number
         _log.warning("stopping: a checkpoint is being saved (Ctrl-C again stops at once)")
 
     numbers = (signal.SIGINT, signal.SIGTERM)

@@ -23,6 +23,7 @@ class OrderedCage2Guest(Cage2Guest):
     presets: ClassVar = {"workflow-quick": Cage2Guest.presets["cage2-quick"]}
     measured: ClassVar = {}
     released: ClassVar = {}
+    champion: ClassVar = None
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.workflows.settings import OrderedCage2Arguments

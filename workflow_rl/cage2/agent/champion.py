@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.selection import Candidate, choose
+from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs import checkpoint, execute, export, folder, loop, plan, resume
 from workflow_rl.runs.config import TrainConfig
@@ -100,24 +101,36 @@ def _candidates(run_dir: Path) -> list[Path]:
     return [*kept, last]
 
 
-def card_of(
-    run_dir: Path, command: str, candidates: Sequence[Candidate], seconds: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return how the agent in a run's folder was made, and what it scores: see `card.read_card`."""
-    best = candidates[0]
-    return {
-        "command": command,
-        "config": json.loads((run_dir / "config.json").read_text()),
-        "plays_with": PLAYS_WITH,
-        "made_with": environment(),
-        "seconds": dict(seconds),
-        "selection": {
-            "candidates": len(candidates),
-            "chosen": str(best.path.relative_to(run_dir)),
-            "episodes_against_each": best.episodes,
-            "mean": best.score.mean,
-            "standard_error": best.score.error,
-        },
-        "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
-        "evaluation": evaluation_of(json.loads((run_dir / "evaluation.json").read_text())),
-    }
+class Recipe:
+    """See `environments.guest.ChampionRecipe`."""
+
+    def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
+        """Train the agent of `recipe`."""
+        seconds: float = train_recipe(recipe(seed, total_episodes), run_dir, quiet)["wall_seconds"]
+        return seconds
+
+    def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
+        """Choose as `choose_champion` does. episodes: against each attacker."""
+        candidates = choose_champion(run_dir, episodes, quiet)
+        best = candidates[0]
+        name = str(best.path.relative_to(run_dir))
+        return Chosen(name, len(candidates), best.episodes, best.score.mean, best.score.error)
+
+    def agent(self, run_dir: Path) -> Path:
+        """Return the run's folder, in which the agent is best.pt."""
+        return run_dir
+
+    def card(
+        self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Return how the agent was made, and what it scores: see `card.read_card`."""
+        return {
+            "command": command,
+            "config": json.loads((run_dir / "config.json").read_text()),
+            "plays_with": PLAYS_WITH,
+            "made_with": environment(),
+            "seconds": dict(seconds),
+            "selection": chosen._asdict(),
+            "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
+            "evaluation": evaluation_of(json.loads((run_dir / "evaluation.json").read_text())),
+        }

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import memory
 from workflow_rl.cage4.agent.network import SHAPES, Weights, logits
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import ACTIONS
 
-WEIGHTS = Path(__file__).parent / "released" / "champion.npz"
+AGENT_FILE = "champion.npz"
+WEIGHTS = Path(__file__).parent / "released" / AGENT_FILE
+TeamWeights: TypeAlias = tuple[Weights, Weights]
 NETWORKS = ("zone", "headquarters")
 """One network for agents 0 to 3, one for agent 4."""
 FIRST_ACTION = np.array(
@@ -26,30 +30,54 @@ FIRST_ACTION = np.array(
 """By agent: the first index of Remove and of Restore."""
 
 
-def load_weights(path: Path = WEIGHTS) -> tuple[Weights, Weights]:
-    """Return the arrays of the two networks, in the order of SHAPES."""
-    with np.load(path, allow_pickle=False) as stored:
+def load_weights(path: Path = WEIGHTS) -> TeamWeights:
+    """Return the arrays of the two networks, in the order of SHAPES.
+
+    The file may be a stranger's. Raises OSError, and ValueError for another file.
+    """
+    with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as stored:
+        if set(stored.files) != {f"{network}_{name}" for network in NETWORKS for name in SHAPES}:
+            raise ValueError("it holds no networks of a champion")
         zone, headquarters = (
-            tuple(stored[f"{network}_{name}"].astype(np.float32) for name in SHAPES)
+            tuple(_checked(stored[f"{network}_{name}"], SHAPES[name]) for name in SHAPES)
             for network in NETWORKS
         )
     return zone, headquarters
 
 
-def save_weights(path: Path, weights: tuple[Weights, Weights]) -> None:
+def _checked(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if array.shape != shape or array.dtype != np.float16 or not np.isfinite(array).all():
+        raise ValueError("it holds other arrays than a champion's networks")
+    return array.astype(np.float32)
+
+
+def save_weights(path: Path, weights: TeamWeights) -> None:
     """Write what `load_weights` reads."""
     arrays: dict[str, Any] = {
         f"{network}_{name}": array.astype(np.float16)
         for network, own in zip(NETWORKS, weights, strict=True)
         for name, array in zip(SHAPES, own, strict=True)
     }
-    np.savez_compressed(path, **arrays)
+    np.savez(path, **arrays)
+
+
+def made_at(path: Path) -> Path | None:
+    """Return the champion's file at a path, which may be the folder of its run; None if there is
+    none."""
+    if path.is_dir():
+        # A run of CAGE-2's champion holds a file of this name, and checkpoints.
+        path = path if (path / "checkpoint.pt").exists() else path / AGENT_FILE
+    try:
+        load_weights(path)
+    except (OSError, ValueError):
+        return None
+    return path
 
 
 class ChampionTeam:
     """It plays one episode at a time: see `scripted.ScriptedTeam`."""
 
-    def __init__(self, weights: tuple[Weights, Weights] | None = None) -> None:
+    def __init__(self, weights: TeamWeights | None = None) -> None:
         self._weights = weights or load_weights()
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:

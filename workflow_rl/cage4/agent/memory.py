@@ -235,7 +235,7 @@ def find_options(m: Any, agent: int, options: Any) -> bool:
             or m.had_shell[zone, host]
             or m.had_doubt[zone, host]
             or m.source[zone, host]
-            or (is_active and m.may_be_first[zone, host])
+            or (is_active and (m.may_be_first[zone, host] or m.scanned[zone, host]))
         )
         options[1 + i] = may_remove
         options[1 + n + i] = may_restore

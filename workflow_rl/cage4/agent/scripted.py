@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.cage4.agent.champion import ChampionTeam
+from workflow_rl.cage4.agent.champion import ChampionTeam, load_weights, made_at
 from workflow_rl.cage4.agent.rules import RuleTeam
 from workflow_rl.cage4.interface import AGENTS, MESSAGE_BITS, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import (
@@ -186,8 +187,24 @@ TEAMS: dict[str, Callable[[], ScriptedTeam]] = {
 }
 
 
+class TeamNames(Collection[str]):
+    """The names of TEAMS. The path of a champion's file is a name, too, but is not listed."""
+
+    def __len__(self) -> int:
+        return len(TEAMS)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TEAMS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in TEAMS or made_at(Path(str(name))) is not None
+
+
 def make_scripted_team(name: str) -> ScriptedTeam:
-    """Return one of TEAMS. Raises ValueError."""
+    """Return one of TEAMS, or the champion of the file that the name is. Raises ValueError."""
+    file = None if name in TEAMS else made_at(Path(name))
+    if file is not None:
+        return ChampionTeam(load_weights(file))
     if name not in TEAMS:
         raise ValueError(f"blue={name!r}: choose one of {', '.join(TEAMS)}")
     return TEAMS[name]()

@@ -13,7 +13,7 @@ from agents.policies.numpy_policy import Actor
 from agents.policies.team_policy import TeamPolicy
 from agents.settings import ConfigError, OneOf, Settings
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
-from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.agent.scripted import ScriptedTeam, TeamNames, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.settings import MOST_STEPS
 from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS, SIMULATORS
@@ -28,7 +28,7 @@ Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 class ProtocolSettings(Settings):
     """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
 
-    agent: Annotated[str, OneOf(TEAMS)] | None = Field(
+    agent: Annotated[str, OneOf(TeamNames())] | None = Field(
         default=None, description="Score this scripted team instead of RUN_OR_CHECKPOINT."
     )
     red_agent: tuple[Annotated[str, OneOf(RED_AGENTS)], ...] = Field(

@@ -7,6 +7,14 @@ from pathlib import Path
 
 from agents.policies.team_file import save_team
 from agents.policies.team_policy import TeamParameters
+from workflow_rl.cage4.agent.champion import (
+    AGENT_FILE,
+    WEIGHTS,
+    TeamWeights,
+    load_weights,
+    made_at,
+    save_weights,
+)
 from workflow_rl.cage4.interface import COMMIT, MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
@@ -19,6 +27,9 @@ ACTING = (
     "agents.team",
     "agents.trajectory",
     "workflow_rl.cage4.agent.belief",
+    "workflow_rl.cage4.agent.champion",
+    "workflow_rl.cage4.agent.memory",
+    "workflow_rl.cage4.agent.network",
     "workflow_rl.cage4.agent.policy_team",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",
@@ -26,13 +37,13 @@ ACTING = (
     "workflow_rl.cage4.scenario4",
 )
 """Modules that are copied into the folder's package `acting`."""
-SCRIPTED = ("rules",)
-"""The scripted teams that can be handed in."""
+RULES, CHAMPION = "rules", "champion"
+"""The teams that can be handed in besides trained ones, and the champion of a file."""
 _FILES = Path(__file__).parent / "files"
 
 
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
-    """Fill the folder. exported: a team's parameters, or one of SCRIPTED.
+    """Fill the folder. exported: a team's parameters, RULES, CHAMPION or a champion's file.
 
     Raises InvalidEnvironmentError for a team that the challenge cannot play.
     """
@@ -43,9 +54,10 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
             raise InvalidEnvironmentError(
                 "max_steps", f"the challenge's episodes have {MAX_STEPS} steps"
             )
-    elif exported not in SCRIPTED:
-        raise InvalidEnvironmentError("env", f"{exported} is none of {', '.join(SCRIPTED)}")
+    weights = _weights_of(exported)
     write_acting(ACTING, folder)
+    if weights is not None:
+        save_weights(folder / AGENT_FILE, weights)
     shutil.copy(_FILES / "submission.py", folder / "submission.py")
     (folder / "metadata").touch()
     (folder / "requirements.txt").write_text(
@@ -55,3 +67,12 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
     if isinstance(exported, TeamParameters):
         about = {"env": environment.env_id, "env_args": dict(environment.args)}
         save_team(folder / "team.npz", exported, about)
+
+
+def _weights_of(exported: Exported) -> TeamWeights | None:
+    if isinstance(exported, TeamParameters) or exported == RULES:
+        return None
+    file = WEIGHTS if exported == CHAMPION else made_at(Path(str(exported)))
+    if file is None:
+        raise InvalidEnvironmentError("env", f"{exported} is neither {RULES} nor {CHAMPION}")
+    return load_weights(file)

@@ -15,6 +15,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from acting.champion import AGENT_FILE, ChampionTeam, load_weights  # noqa: E402
 from acting.interface import AGENTS  # noqa: E402
 from acting.policy_team import PolicyTeam  # noqa: E402
 from acting.rules import RuleTeam  # noqa: E402
@@ -24,7 +25,9 @@ from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
 
 
 def make_team() -> Any:
-    """Return the team of this folder: the one of its file, or else the rules."""
+    """Return the team of this folder: a champion, a trained team, or else the rules."""
+    if (HERE / AGENT_FILE).exists():
+        return ChampionTeam(load_weights(HERE / AGENT_FILE))
     if not (HERE / "team.npz").exists():
         return RuleTeam()
     team, about = load_policy_or_team(HERE / "team.npz")

@@ -1,0 +1,86 @@
+"""Episodes of the champion's networks on the compiled simulator, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.cage4.agent import batched
+from workflow_rl.cage4.agent.batched import Decisions
+from workflow_rl.cage4.agent.champion import FIRST_ACTION, TeamWeights
+from workflow_rl.cage4.agent.memory import END, MEMORY, N_AGENTS, N_HOSTS
+from workflow_rl.cage4.agent.privileged import N_SEEN, look
+from workflow_rl.cage4.agent.rules import BatchedRuleTeam
+from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+from workflow_rl.cage4.interface import RED_AGENTS
+
+KEPT = 0.15
+"""The share of the decisions to wait that are learned from. Each counts for all."""
+AT_ONCE = 125
+_RESTORES_FROM = FIRST_ACTION[:, 1]
+_RESTORES_TO = _RESTORES_FROM + N_HOSTS * np.array([1, 1, 1, 1, 3])
+
+
+class Episodes(NamedTuple):
+    """N episodes of T = 498 steps.
+
+    totals: `[N]`, sums of the team's rewards. seen: `[T + 1, N, 5, 20]`, what the critics see.
+    rewards: `[T, N, 5]`, each agent's own. rooms: the decisions of the two networks.
+    """
+
+    totals: NDArray[np.float64]
+    seen: NDArray[np.float32]
+    rewards: NDArray[np.float32]
+    rooms: tuple[Decisions, Decisions]
+
+
+def play(weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KEPT) -> Episodes:
+    """Play an episode of each seed.
+
+    mode: one of batched.GREEDY, SAMPLED and TAUGHT. In the last, the team of rules plays.
+    """
+    n = len(seeds)
+    simulator, teacher = BatchedSimulator(n), BatchedRuleTeam()
+    rooms = batched.room_for(450 * n, N_HOSTS), batched.room_for(250 * n, 3 * N_HOSTS)
+    seen = np.zeros((END + 1, n, N_AGENTS, N_SEEN), np.float32)
+    rewards = np.zeros((END, n, N_AGENTS), np.float32)
+    memories, actions = np.zeros(n, MEMORY), np.zeros((n, N_AGENTS), np.int64)
+    obs, totals = simulator.reset(seeds), np.zeros(n)
+    batched.begin_all(memories, simulator.masks)
+    teacher.reset(simulator.masks)
+    for step in range(END):
+        taught = teacher.act(obs) if mode == batched.TAUGHT else actions
+        batched.decide(memories, obs, weights, mode, taught, kept, rooms, actions)
+        if mode == batched.TAUGHT:
+            actions[:] = taught
+        obs, gained, _ = simulator.step(actions)
+        totals += gained.sum(1)
+        restores = (actions >= _RESTORES_FROM) & (actions < _RESTORES_TO)
+        look(simulator.states, restores, seen[step + 1], rewards[step])
+    return Episodes(totals, seen, rewards, rooms)
+
+
+def totals_of(
+    weights: TeamWeights, seeds: Sequence[int], red_agent: str = RED_AGENTS[0]
+) -> NDArray[np.float64]:
+    """Return the total reward of an episode of each seed. The networks do what they like best."""
+    return np.concatenate(
+        [_totals(weights, seeds[i : i + AT_ONCE], red_agent) for i in range(0, len(seeds), AT_ONCE)]
+    )
+
+
+def _totals(weights: TeamWeights, seeds: Sequence[int], red_agent: str) -> NDArray[np.float64]:
+    n = len(seeds)
+    simulator = BatchedSimulator(n, red_agent=red_agent)
+    rooms = batched.room_for(1, N_HOSTS), batched.room_for(1, 3 * N_HOSTS)
+    memories, actions = np.zeros(n, MEMORY), np.zeros((n, N_AGENTS), np.int64)
+    obs, totals = simulator.reset(seeds), np.zeros(n)
+    batched.begin_all(memories, simulator.masks)
+    for _ in range(END):
+        batched.decide(memories, obs, weights, batched.GREEDY, actions, -1.0, rooms, actions)
+        obs, gained, _ = simulator.step(actions)
+        totals += gained.sum(1)
+    return totals

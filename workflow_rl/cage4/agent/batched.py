@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.champion import FIRST_ACTION
+from workflow_rl.cage4.agent.champion_network import HIDDEN, POOLED
 from workflow_rl.cage4.agent.memory import (
     N_AGENTS,
     N_CONTEXT,
@@ -18,7 +19,6 @@ from workflow_rl.cage4.agent.memory import (
     N_HOSTS,
     ZONE_COUNT,
 )
-from workflow_rl.cage4.agent.network import HIDDEN, POOLED
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
 from workflow_rl.jit import compiled, entry_points
 

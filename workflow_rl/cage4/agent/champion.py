@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import memory
-from workflow_rl.cage4.agent.network import SHAPES, Weights, logits
+from workflow_rl.cage4.agent.champion_network import SHAPES, Weights, logits
 from workflow_rl.cage4.interface import SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import ACTIONS
 

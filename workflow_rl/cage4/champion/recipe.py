@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.policies.archive import read_archive
 from workflow_rl.cage4.agent import batched
 from workflow_rl.cage4.agent.champion import (
     AGENT_FILE,
@@ -109,7 +110,7 @@ class Training:
     def restore(self, path: Path) -> None:
         """Go on from a file that `save` wrote. Raises RunDirError."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
             self.rows = [[int(row[0]), int(row[1]), *row[2:]] for row in arrays["rows"].tolist()]
             for i, learner in enumerate(self.learners):

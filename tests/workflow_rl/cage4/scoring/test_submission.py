@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
+from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.protocol import Author, evaluate
 from workflow_rl.cage4.scoring.scoring import policy_team
@@ -49,25 +49,14 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
     return [int(t) for t in re.findall("total reward: (-?[0-9]+)", (out / "full.txt").read_text())]
 
 
-def test_the_rules_are_handed_in(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["rules", "champion"])
+def test_a_team_of_the_package_is_handed_in(checkout: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "submission"
-    command = ["export", "rules", "--format", "cage4", "--output", str(folder)]
+    command = ["export", name, "--format", "cage4", "--output", str(folder)]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
-    played = [
-        "--env",
-        "workflow_rl/CAGE4-v0",
-        "--seed",
-        "5",
-        "--episodes",
-        "2",
-        "--max-steps",
-        "40",
-    ]
-    result = CliRunner().invoke(main, ["evaluate", "rules", *played])
-    assert result.exit_code == 0, result.output
-    mean = float(re.findall(r"rules +│ +(-?[0-9.]+)", result.output)[0])
-    assert np.mean(official_totals(checkout, folder, 40)) == mean
+    scores = evaluate(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
+    assert official_totals(checkout, folder, 40) == scores.totals
 
 
 def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
@@ -83,5 +72,5 @@ def test_what_cannot_be_handed_in(tmp_path: Path) -> None:
     team = random_team("flat").parameters
     with pytest.raises(InvalidEnvironmentError, match="500 steps"):
         write_submission(team, Cage4(max_steps=100), tmp_path / "submission")
-    with pytest.raises(InvalidEnvironmentError, match="sleep is none of rules"):
+    with pytest.raises(InvalidEnvironmentError, match="sleep is neither rules"):
         write_submission("sleep", Cage4(), tmp_path / "submission")

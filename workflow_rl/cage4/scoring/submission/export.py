@@ -29,7 +29,7 @@ ACTING = (
     "workflow_rl.cage4.agent.belief",
     "workflow_rl.cage4.agent.champion",
     "workflow_rl.cage4.agent.memory",
-    "workflow_rl.cage4.agent.network",
+    "workflow_rl.cage4.agent.champion_network",
     "workflow_rl.cage4.agent.policy_team",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",

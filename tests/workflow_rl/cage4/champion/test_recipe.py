@@ -1,0 +1,118 @@
+"""The champion's recipe, in the smallest size that has all its parts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.cage4.agent.champion import load_weights
+from workflow_rl.cage4.champion import recipe
+from workflow_rl.cage4.champion.config import ChampionConfig
+from workflow_rl.cage4.champion.recipe import STATE_FILE, Recipe, Training
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.commands.main import main
+from workflow_rl.runs.folder import RunDirError
+
+SMALL = {"episodes_per_update": 2, "copy_epochs": 1, "epochs": 1}
+
+
+def train(folder: Path, total_episodes: int = 6, seed: int = 3) -> float:
+    return Recipe().train(folder, seed, total_episodes, True, **SMALL)
+
+
+def arrays_of(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / STATE_FILE) as stored:
+        return {name: stored[name] for name in stored.files if name != "rows"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("champion") / "run"
+    train(folder)
+    return folder
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, update = tmp_path / "run", Training.update
+
+    def interrupted(training: Training) -> None:
+        update(training)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Training, "update", interrupted)
+    for _ in range(2):
+        with pytest.raises(StopRequested):
+            train(folder)
+    monkeypatch.undo()
+    before = json.loads(json.dumps((folder / "metrics.csv").read_text().splitlines()))
+    assert len(before) == 3
+    train(folder)
+    expected, found = arrays_of(run), arrays_of(folder)
+    assert expected.keys() == found.keys()
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+    rows = (folder / "metrics.csv").read_text().splitlines()
+    assert rows[:3] == before
+    assert len(rows) == 4
+
+
+def test_other_seeds_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunDirError, match="whose seed is 3 and not 4"):
+        train(run, seed=4)
+    with pytest.raises(RunDirError, match="whose total_episodes is 6 and not 8"):
+        train(run, total_episodes=8)
+    (tmp_path / "a file").touch()
+    with pytest.raises(RunDirError, match="is not empty"):
+        train(tmp_path)
+    damaged = tmp_path / "damaged"
+    shutil.copytree(run, damaged)
+    (damaged / STATE_FILE).write_bytes((run / STATE_FILE).read_bytes()[:-200])
+    with pytest.raises(RunDirError, match="is damaged"):
+        train(damaged)
+
+
+def test_learning_changes_both_networks_and_seeds_differ(run: Path, tmp_path: Path) -> None:
+    first = Training(ChampionConfig(seed=3, **SMALL)).weights
+    trained = arrays_of(run)
+    for i, network in enumerate(first):
+        assert not np.array_equal(network[0], trained[f"{i}/w/host"])
+    assert not np.array_equal(first[0][0], Training(ChampionConfig(seed=4, **SMALL)).weights[0][0])
+
+
+def test_the_command_chooses_scores_and_describes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        recipe, "ChampionConfig", lambda **given: ChampionConfig(**{**SMALL, **given})
+    )
+    monkeypatch.setattr(recipe, "totals_of", lambda weights, seeds: np.arange(-len(seeds), 0.0))
+    folder = tmp_path / "champion"
+    words = ["train-champion", "--env", "workflow_rl/CAGE4-v0", "--run-dir", str(folder)]
+    sizes = ["--total-episodes", "4", "--selection-episodes", "32", "--episodes", "1", "--quiet"]
+    result = CliRunner().invoke(main, [*words, *sizes])
+    assert result.exit_code == 0, result.output
+    card = json.loads((folder / "card.json").read_text())
+    assert card["selection"]["candidates"] == 3
+    assert card["command"].startswith("workflow-rl train-champion --env workflow_rl/CAGE4-v0")
+    chosen = load_weights(folder / card["selection"]["chosen"])
+    agent = load_weights(folder / "champion.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(chosen[0], agent[0], strict=True))
+    total = card["evaluation"]["totals"]
+
+    # The folder, as the file, is an agent that can be evaluated and handed in.
+    played = ["--episodes", "1", "--json", str(tmp_path / "scores.json"), "--quiet"]
+    result = CliRunner().invoke(main, ["evaluate", str(folder), *played])
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "scores.json").read_text())["totals"] == total
+    exported = ["--format", "cage4", "--output", str(tmp_path / "submission")]
+    result = CliRunner().invoke(main, ["export", str(folder), *exported])
+    assert result.exit_code == 0, result.output
+    same = load_weights(tmp_path / "submission" / "champion.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(same[1], agent[1], strict=True))

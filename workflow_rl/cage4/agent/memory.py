@@ -39,7 +39,12 @@ FIRST_ANALYSE = np.array(
 )
 
 SHELL, DOUBT, SCAN, SOURCE, RESTORED, REMOVED = range(6)
-FLAGS = ("shell", "had_shell", "doubt", "had_doubt", "source", "scanned", "removed", "may_be_first")
+FLAGS = (
+    *("shell", "had_shell", "doubt", "had_doubt", "source", "scanned", "removed"),
+    *("may_be_first", "may_return"),
+)
+"""may_return: a host that was restored. If a Restore ends red's last session, red still takes the
+host for its own, and becomes root there without an event once a phishing mail opens a session."""
 SPANS = (4.0, 20.0, 100.0)
 LONG_AGO = -1e6
 MEMORY = np.dtype(
@@ -96,7 +101,7 @@ def _clock() -> Any:
 
 CLOCK = _clock()
 N_CLOCK = CLOCK.shape[-1]
-N_FEATURES, N_CONTEXT = 10 + 6 * len(SPANS), N_CLOCK + 12 + 3 * len(SPANS)
+N_FEATURES, N_CONTEXT = 11 + 6 * len(SPANS), N_CLOCK + 13 + 3 * len(SPANS)
 
 
 def begin(m: Any, mask: Any) -> None:
@@ -114,6 +119,7 @@ def begin(m: Any, mask: Any) -> None:
     m.busy[:] = 0
     for flags in (m.shell, m.had_shell, m.doubt, m.had_doubt, m.source, m.scanned, m.removed):
         flags[:] = 0
+    m.may_return[:] = 0
     for zone in range(N_OWN_ZONES):
         for host in range(N_HOSTS):
             m.exists[zone, host] = mask[FIRST_ANALYSE[zone] + host]
@@ -143,6 +149,7 @@ def finish(m: Any, agent: int) -> None:
         for flags in (m.had_shell, m.had_doubt, m.source, m.scanned, m.removed, m.may_be_first):
             flags[zone, host] = 0
         m.n_attacks[zone, host] = 0
+        m.may_return[zone, host] = host >= N_SERVERS
         m.n_restores[agent] += 1
         m.last[RESTORED, zone, host] = m.step
     else:
@@ -176,6 +183,7 @@ def read_host(
         m.had_shell[zone, host] = 1
         m.scanned[zone, host] = 0
         m.may_be_first[zone, host] = 0
+        m.may_return[zone, host] = 0
         m.last[SHELL, zone, host] = now
         m.n_exploits[agent] += 1
         m.last_attack[agent] = now
@@ -196,6 +204,7 @@ def read_host(
             return  # Greens cause such events, too.
         m.n_scans[agent] += 1
         # Red scans no host that it holds.
+        m.may_return[zone, host] = 0
         m.had_shell[zone, host] &= m.shell[zone, host]
         m.had_doubt[zone, host] &= m.doubt[zone, host]
     m.last_activity[agent] = now
@@ -236,6 +245,7 @@ def find_options(m: Any, agent: int, options: Any) -> bool:
             or m.had_doubt[zone, host]
             or m.source[zone, host]
             or (is_active and (m.may_be_first[zone, host] or m.scanned[zone, host]))
+            or m.may_return[zone, host]
         )
         options[1 + i] = may_remove
         options[1 + n + i] = may_restore
@@ -247,7 +257,7 @@ def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
     """Write the network's input: float32 hosts `[16 or 48, F]`, context `[C]`."""
     now, first, n = m.step - 1, FIRST_ZONE[agent], ZONE_COUNT[agent]
     is_active = m.first_activity[agent] != LONG_AGO
-    n_first, n_exist, n_users = 0, 0, 0
+    n_first, n_exist, n_users, n_return = 0, 0, 0, 0
     n_shells, n_sources, n_doubts, n_had = 0, 0, 0, 0
     for zone in range(first, first + n):
         for host in range(N_HOSTS):
@@ -255,6 +265,7 @@ def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
                 n_exist += 1
                 n_users += host >= N_SERVERS
                 n_first += m.may_be_first[zone, host]
+                n_return += m.may_return[zone, host]
                 n_shells += m.shell[zone, host]
                 n_sources += m.source[zone, host]
                 n_doubts += m.doubt[zone, host]
@@ -274,6 +285,7 @@ def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:
     for value in (
         1.0 * is_active,
         min(n_first, 10) / 10,
+        min(n_return, 10) / 10,
         1.0 * (n_first <= 1),
         n_exist / (N_HOSTS * n),
         n_users / ((N_HOSTS - N_SERVERS) * n),
@@ -303,7 +315,8 @@ def describe_host(
     row[7] = m.may_be_first[zone, host] * is_active / max(n_first, 1)
     row[8] = m.removed[zone, host]
     row[9] = m.scanned[zone, host]
-    at = 10
+    row[10] = m.may_return[zone, host]
+    at = 11
     for which in range(6):
         ago = now - m.last[which, zone, host]
         for span in SPANS:

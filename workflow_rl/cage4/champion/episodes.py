@@ -15,7 +15,6 @@ from workflow_rl.cage4.agent.memory import END, MEMORY, N_AGENTS, N_HOSTS
 from workflow_rl.cage4.agent.privileged import N_SEEN, look
 from workflow_rl.cage4.agent.rules import BatchedRuleTeam
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
-from workflow_rl.cage4.interface import RED_AGENTS
 
 KEPT = 0.15
 """The share of the decisions to wait that are learned from. Each counts for all."""
@@ -63,24 +62,38 @@ def play(weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KE
     return Episodes(totals, seen, rewards, rooms)
 
 
-def totals_of(
-    weights: TeamWeights, seeds: Sequence[int], red_agent: str = RED_AGENTS[0]
-) -> NDArray[np.float64]:
-    """Return the total reward of an episode of each seed. The networks do what they like best."""
-    return np.concatenate(
-        [_totals(weights, seeds[i : i + AT_ONCE], red_agent) for i in range(0, len(seeds), AT_ONCE)]
-    )
+class BatchedChampionTeam:
+    """It plays N episodes at once. The networks do what they like best."""
+
+    def __init__(self, weights: TeamWeights) -> None:
+        self._weights = weights
+        self._rooms = batched.room_for(1, N_HOSTS), batched.room_for(1, 3 * N_HOSTS)
+
+    def reset(self, masks: NDArray[np.bool_]) -> None:
+        """Begin N episodes. masks: bool `[N, 570]`."""
+        self._memories = np.zeros(len(masks), MEMORY)
+        batched.begin_all(self._memories, masks)
+
+    def act(self, observations: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return actions `[N, 5]`. observations: int8 `[N, 578]`."""
+        actions = np.zeros((len(observations), N_AGENTS), np.int64)
+        batched.decide(
+            *(self._memories, observations, self._weights, batched.GREEDY),
+            *(actions, -1.0, self._rooms, actions),
+        )
+        return actions
 
 
-def _totals(weights: TeamWeights, seeds: Sequence[int], red_agent: str) -> NDArray[np.float64]:
-    n = len(seeds)
-    simulator = BatchedSimulator(n, red_agent=red_agent)
-    rooms = batched.room_for(1, N_HOSTS), batched.room_for(1, 3 * N_HOSTS)
-    memories, actions = np.zeros(n, MEMORY), np.zeros((n, N_AGENTS), np.int64)
-    obs, totals = simulator.reset(seeds), np.zeros(n)
-    batched.begin_all(memories, simulator.masks)
-    for _ in range(END):
-        batched.decide(memories, obs, weights, batched.GREEDY, actions, -1.0, rooms, actions)
-        obs, gained, _ = simulator.step(actions)
-        totals += gained.sum(1)
-    return totals
+def totals_of(weights: TeamWeights, seeds: Sequence[int]) -> NDArray[np.float64]:
+    """Return the total reward of an episode of each seed."""
+    team, totals = BatchedChampionTeam(weights), []
+    for start in range(0, len(seeds), AT_ONCE):
+        chosen = seeds[start : start + AT_ONCE]
+        simulator = BatchedSimulator(len(chosen))
+        obs, total = simulator.reset(chosen), np.zeros(len(chosen))
+        team.reset(simulator.masks)
+        for _ in range(END):
+            obs, gained, _ = simulator.step(team.act(obs))
+            total += gained.sum(1)
+        totals.append(total)
+    return np.concatenate(totals)

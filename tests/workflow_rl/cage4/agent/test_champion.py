@@ -76,6 +76,18 @@ def test_an_action_ends_what_it_ends_when_it_takes_effect() -> None:
     assert memory.may_act(m, 0)
 
 
+def test_a_restored_host_may_come_back_until_red_scans_it() -> None:
+    m = fresh()
+    memory.read(m, events((USER,), (USER,)))
+    memory.start(m, 0, USER, True)
+    for _ in range(memory.BUSY_RESTORE):
+        memory.read(m, events())
+    assert m.may_return[0, USER]
+    assert USER in options(m)[1]
+    memory.read(m, events((), (USER,)))
+    assert not m.may_return[0, USER]
+
+
 def test_an_agent_acts_on_its_own_observations_alone() -> None:
     draw = np.random.default_rng(1)
     team, other = ChampionTeam(), ChampionTeam()

@@ -1,13 +1,13 @@
-"""Score variants of CAGE Challenge 4's rule team on the compiled simulator.
+"""Score teams for CAGE Challenge 4 on the same episodes of the compiled simulator.
 
-python scripts/tune_cage4_team.py --episodes 1000 --first-seed 3000000
+python scripts/score_cage4_teams.py --episodes 1000 --first-seed 3000000
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import click
 import numpy as np
@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.cage4.agent.belief import OWN_ZONES
+from workflow_rl.cage4.agent.champion import load_weights
+from workflow_rl.cage4.agent.memory import FIRST_ANALYSE, N_HOSTS
 from workflow_rl.cage4.agent.rules import LAST_COUNTED_STEP, BatchedRuleTeam, Rules
+from workflow_rl.cage4.champion.episodes import BatchedChampionTeam
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.network import (
     CONTRACTOR,
@@ -29,6 +32,7 @@ from workflow_rl.cage4.compiled.network import (
 from workflow_rl.cage4.compiled.observe import SHOWN
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
+from workflow_rl.cage4.interface import RED_AGENTS
 from workflow_rl.cage4.scenario4 import AGENT_ZONES, ZONES
 
 AT_ONCE = 250
@@ -49,6 +53,7 @@ VARIANTS = {
 TRUE_STATE = "sees the true state"
 _ZONES = np.array([ZONES.index(AGENT_ZONES[agent][i]) for agent, i in OWN_ZONES])
 _HOSTS = _ZONES[:, None] * PLACES + SHOWN
+_ANALYSES = (FIRST_ANALYSE[:, None] + np.arange(N_HOSTS)).ravel()
 _REDS = np.repeat(RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
 
 
@@ -66,26 +71,39 @@ class Lost(NamedTuple):
     """Rewards of N episodes, `[N]` each: of the 498 counted steps, and three parts of them.
 
     The parts: Restores, impacts in the contractor's zone, impacts elsewhere. The rest is greens'
-    failed work.
+    failed work. hosts: how many the team defends.
     """
 
     total: NDArray[np.int64]
     restores: NDArray[np.int64]
     contractor: NDArray[np.int64]
     impacts: NDArray[np.int64]
+    hosts: NDArray[np.int64]
 
 
-def play(rules: Rules, seeds: range, sees_truth: bool = False) -> Lost:
-    """Play each seed's episode."""
+class Team(Protocol):
+    """It plays N episodes at once."""
+
+    def reset(self, masks: NDArray[np.bool_]) -> None: ...
+
+    def act(self, observations: NDArray[np.integer]) -> NDArray[np.int64]: ...
+
+
+def play(team: Team, seeds: range, red_agent: str, sees_truth: bool = False) -> Lost:
+    """Play each seed's episode. sees_truth: the team is one of rules, and sees the true state."""
     parts = []
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
-        simulator, team = BatchedSimulator(len(chosen)), BatchedRuleTeam(rules)
+        simulator = BatchedSimulator(len(chosen), red_agent=red_agent)
         observations = simulator.reset(chosen)
         team.reset(simulator.masks)
-        lost = Lost(*np.zeros((4, len(chosen)), np.int64))
+        lost = Lost(*np.zeros((5, len(chosen)), np.int64))
+        lost.hosts[:] = sum(
+            simulator.masks[:, FIRST_ANALYSE + host] for host in range(N_HOSTS)
+        ).sum(1)
         for _ in range(LAST_COUNTED_STEP):
             if sees_truth:
+                assert isinstance(team, BatchedRuleTeam)
                 see_true_state(team, simulator)
             observations, rewards, _ = simulator.step(team.act(observations))
             impacts, in_contractor = impacts_of(simulator.states)
@@ -110,29 +128,60 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
 @click.option("--episodes", type=click.IntRange(2), default=500)
 @click.option("--first-seed", type=click.IntRange(0), default=1_000_000)
 @click.option(
-    "--variant", type=click.Choice([*VARIANTS, TRUE_STATE]), multiple=True, help="All, if none."
+    "--variant",
+    type=click.Choice([*VARIANTS, TRUE_STATE]),
+    multiple=True,
+    help="Of the rules. All, if neither a variant nor a champion is given.",
 )
-def main(episodes: int, first_seed: int, variant: tuple[str, ...]) -> None:
-    """Play the same episodes with each variant. Intervals are of 95 %.
+@click.option("--champion", is_flag=True, help="The released champion.")
+@click.option(
+    "--weights",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    help="The file of a champion that `train-champion` made.",
+)
+@click.option("--red-agent", type=click.Choice(RED_AGENTS), default=RED_AGENTS[0])
+def main(
+    episodes: int,
+    first_seed: int,
+    variant: tuple[str, ...],
+    champion: bool,
+    weights: tuple[Path, ...],
+    red_agent: str,
+) -> None:
+    """Play the same episodes with each team. Intervals are of 95 %.
 
-    The differences to the first variant are of pairs with the same seed.
+    The differences to the first team are of pairs with the same seed.
     """
+    teams: dict[str, Team] = {"champion": BatchedChampionTeam(load_weights())} if champion else {}
+    teams |= {str(path): BatchedChampionTeam(load_weights(path)) for path in weights}
+    for name in variant or (() if teams else (*VARIANTS, TRUE_STATE)):
+        teams[name] = BatchedRuleTeam(VARIANTS.get(name, RELEASED))
     seeds, first = range(first_seed, first_seed + episodes), None
-    for name in variant or (*VARIANTS, TRUE_STATE):
-        lost = play(VARIANTS.get(name, RELEASED), seeds, name == TRUE_STATE)
-        rest = lost.total - lost.restores - lost.contractor - lost.impacts
-        words = [
-            f"{name}: {with_interval(lost.total)} (median {np.median(lost.total):.0f}, "
-            f"standard deviation {lost.total.std(ddof=1):.1f})",
-            f"  Restores {lost.restores.mean():.1f}, impacts in the contractor's zone "
-            f"{lost.contractor.mean():.1f}, other impacts {lost.impacts.mean():.1f}, "
-            f"failed work {rest.mean():.1f}",
-        ]
-        if first is not None:
-            words.append(f"  paired difference {with_interval(lost.total - first)}")
-        else:
+    for name, team in teams.items():
+        lost = play(team, seeds, red_agent, name == TRUE_STATE)
+        print("\n".join(words_of(name, lost)), flush=True)
+        if first is None:
             first = lost.total
-        print("\n".join(words), flush=True)
+        else:
+            print(f"  paired difference {with_interval(lost.total - first)}", flush=True)
+
+
+def words_of(name: str, lost: Lost) -> list[str]:
+    """Return what a team lost, line by line."""
+    rest = lost.total - lost.restores - lost.contractor - lost.impacts
+    small, large = np.quantile(lost.hosts, [0.1, 0.9])
+    few, many = lost.hosts <= small, lost.hosts >= large
+    return [
+        f"{name}: {with_interval(lost.total)} (median {np.median(lost.total):.0f}, "
+        f"standard deviation {lost.total.std(ddof=1):.1f})",
+        f"  Restores {lost.restores.mean():.1f}, impacts in the contractor's zone "
+        f"{lost.contractor.mean():.1f}, other impacts {lost.impacts.mean():.1f}, "
+        f"failed work {rest.mean():.1f}",
+        f"  the smallest networks ({lost.hosts.min()} to {small:.0f} hosts) "
+        f"{with_interval(lost.total[few])}, the largest ({large:.0f} to {lost.hosts.max()}) "
+        f"{with_interval(lost.total[many])}",
+    ]
 
 
 def with_interval(values: NDArray[np.int64]) -> str:

@@ -98,9 +98,7 @@ def play(team: Team, seeds: range, red_agent: str, sees_truth: bool = False) -> 
         observations = simulator.reset(chosen)
         team.reset(simulator.masks)
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
-        lost.hosts[:] = sum(
-            simulator.masks[:, FIRST_ANALYSE + host] for host in range(N_HOSTS)
-        ).sum(1)
+        lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
         for _ in range(LAST_COUNTED_STEP):
             if sees_truth:
                 assert isinstance(team, BatchedRuleTeam)

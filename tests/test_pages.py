@@ -120,9 +120,8 @@ def _small(line: str) -> str:
         )
     words = line.split()
     for command, options in LACKING.items():
-        if any(word.rpartition("/")[2] == command for word in words) and not (
-            ENDS_ELSEWHERE.intersection(words)
-        ):
+        ends_elsewhere = command != "train-champion" and ENDS_ELSEWHERE.intersection(words)
+        if any(word.rpartition("/")[2] == command for word in words) and not ends_elsewhere:
             line += "".join(f" {o} {n}" for o, n in options.items() if o not in words)
     # No cluster runs here that it could join.
     return line.replace("--cluster auto", "--cluster local")

@@ -49,7 +49,7 @@ class Cage4Guest(Guest):
     }
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
-    champion: ClassVar = ChampionBudget(training=20_000, selection=1000, score=100)
+    champion: ClassVar = ChampionBudget(training=10_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.cage4.env.settings import Cage4Arguments

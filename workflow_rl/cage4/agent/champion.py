@@ -74,6 +74,15 @@ def made_at(path: Path) -> Path | None:
     return path
 
 
+class Memory:
+    """The fields of MEMORY as arrays of their own: NumPy reads fields of records slowly."""
+
+    def __init__(self) -> None:
+        for name in memory.MEMORY.names or ():
+            kind = memory.MEMORY[name]
+            setattr(self, name, np.zeros(kind.shape, kind.base) if kind.shape else 0)
+
+
 class ChampionTeam:
     """It plays one episode at a time: see `scripted.ScriptedTeam`."""
 
@@ -81,7 +90,7 @@ class ChampionTeam:
         self._weights = weights or load_weights()
 
     def reset(self, masks: Sequence[NDArray[np.bool_]], seed: int) -> None:
-        self._memory = np.zeros(1, memory.MEMORY).view(np.recarray)[0]
+        self._memory = Memory()
         memory.begin(self._memory, np.concatenate(masks))
 
     def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:

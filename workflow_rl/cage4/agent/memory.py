@@ -100,6 +100,17 @@ def _clock() -> Any:
 
 
 CLOCK = _clock()
+LEAD = 30
+_PHASES = tuple(zip(PHASE_STARTS, _PRICES, strict=True))
+DECISIVE_FROM = np.array(
+    [
+        next(
+            (s for s, prices in zip(PHASE_STARTS, _PRICES, strict=True) if prices[i][0] == DEAR), 0
+        )
+        for i in range(N_AGENTS)
+    ]
+)
+"""By agent: the first step of the phase in which a green's failed work is dear, or 0."""
 N_CLOCK = CLOCK.shape[-1]
 N_FEATURES, N_CONTEXT = 11 + 6 * len(SPANS), N_CLOCK + 13 + 3 * len(SPANS)
 
@@ -227,9 +238,13 @@ def may_act(m: Any, agent: int) -> bool:
 def find_options(m: Any, agent: int, options: Any) -> bool:
     """Write what is worth a thought, bool `[1 + 2 * hosts]`: wait, Remove, Restore.
 
-    Returns whether there is more than to wait.
+    Returns whether there is more than to wait. In the LEAD steps before its dear phase, an agent
+    must restore suspects until there are none: one that is missed costs more than all Restores of
+    an episode, but so seldom that learning alone forgets it.
     """
     n = ZONE_COUNT[agent] * N_HOSTS
+    left = DECISIVE_FROM[agent] - (m.step - 1)
+    must_restore = False
     options[:] = False
     options[0] = True
     is_active = m.first_activity[agent] != LONG_AGO
@@ -250,7 +265,24 @@ def find_options(m: Any, agent: int, options: Any) -> bool:
         options[1 + i] = may_remove
         options[1 + n + i] = may_restore
         found |= may_restore != 0
+        must_restore |= 0 < left <= LEAD and is_suspect(m, agent, zone, host)
+    if must_restore:
+        options[: 1 + n] = False
+        for i in range(n):
+            zone, host = FIRST_ZONE[agent] + i // N_HOSTS, i % N_HOSTS
+            options[1 + n + i] &= m.shell[zone, host] or is_suspect(m, agent, zone, host)
     return found
+
+
+def is_suspect(m: Any, agent: int, zone: int, host: int) -> bool:
+    """Return whether red may be root on a user's host, or become root there, without an event."""
+    is_active = m.first_activity[agent] != LONG_AGO
+    long_restored = m.step - 1 - m.last[RESTORED, zone, host] > LEAD + BUSY_RESTORE + RHYTHM
+    return host >= N_SERVERS and (
+        (is_active and m.may_be_first[zone, host] != 0)
+        or m.had_doubt[zone, host] != 0
+        or (m.may_return[zone, host] != 0 and long_restored)
+    )
 
 
 def describe(m: Any, agent: int, hosts: Any, context: Any) -> None:

@@ -16,7 +16,7 @@ class ChampionConfig(Settings):
 
     env: str = "workflow_rl/CAGE4-v0"
     seed: CountOrNone = Field(default=0, description="The same seed gives the same weights.")
-    total_episodes: Episodes = Field(default=20_000, description="Episodes of PPO.")
+    total_episodes: Episodes = Field(default=10_000, description="Episodes of PPO.")
     episodes_per_update: Episodes = Field(default=200, description="Episodes of an update.")
     copy_epochs: Count = Field(default=4, description="Passes over what the rules did.")
     copy_learning_rate: Positive = Field(default=3e-3, description="Step size of copying.")

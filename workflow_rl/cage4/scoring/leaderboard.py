@@ -27,8 +27,8 @@ class KnownScore(NamedTuple):
 OFFICIAL = "official CybORG 4"
 HERE = "this package's, `evaluate NAME --env workflow_rl/CAGE4-v0`"
 SCRIPTED = (
-    KnownScore("champion", -163.8, 64.5, 1000, "compiled", "scripts/train_cage4_champion.py", True),
-    KnownScore("rules", -174.5, 54.9, 1000, "compiled", "scripts/tune_cage4_team.py", True),
+    KnownScore("champion", -158.6, 67.6, 1000, "compiled", "scripts/score_cage4_teams.py", True),
+    KnownScore("rules", -174.5, 54.9, 1000, "compiled", "scripts/score_cage4_teams.py", True),
     KnownScore("restore-in-turn", -342.0, 52.0, 20, "cyborg", HERE),
     KnownScore("restore-when-seen", -982.0, 441.0, 20, "cyborg", HERE, True),
     KnownScore("random", -5023.0, 809.0, 20, "cyborg", HERE),

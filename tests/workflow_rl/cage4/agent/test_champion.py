@@ -88,6 +88,26 @@ def test_a_restored_host_may_come_back_until_red_scans_it() -> None:
     assert not m.may_return[0, USER]
 
 
+@pytest.mark.parametrize(("agent", "dear"), [(1, 167), (3, 334)])
+def test_suspects_are_restored_before_the_dear_phase(agent: int, dear: int) -> None:
+    m = fresh()
+    m.first_activity[agent], m.may_be_first[:], m.had_doubt[agent, USER] = 5, 0, 1
+    found = np.zeros(1 + 2 * memory.N_HOSTS, np.bool_)
+    for step, must in ((dear - 31, False), (dear - 30, True), (dear - 1, True), (dear, False)):
+        m.step = step + 1
+        memory.find_options(m, agent, found)
+        assert found[0] != must
+        assert found[1 + memory.N_HOSTS + USER]
+    # The host was restored a moment ago: it is no suspect any more.
+    m.step, m.had_doubt[agent, USER], m.may_return[agent, USER] = dear - 5, 0, 1
+    m.last[memory.RESTORED, agent, USER] = dear - 10
+    memory.find_options(m, agent, found)
+    assert found[0]
+    m.last[memory.RESTORED, agent, USER] = dear - 100
+    memory.find_options(m, agent, found)
+    assert not found[0]
+
+
 def test_an_agent_acts_on_its_own_observations_alone() -> None:
     draw = np.random.default_rng(1)
     team, other = ChampionTeam(), ChampionTeam()

@@ -19,7 +19,7 @@ def run(*options, cwd=None):
 
 def test_a_row_for_every_simulator_policy_and_number_of_cores(tmp_path):
     sizes = ["--compiled-envs", "1", "--compiled-envs", "20"]
-    times = ["--red-agent", "B_lineAgent", "--seconds", "0.05", "--rounds", "2"]
+    times = ["--red-agent", "B_lineAgent", "--seconds", "0.2", "--rounds", "2"]
     shown = run(*sizes, *times, "--json", "rows.json", "--png", "chart.png", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())

@@ -29,7 +29,7 @@ def report(outcome: Outcome) -> None:
     named = (config.algorithm, getattr(config.settings, "network", ""))
     trust = ("--trust",) if any(":" in name for name in named) else ()
     click.echo(f"is it good:      {own_command('evaluate', path, *trust)}")
-    if config.env in guests and guests[config.env].has_replay:
+    if config.env in guests and guests[config.env].replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
 

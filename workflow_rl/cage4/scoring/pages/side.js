@@ -51,11 +51,14 @@ function spoken(recording, now) {
 }
 
 // What the whole episode cost, by zone and cause.
-function summarise(lists, recording) {
+function summarise(_, recording) {
   const costs = zones.map(() => causes.map(() => 0));
   for (const step of recording.steps) for (const [cause, zone, cost] of step.costs) costs[zone][cause] += cost;
-  const table = add(add(lists, "div", {class: "scroll"}), "table", {class: "sums"});
-  add(add(table, "caption"), "h3", {}, "The whole episode");
+  // Below the chart there is more room than in the lists.
+  const box = add(byId("chart").parentElement, "div", {class: "scroll", tabindex: 0, role: "region", "aria-label": `Costs of ${recording.agent}`});
+  const table = add(box, "table", {class: "sums"});
+  const whose = recordings.length > 1 ? `: ${recording.agent}` : "";
+  add(add(table, "caption"), "h3", {}, `What the whole episode cost${whose}`);
   const head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
   const short = ["Zone", "Failed work", "Blocked", "Impact", "Restore", "Sum"];
   short.forEach((name, i) => add(head, "th", {scope: "col", ...(i ? {class: "number"} : {})}, name));
@@ -166,7 +169,8 @@ function makeSide(recording, index) {
         x2: to.x - x * to.width / 2, y2: to.y - y * to.height / 2});
     };
     // Where the zones lie side by side.
-    if (rim[0].x < rim[2].x) for (const [from, to] of DATA.routes) line(rim[from], rim[to], {});
+    if (rim[0].x >= rim[2].x) return;
+    for (const [from, to] of DATA.routes) line(rim[from], rim[to], {});
     for (const [to, from] of recording.steps[state.now - 1]?.blocked ?? []) line(rim[from], rim[to], {class: "blocked"});
   }
 

@@ -7,7 +7,6 @@ import pytest
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.preflight import hints, updates_of
 
-
 SHORT = {"env_args": {"max_steps": 10}, "episodes_per_update": None}
 
 

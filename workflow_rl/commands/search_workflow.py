@@ -31,7 +31,7 @@ METHODS = (ALL, "halving", "gaussian-process", "random")
                    "orders.")  # fmt: skip
 @click.option("--episodes", type=EPISODES, default=1000, show_default=True, metavar="N",
               help="Episodes: with all, of each order; otherwise, of the whole search. On CAGE-2 "
-                   "an episode is one game against each red agent.")  # fmt: skip
+                   "an episode is one game against each red agent of the training.")  # fmt: skip
 @click.option("--beside", type=PATH, multiple=True, metavar="RUN",
               help="A run without an order, of the same seed as the first of RUNS, to tell the "
                    "price of obedience; may be given again, for the next of RUNS.")  # fmt: skip
@@ -116,15 +116,26 @@ def _score_all(
 def _show(ladder: Ladder) -> None:
     from prettytable import PrettyTable, TableStyle
 
-    table = PrettyTable(["order", "total", "fixes due", "in order"], align="l")
+    from workflow_rl.workflows.ladder import over_agents
+    from workflow_rl.workflows.page import spelled_out
+
+    heading = ["order", "total", "fixes", "in order", "in order, of several in need"]
+    table = PrettyTable(heading, align="l")
     table.set_style(TableStyle.SINGLE_BORDER)
     for place in ladder.ranked:
-        fixes, kept = ladder.fixes[:, place].mean(), ladder.adherence[:, place].mean()
         name = ladder.workflow.name_of(ladder.orders[place])
-        table.add_row([name, ladder.of(place), f"{fixes:.1f}", f"{100 * kept:.1f}%"])
+        table.add_row([name, ladder.of(place), *ladder.obeyed_of(place).told()])
+    table.add_divider()
+    table.add_row(["all", over_agents(ladder.totals.mean(axis=1)), *ladder.obeyed.told()])
     if ladder.unconstrained is not None:
-        counted = "" if ladder.free_fixes is None else f"{ladder.free_fixes.mean():.1f}"
-        table.add_row(["no order", ladder.unconstrained, counted, ""])
+        free = ladder.free_obeyed
+        told = free.told() if free else [""] * 3
+        table.add_row(["no order", ladder.unconstrained, *told])
+    click.echo(table)
+    table = PrettyTable(["order", "", "total", "price beside no order"], align="l")
+    table.set_style(TableStyle.SINGLE_BORDER)
+    for row in ladder.rows:
+        table.add_row([row.what, spelled_out(ladder, row.orders), row.total, row.price or ""])
     click.echo(table)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,30 +21,96 @@ class Mean(NamedTuple):
     interval_95: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.interval_95:.2f}"
+        return self.told()
+
+    def told(self, decimals: int = 2, scale: float = 1, unit: str = "") -> str:
+        """Return the mean, times `scale`, and its interval, if there is one."""
+        if np.isnan(self.mean):
+            return ""
+        half = "" if np.isnan(self.interval_95) else f" ± {scale * self.interval_95:.{decimals}f}"
+        return f"{scale * self.mean:.{decimals}f}{half}{unit}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {name: _number(value) for name, value in self._asdict().items()}
+
+
+class Obeyed(NamedTuple):
+    """How agents kept an order: fixes in an episode, made while a group was due; the share of them
+    that fixed it; and this share where several groups needed fixing, so that the order decided."""
+
+    fixes: Mean
+    adherence: Mean
+    adherence_decided: Mean
+
+    def told(self) -> list[str]:
+        """Return the three as text."""
+        return [self.fixes.told(1), *(one.told(1, 100, "%") for one in self[1:])]
+
+    def plain(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {name: mean.plain() for name, mean in self._asdict().items()}
+
+
+class FixCounts(NamedTuple):
+    """Episodes; fixes in them that were made while a group was due, and those that fixed it; the
+    same of the states in which several groups needed fixing, so that the order decided. int64,
+    equal shapes."""
+
+    episodes: NDArray[np.int64]
+    ruled: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    decided: NDArray[np.int64]
+    decided_kept: NDArray[np.int64]
+
+    def over(self, axis: int) -> FixCounts:
+        """Return the sums over an axis."""
+        return FixCounts(*(one.sum(axis=axis) for one in self))
+
+    @property
+    def an_episode(self) -> FloatArray:
+        """The fixes in an episode."""
+        return self.ruled / self.episodes
+
+    @property
+    def adherence(self) -> FloatArray:
+        """The share of the fixes that kept to the order; NaN of no fixes."""
+        return _share(self.kept, self.ruled)
+
+    @property
+    def adherence_decided(self) -> FloatArray:
+        """The share, where the order decided, of the fixes that kept to the order."""
+        return _share(self.decided_kept, self.decided)
+
+
+class Row(NamedTuple):
+    """What an order, or several, comes to beside no order. price: None if nothing stands beside."""
+
+    what: str
+    orders: list[int]
+    total: Mean
+    price: Mean | None
 
 
 class Ladder(NamedTuple):
     """What agents came to in all orders: O orders, A agents, E episodes.
 
-    totals: [A, O, E]. fixes: made in an episode while a group was due, and adherence: the share of
-    them that kept to the order; means by agent and order, [A, O]. free: totals of agents without an
-    order, [B, E]; None if there are none. free_fixes: their fixes in an episode, [B]; None if the
-    environment of those agents has no groups to count them by.
+    totals: [A, O, E]. fixes: in all episodes, by agent and order, [A, O]. free: totals of agents
+    without an order, [B, E]; None if there are none. free_fixes: their fixes [B], each episode
+    beside an order that its seed draws; None if the environment of those agents has no groups.
     """
 
     workflow: Workflow
     orders: list[Order]
     totals: FloatArray
-    fixes: FloatArray
-    adherence: FloatArray
+    fixes: FixCounts
     free: FloatArray | None = None
-    free_fixes: FloatArray | None = None
+    free_fixes: FixCounts | None = None
 
     @property
     def ranked(self) -> list[int]:
         """The places of the orders in `orders`, best first."""
-        return np.argsort(-self.totals.mean(axis=(0, 2)), kind="stable").tolist()
+        return _ranked(self.totals)
 
     def of(self, place: int) -> Mean:
         """Return the total of an order."""
@@ -57,14 +122,38 @@ class Ladder(NamedTuple):
         return None if self.free is None else over_agents(self.free)
 
     @property
+    def rows(self) -> list[Row]:
+        """The best, the median and the worst order, and the mean of all. The median of an even
+        number is the mean of the middle two.
+
+        Every second episode chooses the orders, and the others score them: the best of many is
+        partly lucky in the episodes that chose it.
+        """
+        ranked, n = _ranked(self.totals[:, :, ::2]), len(self.orders)
+        middle = ranked[(n - 1) // 2 : n // 2 + 1]
+        chosen = {"best": ranked[:1], "median": middle, "worst": ranked[-1:], "all": ranked}
+        return [
+            Row(what, places, over_agents(self._scored(places)), self._price(places))
+            for what, places in chosen.items()
+        ]
+
+    def _scored(self, places: list[int]) -> FloatArray:
+        """Return the mean totals [A, E / 2] of orders, in the episodes that choose none."""
+        mean: FloatArray = _odd(self.totals)[:, places].mean(axis=1)
+        return mean
+
+    def _price(self, places: list[int]) -> Mean | None:
+        """Return what orders cost beside no order; the n-th agents are of the same seed."""
+        if self.free is None:
+            return None
+        n = min(len(self.free), len(self.totals))
+        return over_agents(_odd(self.free)[:n] - self._scored(places)[:n])
+
+    @property
     def lead(self) -> Mean:
-        """The best order's lead over the median order, which of an even number is the mean of the
-        middle two. Every second episode chooses them, and the others give the lead: a lead in the
-        episodes that chose is partly luck."""
-        chosen, scored = self.totals[:, :, ::2], self.totals[:, :, 1::2]
-        scored = scored if scored.size else chosen
-        best, median = _best_and_median(chosen)
-        return over_agents(scored[:, best] - scored[:, median].mean(axis=1))
+        """The best order's lead over the median order, in the episodes that did not choose them."""
+        best, median, *_ = self.rows
+        return over_agents(self._scored(best.orders) - self._scored(median.orders))
 
     @property
     def pairs(self) -> list[tuple[str, str, Mean]]:
@@ -83,16 +172,24 @@ class Ladder(NamedTuple):
             found.append((names[a], names[b], gain))
         return sorted(found, key=lambda pair: -pair[2].mean)
 
-    def price(self, place: int) -> Mean | None:
-        """Return what an order costs beside no order; the n-th agents are of the same seed."""
-        if self.free is None:
-            return None
-        n = min(len(self.free), len(self.totals))
-        return over_agents(self.free[:n] - self.totals[:n, place])
+    def obeyed_of(self, place: int) -> Obeyed:
+        """Return how the agents kept an order."""
+        return obeyed(FixCounts(*(one[:, place] for one in self.fixes)))
+
+    @property
+    def obeyed(self) -> Obeyed:
+        """How the agents kept all orders."""
+        return obeyed(self.fixes.over(1))
+
+    @property
+    def free_obeyed(self) -> Obeyed | None:
+        """How agents without an order kept one that they did not know."""
+        return None if self.free_fixes is None else obeyed(self.free_fixes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, best order first."""
         names = self.workflow.name_of
+        free = self.free_obeyed
         return {
             "groups": dict(zip(self.workflow.groups, self.workflow.members, strict=True)),
             "agents": len(self.totals),
@@ -100,16 +197,24 @@ class Ladder(NamedTuple):
             "orders": [
                 {
                     "order": names(self.orders[place]),
-                    **self.of(place)._asdict(),
-                    "fixes": float(self.fixes[:, place].mean()),
-                    "adherence": float(self.adherence[:, place].mean()),
+                    **self.of(place).plain(),
+                    **self.obeyed_of(place).plain(),
                 }
                 for place in self.ranked
             ],
-            "lead": self.lead._asdict(),
-            "pairs": [[a, b, gain._asdict()] for a, b, gain in self.pairs],
-            "unconstrained": None if self.unconstrained is None else self.unconstrained._asdict(),
-            "unconstrained_fixes": _mean(self.free_fixes),
+            "rows": {
+                row.what: {
+                    "orders": [names(self.orders[place]) for place in row.orders],
+                    "total": row.total.plain(),
+                    "price": row.price and row.price.plain(),
+                }
+                for row in self.rows
+            },
+            "obeyed": self.obeyed.plain(),
+            "lead": self.lead.plain(),
+            "pairs": [[a, b, gain.plain()] for a, b, gain in self.pairs],
+            "unconstrained": self.unconstrained and self.unconstrained.plain(),
+            "unconstrained_obeyed": free and free.plain(),
         }
 
 
@@ -123,10 +228,26 @@ def over_agents(totals: FloatArray) -> Mean:
     return Mean(float(mean[0]), float(half[0]))
 
 
-def _best_and_median(totals: FloatArray) -> tuple[int, list[int]]:
-    places = np.argsort(-totals.mean(axis=(0, 2)), kind="stable").tolist()
-    return places[0], places[(len(places) - 1) // 2 : len(places) // 2 + 1]
+def obeyed(fixes: FixCounts) -> Obeyed:
+    """Return how agents kept orders. fixes: of every agent, [A]."""
+    measured = (fixes.an_episode, fixes.adherence, fixes.adherence_decided)
+    return Obeyed(*(over_agents(one[:, None]) for one in measured))
 
 
-def _mean(values: FloatArray | Sequence[float] | None) -> float | None:
-    return None if values is None else float(np.mean(values))
+def _number(value: float) -> float | None:
+    """Return a number as JSON has it: NaN is None."""
+    return None if np.isnan(value) else float(value)
+
+
+def _ranked(totals: FloatArray) -> list[int]:
+    return np.argsort(-totals.mean(axis=(0, 2)), kind="stable").tolist()
+
+
+def _odd(totals: FloatArray) -> FloatArray:
+    """Return every second episode; of one episode, that episode."""
+    odd = totals[..., 1::2]
+    return odd if odd.size else totals
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> FloatArray:
+    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)

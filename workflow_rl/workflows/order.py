@@ -50,8 +50,9 @@ class Workflow:
         return [group for group, members in enumerate(self.members) if members]
 
     def name_of(self, order: Order) -> str:
-        """Return an order as text that `order_named` reads."""
-        return ",".join(self.groups[group] for group in order)
+        """Return an order as text that `order_named` reads, without the groups that never need
+        fixing."""
+        return ",".join(self.groups[group] for group in order if self.members[group])
 
     def order_named(self, text: str) -> Order:
         """Return the order of names such as "servers,users". A group that never needs fixing may be

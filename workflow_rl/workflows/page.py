@@ -41,22 +41,17 @@ def _ladder(ladder: Ladder) -> str:
     names = [_spelled(ladder.workflow, ladder.orders[place]) for place in ladder.ranked]
     totals = [ladder.of(place) for place in ladder.ranked]
     rows = [
-        [escaped(name), _told(total), number(fixes, 1), f"{100 * kept:.1f}%"]
-        for name, total, fixes, kept in zip(
-            names,
-            totals,
-            ladder.fixes.mean(axis=0)[ladder.ranked],
-            ladder.adherence.mean(axis=0)[ladder.ranked],
-            strict=True,
-        )
+        [escaped(name), _told(total), *ladder.obeyed_of(place).told()]
+        for name, total, place in zip(names, totals, ladder.ranked, strict=True)
     ]
     if ladder.unconstrained is not None:
         names, totals = [*names, WITHOUT], [*totals, ladder.unconstrained]
-        counted = "" if ladder.free_fixes is None else number(ladder.free_fixes.mean(), 1)
-        rows.append([WITHOUT, _told(totals[-1]), counted, ""])
+        free = ladder.free_obeyed
+        rows.append([WITHOUT, _told(totals[-1]), *(free.told() if free else [""] * 3)])
     means, intervals = zip(*totals, strict=True)
     figure = means_figure(names, means, intervals, "mean total, 95% interval")
-    heading = ["Order, first to fix first", "Mean total", "Fixes that were due", "Of them in order"]
+    heading = ["Order, first to fix first", "Mean total", "Fixes while a group was due",
+               "Of them in order", "Where several groups needed fixing"]  # fmt: skip
     return (
         f"<p>{escaped(verdict(ladder))}</p>"
         + chart(figure, "Totals", "Totals of all orders; a table follows")
@@ -84,23 +79,22 @@ def verdict(ladder: Ladder) -> str:
 
 
 def _price(ladder: Ladder) -> str:
-    places = ladder.ranked
-    if ladder.unconstrained is None:
-        return "<p>No agents without an order were given (<code>--beside</code>).</p>"
-    chosen = {
-        "best": places[0],
-        "median": places[len(places) // 2],
-        "worst": places[-1],
-    }
-    rows = []
-    for name, place in chosen.items():
-        price = ladder.price(place)
-        assert price is not None
-        order = _spelled(ladder.workflow, ladder.orders[place])
-        rows.append([name, escaped(order), _told(ladder.of(place)), _told(price)])
-    rows.append([WITHOUT, "", _told(ladder.unconstrained), ""])
+    rows = [
+        [row.what, escaped(spelled_out(ladder, row.orders)), _told(row.total), _told(row.price)]
+        for row in ladder.rows
+    ]
     heading = ["Order", "First to fix first", "Mean total", "Price beside no order"]
-    return table(heading, rows, "Price of obedience")
+    said = "Every second episode chose the best, the median and the worst; the others are scored."
+    if ladder.unconstrained is None:
+        said += " No agents without an order were given (<code>--beside</code>)."
+    return f"<p>{said}</p>" + table(heading, rows, "Price of obedience")
+
+
+def spelled_out(ladder: Ladder, places: Sequence[int]) -> str:
+    """Return the names of an order or two, or how many there are."""
+    if len(places) > 2:
+        return f"the mean of {len(places)}"
+    return " and ".join(_spelled(ladder.workflow, ladder.orders[place]) for place in places)
 
 
 def _merged(workflow: Workflow, merged: Sequence[str]) -> str:
@@ -129,10 +123,9 @@ def _fixes(workflow: Workflow, games: Games, order: Order) -> str:
     return body
 
 
-def _told(total: Mean) -> str:
-    return f"{number(total.mean, 2)} ± {number(total.interval_95, 2)}"
+def _told(total: Mean | None) -> str:
+    return "" if total is None else f"{number(total.mean, 2)} ± {number(total.interval_95, 2)}"
 
 
 def _spelled(workflow: Workflow, order: Order) -> str:
-    """Return an order without the groups that never need fixing."""
-    return " < ".join(workflow.groups[group] for group in order if workflow.members[group])
+    return workflow.name_of(order).replace(",", " < ")

@@ -54,12 +54,14 @@ class Rules(Protocol):
 
 
 class Fixes(NamedTuple):
-    """Of M actions: whether each fixed a group, whether a group was due then, and whether it was
-    the one that was fixed; bool [M]."""
+    """Of M actions: whether each fixed a group, whether a group was due then, whether it was the
+    one that was fixed, and whether other groups needed fixing too, so that the order decided; bool
+    [M]."""
 
     made: Bools
     ruled: Bools
     kept: Bools
+    decided: Bools
 
 
 def fixes_made(
@@ -67,10 +69,11 @@ def fixes_made(
 ) -> Fixes:
     """Return what actions [M] after observations [M, D] did under orders, as ranks [M, G]."""
     fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
-    wanted = due(rules.needs(obs), ranks)
+    needs = rules.needs(obs)
+    wanted = due(needs, ranks)
     made = fixed != NOBODY
     ruled = made & (wanted != NOBODY)
-    return Fixes(made, ruled, ruled & (fixed == wanted))
+    return Fixes(made, ruled, ruled & (fixed == wanted), made & (needs.sum(axis=1) > 1))
 
 
 def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:

@@ -1,14 +1,15 @@
 """How well an agent plays an order: on the same episodes for all orders, which serve nothing else.
 
 An episode's total on CAGE-2 is what it adds to the nine cells of the challenge: the first 30, 50
-and 100 steps of a game against each of the three red agents. Elsewhere it is the return.
+and 100 steps of a game against each of the three red agents. Of agents that were trained against
+one red agent, and elsewhere, it is the return.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
+from workflow_rl.workflows.ladder import FixCounts
 from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
 from workflow_rl.workflows.rules import Rules, fixes_made
 
@@ -34,18 +36,10 @@ FloatArray = NDArray[np.float64]
 
 
 class Played(NamedTuple):
-    """Of E episodes of an order: their totals, float64 [E]; how many groups were fixed, how often
-    while a group was due, and how often it was the group that was fixed, int64 [E]."""
+    """Of E episodes of an order: their totals, float64 [E], and their fixes."""
 
     totals: FloatArray
-    fixes: NDArray[np.int64]
-    ruled: NDArray[np.int64]
-    kept: NDArray[np.int64]
-
-    @property
-    def adherence(self) -> float:
-        """The share of the fixes, made while a group was due, that fixed it."""
-        return float(self.kept.sum() / max(1, self.ruled.sum()))
+    fixes: FixCounts
 
 
 def rules_of(environment: Environment) -> Rules:
@@ -121,21 +115,21 @@ def play(
         assert rules is not None
         actor = _Mislabelled(actor, environment, rules, label)
     totals = np.zeros(len(numbers))
-    counts = np.zeros((3, len(numbers)), np.int64)
+    counts = np.zeros((4, len(numbers)), np.int64)
     for one in _games(actor, environment, numbers, seed):
         place = one.episode % MOST_EPISODES - numbers.start
         totals[place] += _total(one, environment)
         if rules is not None:
             obs, ranks = _parts(one.obs, environment, rules)
-            counts[:, place] += [c.sum() for c in fixes_made(rules, obs, ranks, one.action)]
-    return Played(totals, *counts)
+            _, ruled, kept, decided = fixes_made(rules, obs, ranks, one.action)
+            counts[:, place] += [one.sum() for one in (ruled, kept, decided, decided & kept)]
+    return Played(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
 
 
 def _games(
     actor: Actor, environment: Environment, numbers: range, seed: int
 ) -> Iterator[Trajectory]:
-    variants = RED_AGENTS if isinstance(environment, Cage2) else ("",)
-    for place, variant in enumerate(variants):
+    for place, variant in enumerate(_variants(environment)):
         specs = [
             episode_spec(seed, place * MOST_EPISODES + n, (variant,), SeedStream.WORKFLOWS)
             for n in numbers
@@ -184,8 +178,17 @@ def replayed(
     return games
 
 
+def _variants(environment: Environment) -> Sequence[str]:
+    return RED_AGENTS if _has_cells(environment) else environment.variants or ("",)
+
+
+def _has_cells(environment: Environment) -> TypeGuard[Cage2]:
+    """Return whether agents of an environment are for all red agents of CAGE-2."""
+    return isinstance(environment, Cage2) and len(environment.variants) > 1
+
+
 def _total(played: Trajectory, environment: Environment) -> float:
-    if not isinstance(environment, Cage2):
+    if not _has_cells(environment):
         return played.episode_return
     ends = [n - len(environment.opening) for n in HORIZONS if n <= environment.max_steps]
     return float(sum(played.reward[:end].sum() for end in ends))
@@ -194,15 +197,14 @@ def _total(played: Trajectory, environment: Environment) -> float:
 def _parts(
     obs: NDArray[Any], environment: Environment, rules: Rules
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return what the environment itself showed, and the orders of the episode as ranks."""
+    """Return what the environment itself showed in an episode, and the episode's order as ranks
+    [T, G]."""
     n_pairs, n_groups = rules.workflow.n_pairs, len(rules.workflow.groups)
     own = environment.spaces().obs_dim - n_pairs
     first, second = np.triu_indices(n_groups, 1)
-    bits = obs[:, own : own + n_pairs] > 0
-    ranks = np.zeros((len(obs), n_groups), np.int64)
-    np.add.at(ranks.T, second, bits.T)
-    np.add.at(ranks.T, first, ~bits.T)
-    return obs[:, :own], ranks
+    bits = obs[0, own : own + n_pairs] > 0
+    ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
+    return obs[:, :own], np.broadcast_to(ranks, (len(obs), n_groups))
 
 
 class _Mislabelled:

@@ -21,11 +21,15 @@ Pull: TypeAlias = Callable[[Order, range], NDArray[np.float64]]
 
 LEAST_EPISODES = 10
 """Episodes that an order plays before it may be given up."""
-STEP = 50
-"""Episodes of one draw of the Gaussian process, and of an order in random search."""
+MOST_STEP, N_STEPS = 50, 30
+"""The Gaussian process and random search play an order in steps of this many episodes, or of fewer,
+so that a small budget too is for this many steps."""
 N_FIRST = 6
 """Orders that are played before the Gaussian process is first asked."""
 MOST_CANDIDATES = 500
+N_CONSIDERED = 200
+"""Random orders of which the Gaussian process draws totals at once: the time of a draw grows with
+the cube of their number."""
 
 
 class Found(NamedTuple):
@@ -74,7 +78,8 @@ def candidates(workflow: Workflow, random: np.random.Generator) -> list[Order]:
 def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
     """Play all candidates a little, the better half more, and so on."""
     left = candidates(workflow, np.random.default_rng(seed))
-    left = left[: max(2, int(budget / LEAST_EPISODES / max(1, math.log2(len(left)))))]
+    while len(left) > 2 and len(left) * math.log2(len(left)) * LEAST_EPISODES > budget:
+        left.pop()
     n_rounds, tally = math.ceil(math.log2(len(left))), _Tally(pull, budget)
     for number in range(n_rounds):
         share = tally.left // (n_rounds - number) // len(left)
@@ -87,7 +92,7 @@ def halving(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found
 
 def random_search(workflow: Workflow, pull: Pull, budget: int, seed: int = 0) -> Found:
     """Play random orders, each as often: what other ways of searching have to beat."""
-    orders = candidates(workflow, np.random.default_rng(seed))[: max(1, budget // STEP)]
+    orders = candidates(workflow, np.random.default_rng(seed))[: budget // _step(budget)]
     tally = _Tally(pull, budget)
     for order in orders:
         tally.play(order, budget // len(orders))
@@ -99,17 +104,21 @@ def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0)
 
     Raises ModuleNotFoundError without scikit-learn.
     """
-    random, tally = np.random.default_rng(seed), _Tally(pull, budget)
-    orders = candidates(workflow, random)
-    for order in orders[:N_FIRST]:
-        tally.play(order, min(STEP, max(2, budget // (2 * N_FIRST))))
+    random, tally, step = np.random.default_rng(seed), _Tally(pull, budget), _step(budget)
+    for order in candidates(workflow, random)[:N_FIRST]:
+        tally.play(order, step)
     while tally.left:
         model = OrderModel(workflow, tally.totals)
-        if len(orders) == MOST_CANDIDATES:
-            orders = list(dict.fromkeys([*orders, *_neighbours(workflow, model.best(orders)[0])]))
-        tally.play(orders[int(model.drawn(orders, random).argmax())], STEP)
+        best, _ = model.best(list(tally.totals))
+        orders = [best, *_neighbours(workflow, best)]
+        orders += candidates(workflow, random)[:N_CONSIDERED]
+        tally.play(orders[int(model.drawn(orders, random).argmax())], step)
     order, mean = OrderModel(workflow, tally.totals).best(list(tally.totals))
     return tally.found(order, mean)
+
+
+def _step(budget: int) -> int:
+    return min(budget, MOST_STEP, max(2, budget // N_STEPS))
 
 
 def _neighbours(workflow: Workflow, order: Order) -> list[Order]:

@@ -14,7 +14,7 @@ from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player
-from workflow_rl.workflows.ladder import Ladder
+from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
 from workflow_rl.workflows.rules import Rules
 from workflow_rl.workflows.scoring import Fix, play, replayed, rules_of, states_met
@@ -72,15 +72,16 @@ class Trained:
     ) -> Ladder:
         """Play all orders. free: agents without an order, to stand beside."""
         orders = self.workflow.orders()
-        shape = len(self.actors), len(orders)
-        totals = np.zeros((*shape, episodes))
-        fixes, adherence = np.zeros(shape), np.zeros(shape)
         rules, numbers = self._rules, range(episodes)
-        for place, order in enumerate(tqdm(orders, unit="order", disable=quiet or None)):
-            for n, actor in enumerate(self.actors):
-                played = play(actor, self.environment, rules, order, numbers, seed)
-                totals[n, place], fixes[n, place] = played.totals, played.ruled.mean()
-                adherence[n, place] = played.adherence
+        told = [(actor, order) for actor in self.actors for order in orders]
+        played = [
+            play(actor, self.environment, rules, order, numbers, seed)
+            for actor, order in tqdm(told, unit="order", disable=quiet or None)
+        ]
+        shape = len(self.actors), len(orders)
+        totals = np.reshape([one.totals for one in played], (*shape, episodes))
+        counted = np.transpose([one.fixes.over(0) for one in played])
+        fixes = FixCounts(*counted.reshape(-1, *shape))
         without = free_fixes = None
         if free is not None:
             played_free = [
@@ -89,8 +90,8 @@ class Trained:
             ]
             without = np.stack([one.totals for one in played_free])
             if free.rules is not None:
-                free_fixes = np.array([one.ruled.mean() for one in played_free])
-        return Ladder(self.workflow, orders, totals, fixes, adherence, without, free_fixes)
+                free_fixes = FixCounts(*np.transpose([one.fixes.over(0) for one in played_free]))
+        return Ladder(self.workflow, orders, totals, fixes, without, free_fixes)
 
     def puller(self, seed: int = 0) -> Pull:
         """Return what a search plays: the mean of the agents' totals."""
@@ -114,7 +115,8 @@ class Trained:
         apart there."""
         said = []
         orders = self.workflow.orders()
-        for variant in [one for one in self.environment.variants or ("",) if one != "SleepAgent"]:
+        variants = dict.fromkeys(self.environment.variants or ("",))
+        for variant in [one for one in variants if one != "SleepAgent" or len(variants) == 1]:
             met = states_met(self.environment, self._rules, variant, EPISODES_OF_CLASSES, seed)
             n_classes = len(classes(orders, met))
             against = f" against {variant}" if variant else ""
@@ -122,7 +124,7 @@ class Trained:
                 f"{len(orders)} orders are {n_classes}{against}: a random player met {len(met)} "
                 f"states of need in {EPISODES_OF_CLASSES} episodes."
             )
-        return list(dict.fromkeys(said))
+        return said
 
 
 def _require_same_task(one: Environment, other: Environment, name: str, argument: str) -> None:

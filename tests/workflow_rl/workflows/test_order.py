@@ -10,6 +10,8 @@ import pytest
 
 from workflow_rl.cage2.scenario2 import HOSTS
 from workflow_rl.workflows.cage2_rules import FIXABLE, UNIT_TYPES
+from workflow_rl.workflows.envs import Milestones
+from workflow_rl.workflows.ladder import FixCounts
 from workflow_rl.workflows.order import (
     NOBODY,
     Workflow,
@@ -20,6 +22,7 @@ from workflow_rl.workflows.order import (
     precedence,
     ranks_of,
 )
+from workflow_rl.workflows.rules import fixes_made
 
 ABC = Workflow(("a", "b", "c"), (("x",), ("y",), ("z",)))
 UNITS = parsed(UNIT_TYPES, HOSTS, FIXABLE)
@@ -102,3 +105,20 @@ def test_orders_are_one_if_no_state_tells_them_apart() -> None:
     assert len(classes(ABC.orders(), {(True, True, True)})) == 3
     assert len(classes(ABC.orders(), {(True, False, False), (True, True, False)})) == 2
     assert len(classes(ABC.orders(), {(True, False, False)})) == 1
+
+
+def test_fixes_are_counted_where_the_order_decides() -> None:
+    rules = Milestones(ABC, lambda needs: needs, lambda _: [NOBODY, 0, 1, 2])
+    needs = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
+    fixes = fixes_made(rules, needs, ranks_of([(0, 1, 2)] * 5), np.array([1, 3, 3, 1, 0]))
+    assert fixes.made.tolist() == [True, True, True, True, False]
+    assert fixes.ruled.tolist() == [True, True, True, False, False]
+    assert fixes.kept.tolist() == [True, False, True, False, False]
+    assert fixes.decided.tolist() == [True, True, False, False, False]
+
+
+def test_no_fixes_have_no_adherence() -> None:
+    counts = FixCounts(*np.array([[2, 2], [3, 0], [2, 0], [2, 0], [1, 0]]))
+    assert counts.adherence.tolist() == pytest.approx([2 / 3, np.nan], nan_ok=True)
+    assert counts.adherence_decided.tolist() == pytest.approx([1 / 2, np.nan], nan_ok=True)
+    assert counts.an_episode.tolist() == [1.5, 0]

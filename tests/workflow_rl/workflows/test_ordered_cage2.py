@@ -15,7 +15,7 @@ from workflow_rl import load_agent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
-from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import classes
 from workflow_rl.workflows.scoring import RandomActor, play, replayed, rules_of, states_met
@@ -37,9 +37,10 @@ def policy(environment: OrderedCage2) -> Any:
 def test_a_mask_lets_no_fix_pass_a_group_in_need() -> None:
     masked = play(RandomActor(ENV), ENV, ENV.rules, ORDER, range(20))
     free = play(RandomActor(FREE), FREE, FREE.rules, ORDER, range(20))
-    assert masked.adherence == 1
-    assert masked.ruled.sum() > 200
-    assert 0.1 < free.adherence < 0.9
+    kept, random = masked.fixes.over(0), free.fixes.over(0)
+    assert kept.adherence == kept.adherence_decided == 1
+    assert kept.ruled > kept.decided > 200
+    assert 0.1 < random.adherence_decided < random.adherence < 0.9
 
 
 def test_a_fix_that_breaks_the_order_costs_the_penalty_and_nothing_else() -> None:
@@ -51,7 +52,7 @@ def test_a_fix_that_breaks_the_order_costs_the_penalty_and_nothing_else() -> Non
         played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
         returns[penalty] = {one.episode: one.episode_return for one in played}
     broken = play(RandomActor(FREE), FREE, FREE.rules, None, range(4))
-    assert (broken.ruled > broken.kept).all()
+    assert (broken.fixes.ruled > broken.fixes.kept).all()
     lost = [(returns[0][n] - returns[2][n]) / 2 for n in range(4)]
     assert lost == pytest.approx(np.round(lost))
     assert min(lost) > 0
@@ -101,7 +102,19 @@ def test_a_placebo_changes_what_the_agent_is_told_alone() -> None:
     )
     assert np.array_equal(told.totals, play(actor, ENV, rules, ORDER, range(5)).totals)
     assert not np.array_equal(told.totals, placebo.totals)
-    assert placebo.adherence == 1
+    assert placebo.fixes.over(0).adherence == 1
+
+
+def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
+    one = dataclasses.replace(ENV, red_agent="B_lineAgent")
+    actor = policy(ENV).actor(greedy=True)
+    envs = dataclasses.replace(one, order=one.rules.workflow.name_of(ORDER)).make_envs(2)
+    specs = [episode_spec(0, n, ("B_lineAgent",), SeedStream.WORKFLOWS) for n in range(2)]
+    returns = {
+        p.episode: p.episode_return for done in play_episodes(envs, actor, specs) for p in done
+    }
+    totals = play(actor, one, one.rules, ORDER, range(2)).totals
+    assert totals.tolist() == [returns[0], returns[1]]
 
 
 def test_a_replay_says_who_was_due_and_why() -> None:

@@ -26,8 +26,8 @@ def test_it_plays_as_the_mask_allows_and_scores_no_more_than_the_best() -> None:
     rules = rules_of(environment)
     order = rules.workflow.order_named(ORDER)
     played = play(RandomActor(environment), environment, rules, order, range(30))
-    assert played.adherence == 1
-    assert played.fixes.sum() > 20
+    assert played.fixes.over(0).adherence == 1
+    assert played.fixes.ruled.sum() > 20
     assert played.totals.max() < best_return(ORDER.split(",")) == 32
 
 
@@ -97,5 +97,5 @@ def test_scores_do_not_contain_the_penalty_of_a_factory() -> None:
         rules = rules_of(environment)
         named = rules.workflow.order_named(order)
         scores.append(play(RandomActor(environment), environment, rules, named, range(10)))
-    assert (scores[0].ruled > scores[0].kept).any()
+    assert (scores[0].fixes.ruled > scores[0].fixes.kept).any()
     assert np.array_equal(scores[0].totals, scores[1].totals)

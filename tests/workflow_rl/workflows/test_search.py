@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workflow_rl.workflows.ladder import Ladder
+from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
 from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates
 
@@ -64,8 +64,8 @@ def ladder_of(effect: float) -> Ladder:
     random, orders = np.random.default_rng(0), FIVE.orders()
     worths = np.array([effect * worth(order) for order in orders])
     totals = worths[:, None] + random.normal(0, 1, (3, 120, 40))
-    rest = np.zeros((3, 120))
-    return Ladder(FIVE, orders, totals, rest, rest, totals[:, 0] + 7, np.zeros(3))
+    fixes = FixCounts(*np.full((5, 3, 120), 2))
+    return Ladder(FIVE, orders, totals, fixes, totals[:, 0] + 7, fixes.over(1))
 
 
 def test_a_ladder_tells_a_lead_from_luck() -> None:
@@ -73,7 +73,11 @@ def test_a_ladder_tells_a_lead_from_luck() -> None:
     assert worth(real.orders[real.ranked[0]]) == max(map(worth, real.orders))
     assert real.lead.mean - real.lead.interval_95 > 3
     assert abs(luck.lead.mean) < luck.lead.interval_95 < 1
-    price = real.price(0)
-    assert price is not None
-    assert (price.mean, price.interval_95) == pytest.approx((7, 0))
+    best, median, worst, every = real.rows
+    assert best.total.mean > median.total.mean > every.total.mean - 1 > worst.total.mean
+    assert len(median.orders) == 2
+    for row in real.rows:
+        assert row.price is not None
+        free = real.totals[:, 0, 1::2].mean() + 7
+        assert row.price.mean == pytest.approx(free - row.total.mean)
     assert real.to_dict()["orders"][0]["order"] == FIVE.name_of(real.orders[real.ranked[0]])

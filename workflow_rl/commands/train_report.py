@@ -57,7 +57,7 @@ def _say_how_good(config: TrainConfig, mean: float | None) -> None:
     words = None if mean is None else verdict(mean, known_returns(config))
     if words is None:
         return
-    click.echo(f"verdict:         {words}, in the same episodes")
+    click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
     recipes = guests[config.env].presets
     if config.preset not in recipes:
         for name in recipes:

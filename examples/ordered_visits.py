@@ -2,7 +2,7 @@
 
 cd examples
 workflow-rl train-async --env ordered_visits:make --total-steps 400000 --run-dir ../runs/visits
-workflow-rl search-workflow ../runs/visits --trust --episodes 1
+workflow-rl search-workflow ../runs/visits --episodes 1
 """
 
 from __future__ import annotations

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import ChampionBudget, ChampionRecipe, Export, Guest, Scoring
+from workflow_rl.environments.guest import (
+    ChampionBudget,
+    ChampionRecipe,
+    Export,
+    Guest,
+    Replays,
+    Scoring,
+)
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -29,7 +36,6 @@ class Cage2Guest(Guest):
     """CAGE Challenge 2."""
 
     env_id = ENV_ID
-    has_replay = True
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         # The champion's recipe, see `agent.champion`, with a smaller network and a seventh of its
@@ -114,6 +120,11 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.agent.champion import Recipe
 
         return Recipe()
+
+    def replays(self) -> Replays:
+        from workflow_rl.cage2.scoring.replays import Cage2Replays
+
+        return Cage2Replays()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage2.scoring.submission.export import write_submission

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import ChampionBudget, ChampionRecipe, Export, Guest, Scoring
+from workflow_rl.environments.guest import (
+    ChampionBudget,
+    ChampionRecipe,
+    Export,
+    Guest,
+    Replays,
+    Scoring,
+)
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -81,6 +88,11 @@ class Cage4Guest(Guest):
 
         file = made_at(path)
         return None if file is None else str(file)
+
+    def replays(self) -> Replays:
+        from workflow_rl.cage4.scoring.replays import Cage4Replays
+
+        return Cage4Replays()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage4.scoring.submission.export import write_submission

@@ -13,12 +13,20 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.policy_file import save_policy
 from workflow_rl import load_agent
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import classes
-from workflow_rl.workflows.scoring import RandomActor, play, replayed, rules_of, states_met
+from workflow_rl.workflows.scoring import (
+    RandomActor,
+    play,
+    replayed,
+    rules_of,
+    states_met,
+    told,
+)
 
 ENV = OrderedCage2("attackers", 40, "compiled")
 FREE = dataclasses.replace(ENV, obedience="penalty")
@@ -157,3 +165,8 @@ def test_wrong_arguments_are_named(args: dict[str, Any], argument: str, problem:
 def test_an_environment_without_orders_has_no_rules() -> None:
     with pytest.raises(InvalidEnvironmentError, match="takes no order"):
         rules_of(Cage2())
+
+
+def test_an_environment_that_is_scored_in_another_way_is_told_no_order() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="CAGE4-v0 cannot be scored here"):
+        told(Cage4(), "")

@@ -27,8 +27,8 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made
+from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
+from workflow_rl.workflows.rules import Rules, fixes_made, signals
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -120,7 +120,7 @@ def play(
         place = one.episode % MOST_EPISODES - numbers.start
         totals[place] += _total(one, environment)
         if rules is not None:
-            obs, ranks = _parts(one.obs, environment, rules)
+            obs, ranks = _parts(one.obs, rules)
             _, ruled, kept, decided = fixes_made(rules, obs, ranks, one.action)
             counts[:, place] += [one.sum() for one in (ruled, kept, decided, decided & kept)]
     return Played(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
@@ -160,7 +160,7 @@ def replayed(
     groups, games = rules.workflow.groups, []
     n_before = len(environment.opening) if isinstance(environment, Cage2) else 0
     for one in _games(actor, environment, range(number, number + 1), seed):
-        obs, ranks = _parts(one.obs, environment, rules)
+        obs, ranks = _parts(one.obs, rules)
         wanted, fixes = due(rules.needs(obs), ranks), list[Fix]()
         for step in np.flatnonzero(fixes_made(rules, obs, ranks, one.action).made):
             fixed = rules.fixes(obs[step : step + 1])[0, one.action[step]]
@@ -194,15 +194,12 @@ def _total(played: Trajectory, environment: Environment) -> float:
     return float(sum(played.reward[:end].sum() for end in ends))
 
 
-def _parts(
-    obs: NDArray[Any], environment: Environment, rules: Rules
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return what the environment itself showed in an episode, and the episode's order as ranks
     [T, G]."""
-    n_pairs, n_groups = rules.workflow.n_pairs, len(rules.workflow.groups)
-    own = environment.spaces().obs_dim - n_pairs
+    n_groups, own = len(rules.workflow.groups), rules.n_own
     first, second = np.triu_indices(n_groups, 1)
-    bits = obs[0, own : own + n_pairs] > 0
+    bits = obs[0, own : own + rules.workflow.n_pairs] > 0
     ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
     return obs[:, :own], np.broadcast_to(ranks, (len(obs), n_groups))
 
@@ -214,13 +211,16 @@ class _Mislabelled:
         self.policy_version = actor.policy_version
         self.reset = actor.reset
         self._actor = actor
+        self._rules = rules
         self._end = environment.spaces().obs_dim
-        self._bits = precedence(ranks_of([label]))
+        self._ranks = ranks_of([label])
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Act on observations with the label's bits."""
+        own, ranks = self._rules.n_own, np.repeat(self._ranks, len(obs), axis=0)
+        bits = signals(ranks, due(self._rules.needs(obs[:, :own]), ranks))
         changed = obs.copy()
-        changed[:, self._end - self._bits.shape[1] : self._end] = self._bits
+        changed[:, own : self._end] = bits[:, : self._end - own]
         return self._actor.act(changed, envs)
 
 
@@ -257,7 +257,7 @@ def states_met(
     envs, met = environment.make_envs(min(MOST_TOGETHER, episodes)), set[tuple[bool, ...]]()
     for ended in play_episodes(envs, RandomActor(environment), specs):
         for one in ended:
-            needs = rules.needs(_parts(one.obs, environment, rules)[0])
+            needs = rules.needs(_parts(one.obs, rules)[0])
             met.update(map(tuple, np.unique(needs, axis=0).tolist()))
     envs.close()
     return met

@@ -125,6 +125,13 @@ def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     assert totals.tolist() == [returns[0], returns[1]]
 
 
+def test_a_placebo_is_told_of_another_group_that_is_due() -> None:
+    actor = policy(FREE).actor(greedy=True)
+    rules, other = FREE.rules, FREE.rules.workflow.orders()[0]
+    told = play(actor, FREE, rules, other, range(5)).totals
+    assert np.array_equal(play(actor, FREE, rules, ORDER, range(5), label=other).totals, told)
+
+
 def test_a_replay_says_who_was_due_and_why() -> None:
     games = replayed(RandomActor(ENV), ENV, ENV.rules, ORDER, 0)
     fixes = [fix for _, _, its in games for fix in its]

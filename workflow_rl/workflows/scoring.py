@@ -28,7 +28,7 @@ from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
 from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made, signals
+from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode, signals
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -95,7 +95,7 @@ def play(
     order: Order | None,
     numbers: range,
     seed: int = 0,
-    label: Order | None = None,
+    placebo: bool = False,
 ) -> Played:
     """Play the episodes of these numbers in an order, and return what they came to.
 
@@ -106,14 +106,14 @@ def play(
         order: None: each episode draws one, and fixes are counted by this order.
         numbers: of the episodes, each below a million.
         seed: the same seed and number give the same chances, whatever the order.
-        label: an order that the actor is told instead, as a placebo.
+        placebo: whether the actor is told another order, which each episode draws.
     """
     assert numbers.stop <= MOST_EPISODES
     name = "" if rules is None or order is None else rules.workflow.name_of(order)
     environment = told(environment, name)
-    if label is not None:
+    if placebo:
         assert rules is not None
-        actor = _Mislabelled(actor, environment, rules, label)
+        actor = _Mislabelled(actor, environment, rules)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
     for one in _games(actor, environment, numbers, seed):
@@ -205,19 +205,23 @@ def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.in
 
 
 class _Mislabelled:
-    """An actor that is told another order than the environment keeps."""
+    """An actor that is told other orders than the environment keeps: its own seeds draw them."""
 
-    def __init__(self, actor: Actor, environment: Environment, rules: Rules, label: Order) -> None:
+    def __init__(self, actor: Actor, environment: Environment, rules: Rules) -> None:
         self.policy_version = actor.policy_version
-        self.reset = actor.reset
         self._actor = actor
         self._rules = rules
         self._end = environment.spaces().obs_dim
-        self._ranks = ranks_of([label])
+        self._ranks: dict[int, NDArray[np.int64]] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see Actor."""
+        self._actor.reset(seed, env, n_acted)
+        self._ranks[env] = ranks_of([order_of_episode(self._rules.workflow, None, seed)])[0]
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Act on observations with the label's bits."""
-        own, ranks = self._rules.n_own, np.repeat(self._ranks, len(obs), axis=0)
+        """Act on observations with the bits of another order."""
+        own, ranks = self._rules.n_own, np.stack([self._ranks[env] for env in envs])
         bits = signals(ranks, due(self._rules.needs(obs[:, :own]), ranks))
         changed = obs.copy()
         changed[:, own : self._end] = bits[:, : self._end - own]

@@ -23,7 +23,6 @@ from workflow_rl.workflows.rules import (
     PENALTY,
     Rules,
     fixes_made,
-    n_signals,
     order_of_episode,
     shown,
 )
@@ -114,7 +113,7 @@ class Milestones:
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """An environment whose agent reaches milestones in the order that it is told.
 
-    An observation is flat, and ends with the order's bits: see `rules`. With obedience "mask",
+    An observation is flat, and ends with the order's bits. With obedience "mask",
     `info["action_mask"]` forbids what would reach another milestone than the next one, and what the
     environment's own mask forbids. If the two leave no action, the order cannot be kept:
     ObservationError.
@@ -126,7 +125,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             tells.
         fixes: which milestone each action would reach now, A numbers from 0; -1 for none.
         order: names such as "a,b,c". "": the seed of each episode draws an order.
-        obedience: "mask"; "penalty" for the agent's choice; "none" for an agent without an order.
+        obedience: "mask", or "penalty" for the agent's free choice.
         penalty: what it costs to reach another milestone than the next one, with "penalty".
 
     Raises:
@@ -156,8 +155,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._read_mask = mask_reader(env.action_space)
         flat = flat_space(env.observation_space)
         self.rules = Milestones(workflow, flat.low.size, needs, fixes)
-        low, high = np.zeros((2, n_signals(workflow, obedience)))
-        high += 1
+        low, high = np.zeros(workflow.n_pairs), np.ones(workflow.n_pairs)
         self.observation_space = spaces.Box(
             np.append(flat.low, low).astype(flat.dtype),
             np.append(flat.high, high).astype(flat.dtype),

@@ -1,9 +1,8 @@
 """What an agent is shown of its order, and an actor that is told one.
 
-An ordered observation is [D + P]: the environment's own D numbers, and the order's P bits of
-precedence. Where a mask keeps the order, the mask of the A actions follows, [D + P + A]. Where
-fixes have a price, a bit for each of the G groups follows, [D + P + G]: whether the group is due.
-This module needs NumPy and `agents` alone, because submissions contain a copy.
+An ordered observation is [D + P + A]: the environment's own D numbers, the order's P bits of
+precedence, and, where a mask keeps the order, the mask of the A actions. This module needs NumPy
+and `agents` alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ from workflow_rl.workflows.order import (
 
 MASK = "mask"
 PENALTY = "penalty"
-NONE = "none"
-OBEDIENCE = (MASK, PENALTY, NONE)
-"""How an order is kept: fixes that break it are impossible, cost something, or cost nothing."""
+OBEDIENCE = (MASK, PENALTY)
+"""How an order is kept: fixes that break it are impossible, or cost something."""
 ORDER_STREAM = 2
 """Keeps the draws of orders apart from other uses of an episode's seed."""
 
@@ -84,23 +82,10 @@ def fixes_made(
 
 def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
     """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
-    wanted = due(rules.needs(obs), ranks)
-    parts = [obs, signals(ranks, wanted)[:, : n_signals(rules.workflow, obedience)]]
+    parts = [obs, precedence(ranks)]
     if obedience == MASK:
-        parts.append(allowed(rules.fixes(obs), wanted))
+        parts.append(allowed(rules.fixes(obs), due(rules.needs(obs), ranks)))
     return np.concatenate([part.astype(obs.dtype) for part in parts], axis=1)
-
-
-def n_signals(workflow: Workflow, obedience: str) -> int:
-    """Return how many of `signals` an agent is shown."""
-    return workflow.n_pairs + (len(workflow.groups) if obedience == PENALTY else 0)
-
-
-def signals(ranks: Numbers, due_groups: Numbers) -> Bools:
-    """Return the bits of precedence of orders, as ranks [M, G], and which group is due; bool [M,
-    P + G]."""
-    is_due = due_groups[:, None] == np.arange(ranks.shape[1])
-    return np.concatenate([precedence(ranks) > 0, is_due], axis=1)
 
 
 def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:

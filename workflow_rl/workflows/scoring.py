@@ -27,8 +27,8 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode, signals
+from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
+from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -113,7 +113,7 @@ def play(
     environment = told(environment, name)
     if placebo:
         assert rules is not None
-        actor = _Mislabelled(actor, environment, rules)
+        actor = _Mislabelled(actor, rules)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
     for one in _games(actor, environment, numbers, seed):
@@ -207,11 +207,10 @@ def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.in
 class _Mislabelled:
     """An actor that is told other orders than the environment keeps: its own seeds draw them."""
 
-    def __init__(self, actor: Actor, environment: Environment, rules: Rules) -> None:
+    def __init__(self, actor: Actor, rules: Rules) -> None:
         self.policy_version = actor.policy_version
         self._actor = actor
         self._rules = rules
-        self._end = environment.spaces().obs_dim
         self._ranks: dict[int, NDArray[np.int64]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -221,10 +220,11 @@ class _Mislabelled:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Act on observations with the bits of another order."""
-        own, ranks = self._rules.n_own, np.stack([self._ranks[env] for env in envs])
-        bits = signals(ranks, due(self._rules.needs(obs[:, :own]), ranks))
+        first, n_pairs = self._rules.n_own, self._rules.workflow.n_pairs
         changed = obs.copy()
-        changed[:, own : self._end] = bits[:, : self._end - own]
+        changed[:, first : first + n_pairs] = precedence(
+            np.stack([self._ranks[env] for env in envs])
+        )
         return self._actor.act(changed, envs)
 
 

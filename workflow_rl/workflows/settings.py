@@ -39,7 +39,7 @@ class OrderedCage2Arguments(Cage2Arguments):
     obedience: Annotated[str, OneOf(OBEDIENCE)] = Field(
         OrderedCage2.obedience,
         description="How the order is kept. mask: a fix that breaks the order is impossible. "
-        "penalty: the fix costs something. none: nothing keeps the order.",
+        "penalty: the fix costs something.",
     )
     penalty: NotNegative = Field(
         OrderedCage2.penalty, description="What a fix that breaks the order costs, in reward."

@@ -22,24 +22,32 @@ settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile("reproducible")
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPILATION = pytest.StashKey[subprocess.Popen[bytes]]()
+# What compiles the simulators, with what agents see of them.
+COMPILING = (
+    "import workflow_rl.cage4.compiled.preload",
+    "from workflow_rl.cage2.env.environment import Cage2\n"
+    "for view in ('belief', 'true-state'): Cage2(simulator='compiled', observation=view).check()",
+)
+COMPILATIONS = pytest.StashKey[list[subprocess.Popen[bytes]]]()
 COLLECTION = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to compile the simulator once for all processes, if there will be several."""
+    """Begin to compile the simulators once for all processes, if there will be several."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.stash[COLLECTION] = os.open(__file__, os.O_RDONLY)
         fcntl.flock(config.stash[COLLECTION], fcntl.LOCK_EX)
-        command = [sys.executable, "-c", "import workflow_rl.cage2.compiled.preload"]
-        config.stash[COMPILATION] = subprocess.Popen(command, cwd=ROOT)
+        config.stash[COMPILATIONS] = [
+            subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) for program in COMPILING
+        ]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
-    """Hand out no test before the simulator is compiled: each process would compile it again."""
+    """Hand out no test before the simulators are compiled: each process would do so again."""
     fcntl.flock(node.config.stash[COLLECTION], fcntl.LOCK_UN)
-    node.config.stash[COMPILATION].wait()
+    for compilation in node.config.stash[COMPILATIONS]:
+        compilation.wait()
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +72,24 @@ class ShiftEnv:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+class DeadlyShift(ShiftEnv):
+    """Kills its worker in the middle of an episode, unless another one has done so before."""
+
+    marker: Path
+
+    def step(self, actions: dict[str, int]) -> Any:
+        if multiprocessing.parent_process() is not None and self._steps == 4:
+            with suppress(FileExistsError):
+                self.marker.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(actions)
+
+
+def deadly(folder: Path) -> type[ShiftEnv]:
+    """Return the class of environments of which one kills its worker."""
+    return type("Deadly", (DeadlyShift,), {"marker": folder / "killed"})
 
 
 class Shifts(BatchedTeamEnv):

@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
-from matplotlib.figure import Figure
 
 from agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.environment import guests
@@ -28,12 +27,14 @@ from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
 from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import is_population, run_folders
-from workflow_rl.runs.population_figure import figure_of_folder
 from workflow_rl.runs.resume import flat, require_same_run
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, saved_path
 from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.trust import trusted_config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PathLike = str | os.PathLike[str]
 MakeEnv = Callable[..., gymnasium.Env[Any, Any]]
@@ -155,6 +156,8 @@ def learning_curves(*runs: PathLike) -> Figure:
     Raises:
         RunDirError: a folder is no run's.
     """
+    from workflow_rl.runs.population_figure import figure_of_folder  # It loads matplotlib.
+
     paths = [Path(run) for run in runs]
     if len(paths) == 1 and is_population(paths[0]):
         return figure_of_folder(paths[0])

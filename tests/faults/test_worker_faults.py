@@ -90,7 +90,7 @@ def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(
 
 
 SHORT = [
-    *(("cyborg", "sync"), ("cyborg", "lag-1"), ("compiled", "async")),
+    *(("cyborg", "sync"), ("compiled", "lag-1"), ("compiled", "async")),
     *(("compiled", "whole-batches"), ("compiled", "first-come-unrolls")),
 ]
 A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}

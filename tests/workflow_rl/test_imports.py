@@ -25,7 +25,8 @@ NOT_LOADED = {
     "workflow_rl.collection.worker": {*LIGHT, "numba"},
     "workflow_rl.commands.main": {"torch", "numba", "ray"},
     "workflow_rl.commands.plot": {"torch"},
-    "workflow_rl.runs.loop": {"ray"},
+    "workflow_rl.api": {"matplotlib", "ray"},
+    "workflow_rl.runs.loop": {"matplotlib", "ray"},
 }
 """Packages that a module does without."""
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,7 @@ from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.settings import ConfigError
 from agents.team import TeamLayout
-from tests.tiny_teams import ShiftEnv, Shifts
+from tests.tiny_teams import ShiftEnv, Shifts, deadly
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
@@ -38,24 +34,6 @@ SETTINGS = {
     **{"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2},
     **{"learning_rate": 0.01, "learning_rate_final": 0.01},
 }
-
-
-class DeadlyShift(ShiftEnv):
-    """Kills its worker in the middle of an episode, unless another one has done so before."""
-
-    marker: Path
-
-    def step(self, actions: dict[str, int]) -> Any:
-        if multiprocessing.parent_process() is not None and self._steps == 4:
-            with suppress(FileExistsError):
-                self.marker.touch(exist_ok=False)
-                os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(actions)
-
-
-def deadly(folder: Path) -> type[ShiftEnv]:
-    """Return the class of environments of which one kills its worker."""
-    return type("Deadly", (DeadlyShift,), {"marker": folder / "killed"})
 
 
 def trained(

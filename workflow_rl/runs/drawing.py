@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.returns import worth_showing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
 PROPORTIONAL = 10.0

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import TrainConfig
@@ -23,6 +21,10 @@ from workflow_rl.runs.returns import (
     running_mean,
 )
 from workflow_rl.runs.seed_groups import mean_and_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NONE: Mapping[str, float] = MappingProxyType({})
 
@@ -69,6 +71,8 @@ def learning_curve_figure(
     are one line, their mean, with a band, its 95% confidence interval. A single run has a line for
     each kind of episode, or for each agent of a team, too.
     """
+    from matplotlib.figure import Figure  # A run that draws nothing starts without it.
+
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     by_episodes, by_seconds = figure.subplots(1, 2, sharey=True)
     lines = {name: ([metrics], "return_mean") for name, metrics in runs.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 from pathlib import Path
@@ -15,6 +16,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@functools.cache
 def package_version(name: str) -> str:
     """Return the version of an installed distribution, or "unknown"."""
     from importlib.metadata import PackageNotFoundError, version  # It takes 10 ms to import.

@@ -50,6 +50,11 @@ EXCHANGE = ExchangeConfig(
 )
 
 
+def slow(value: Any) -> Any:
+    """One more moment of many, among the long checks."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 class Killed(BaseException):
     """In the place of a SIGKILL: nothing catches it, nothing is saved after it."""
 
@@ -127,7 +132,7 @@ def evaluated(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 5}])
+@pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 5}])
 def test_each_policy_is_that_of_a_run_of_its_own(shape, alone, tmp_path):
     summaries = run(tmp_path / "run", configs_of(3, **shape))
     for path, folder in zip(alone, run_folders(tmp_path / "run"), strict=True):
@@ -189,7 +194,7 @@ def test_the_workers_collect_for_one_while_another_learns(tmp_path, monkeypatch)
     assert waiting[:-1] == [2] * 11
 
 
-@pytest.mark.parametrize("stop_at", [0, 1, 5, 9, 17])
+@pytest.mark.parametrize("stop_at", [0, slow(1), 5, slow(9), 17])
 def test_stopped_anywhere_and_resumed_it_ends_alike(stop_at, alone, tmp_path):
     def stop(pool: Any, policy: Any, count: int) -> None:
         if count == stop_at:
@@ -256,7 +261,7 @@ def test_a_population_is_the_same_whatever_the_workers(shape, population, tmp_pa
     assert same_population(tmp_path / "run", population)
 
 
-@pytest.mark.parametrize("stop_at", [0, 7, 9, 12, 20])
+@pytest.mark.parametrize("stop_at", [0, slow(7), 9, 12, slow(20)])
 def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_path):
     def stop(pool: Any, policy: Any, count: int) -> None:
         if count == stop_at:
@@ -269,7 +274,7 @@ def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_pa
     assert same_population(tmp_path / "run", population)
 
 
-@pytest.mark.parametrize("stop_at", range(8, 12))
+@pytest.mark.parametrize("stop_at", [8, slow(9), 10, slow(11)])
 def test_an_evaluation_that_was_stopped_is_made_up_for_before_a_meeting(
     stop_at, evaluated, tmp_path
 ):
@@ -336,8 +341,8 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Any:
     return diverge
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_a_member_that_diverges_takes_over_from_another(number, diverging, tmp_path, caplog):
+@pytest.mark.parametrize(("number", "stops"), [(0, (3, 6)), (1, (4, 9))])
+def test_a_member_that_diverges_takes_over_from_another(number, stops, diverging, tmp_path, caplog):
     """Resumed, the population ends as it does undisturbed."""
     diverging(3 + number, 1)
     path, configs = tmp_path / "run", configs_of(N_POLICIES, exchange=True)
@@ -354,7 +359,7 @@ def test_a_member_that_diverges_takes_over_from_another(number, diverging, tmp_p
     assert [row["episodes"] for row in rows] == [6, 12, 18, 24, 30, 36]
     assert [math.isnan(row["policy_loss"]) for row in rows] == [True] + [False] * 5
     assert not load_checkpoint(folder / "checkpoint.pt").training.diverged
-    for stop_at in (3, 4, 6, 9):
+    for stop_at in stops:
         again = tmp_path / str(stop_at)
 
         def stop(pool: Any, policy: Any, count: int, stop_at: int = stop_at) -> None:
@@ -438,7 +443,7 @@ def test_a_state_of_before_there_was_divergence_still_loads():
     assert TrainingState.from_dict(values) == TrainingState(updates=3)
 
 
-@pytest.mark.parametrize("n", range(2 * N_POLICIES + 1))
+@pytest.mark.parametrize("n", [0, 1, slow(2), slow(3), 4, 5, slow(6), slow(7), 8])
 def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
     n, dying, monkeypatch, population, tmp_path
 ):
@@ -605,7 +610,7 @@ def test_no_policy_of_a_run_has_anything_called(tmp_path):
     assert not called.exists()
 
 
-CART_POLE = ["--env", "CartPole-v1", "--total-steps", "3000", "--steps-per-update", "500"]
+CART_POLE = ["--env", "CartPole-v1", "--total-steps", "900", "--steps-per-update", "150"]
 
 
 @pytest.mark.parametrize(
@@ -651,7 +656,7 @@ def test_the_commands_end_to_end(tmp_path):
     path = tmp_path / "not there yet" / "run"
     invoke = CliRunner().invoke
     arguments = [*CART_POLE, "--n-policies", "3", "--quiet", "--run-dir", str(path)]
-    result = invoke(train_population, [*arguments, "--period", "1000"])
+    result = invoke(train_population, [*arguments, "--period", "300"])
     assert result.exit_code == 0, result.output
     assert "meetings: " in result.output
     best = json.loads((path / "summary.json").read_text())["best_policy"]
@@ -665,11 +670,11 @@ def test_the_commands_end_to_end(tmp_path):
     other = invoke(train_async, ["--resume", str(path)])
     assert other.exit_code == 2
     assert "train-population" in other.output
-    more = ["--resume", str(path), "--quiet", "--total-steps", "5000"]
+    more = ["--resume", str(path), "--quiet", "--total-steps", "1500"]
     assert invoke(train_population, [*more, "--n-policies", "2"]).exit_code == 2
     result = invoke(train_population, more)
     assert result.exit_code == 0, result.output
-    assert read_metrics(policy_folder(path, 2))[-1]["env_steps"] >= 5000
+    assert read_metrics(policy_folder(path, 2))[-1]["env_steps"] >= 1500
 
     assert invoke(evaluate, [str(path), "--episodes", "3", "--quiet"]).exit_code == 0
     result = invoke(plot, [str(path), "--output", str(tmp_path / "plot.png")])
@@ -680,7 +685,7 @@ def test_the_commands_end_to_end(tmp_path):
     result = invoke(verify, [str(path)])
     assert result.exit_code == 2
     assert "policy-0" in result.output
-    again = invoke(train_population, [*arguments, "--period", "1000"])
+    again = invoke(train_population, [*arguments, "--period", "300"])
     assert again.exit_code == 2
     assert "not empty" in again.output
 
@@ -700,10 +705,10 @@ def test_a_run_one_of_whose_policies_diverged_goes_on_past_its_end(
     (of_one,) = [line for line in result.output.splitlines() if "scores:" in line]
     assert "policy-1" in of_one
     more = CliRunner().invoke(
-        train_async, ["--resume", str(path), "--quiet", "--total-steps", "5000"]
+        train_async, ["--resume", str(path), "--quiet", "--total-steps", "1500"]
     )
     assert more.exit_code == 0, more.output
-    assert read_metrics(policy_folder(path, 1))[-1]["env_steps"] >= 5000
+    assert read_metrics(policy_folder(path, 1))[-1]["env_steps"] >= 1500
 
 
 @pytest.fixture(scope="module")
@@ -724,7 +729,7 @@ def trained(tmp_path_factory) -> Path:
     ],
 )
 def test_what_a_resumed_population_would_ignore_is_refused(arguments, message, trained):
-    resume = ["--resume", str(trained), "--total-steps", "6000"]
+    resume = ["--resume", str(trained), "--total-steps", "1800"]
     result = CliRunner().invoke(train_population, [*resume, *arguments])
     assert result.exit_code == 2
     assert message in result.output
@@ -734,7 +739,7 @@ def test_what_a_resumed_population_would_ignore_is_refused(arguments, message, t
 
 def test_a_member_does_not_go_on_alone(trained):
     folder = policy_folder(trained, 1)
-    arguments = ["--resume", str(folder), "--total-steps", "6000", "--quiet"]
+    arguments = ["--resume", str(folder), "--total-steps", "1800", "--quiet"]
     result = CliRunner().invoke(train_async, arguments)
     assert result.exit_code == 2
     assert f"resumed as a whole: {trained}, with" in " ".join(result.output.split())
@@ -750,11 +755,11 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:
         patch.setattr("workflow_rl.runs.execute.finish_population", full)
-        result = CliRunner().invoke(train_population, [*resume, "--total-steps", "4000"])
+        result = CliRunner().invoke(train_population, [*resume, "--total-steps", "1200"])
         assert result.exit_code == 2
     assert CliRunner().invoke(train_population, resume).exit_code == 0
     summary = json.loads((path / "summary.json").read_text())
-    assert all(one["env_steps"] >= 4000 for one in summary["policies"])
+    assert all(one["env_steps"] >= 1200 for one in summary["policies"])
 
 
 def same_agent(one: Path, other: Path) -> bool:

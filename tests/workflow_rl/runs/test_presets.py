@@ -370,7 +370,7 @@ def test_complete_episodes_are_learned_once_through_every_stop(
         "async",
         async_rl=True,
         num_batches_to_accumulate=2,
-        total_episodes=400 if when_full == "drop" else 120,
+        total_episodes=160 if when_full == "drop" else 80,
         n_workers=3,
         **{"batching": batching, "when_full": when_full, "take_all": take_all},
     )

@@ -196,9 +196,10 @@ class BatchedSimulator:
             raise ValueError(f"actions: agent {agent} has those from 0 to {N_ACTIONS[agent] - 1}")
         sent = self._silence
         if messages is not None:
-            sent = np.array(np.broadcast_to(messages, (*shape, MESSAGE_BITS)), np.bool_)
-        # These are copies, because read-only arrays would make numba compile once more.
-        played = np.array(np.broadcast_to(taken, shape), np.int64)
+            sent = np.array(np.broadcast_to(messages, (*shape, MESSAGE_BITS)), np.bool_, order="C")
+        # These are copies in C order, because numba would compile once more for read-only arrays
+        # and for each other order.
+        played = np.array(np.broadcast_to(taken, shape), np.int64, order="C")
         self.play(played, sent.view(np.int8), self._mask(chosen))
         return self.obs, self.rewards, self.dones
 

@@ -91,8 +91,7 @@ def assert_same_episode(
 def test_episodes_are_identical(
     stock: Cage2Env, sped_up: Cage2Env, red_agent: str, policy: str
 ) -> None:
-    for seed in range(2):
-        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed)
+    assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed=0)
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
@@ -161,7 +160,7 @@ def test_what_red_may_not_do_is_turned_down(
 
 
 def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up: Cage2Env) -> None:
-    for seed in range(12):
+    for seed in range(6):
         red_agent = RED_AGENTS[seed % 3]
         fresh = Cage2Env(simulator="cyborg")
         assert_same_episode(fresh, sped_up, make_blue_agent("all-kinds"), red_agent, seed, True)

@@ -11,6 +11,7 @@ from workflow_rl.cage4.compiled.simulator import (
     CompiledSimulator,
     masks_of,
     observations_of,
+    step_envs,
 )
 from workflow_rl.cage4.compiled.state import RARE, SIZES, state_for
 from workflow_rl.cage4.interface import RED_AGENTS, SLEEP_ACTIONS, SimulationError, Simulator
@@ -87,6 +88,13 @@ def test_messages_reach_the_other_agents(batch: BatchedSimulator) -> None:
             wanted[sender, 3] = 1
         assert np.array_equal(bits, wanted)
     assert not any(observation[-32:].any() for observation in received[0])
+
+
+def test_arrays_in_another_order_do_not_compile_it_again(batch: BatchedSimulator) -> None:
+    batch.step(SLEEP_ACTIONS)
+    compiled = len(step_envs.signatures)
+    batch.step(np.full((5, N_ENVS), SLEEP_ACTIONS[0]).T, np.zeros((8, 5, N_ENVS)).T)
+    assert len(step_envs.signatures) == compiled
 
 
 def test_an_episode_is_truncated_a_step_before_its_length() -> None:

@@ -75,8 +75,8 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     team = random_team("belief").parameters
     write_submission(team, environment, tmp_path / "submission")
     own = policy_team(team.actor(), environment, 500)
-    scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=120)
-    assert official_totals(checkout, tmp_path / "submission", 120) == scores.totals
+    scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=60)
+    assert official_totals(checkout, tmp_path / "submission", 60) == scores.totals
 
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:

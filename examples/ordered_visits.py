@@ -2,7 +2,7 @@
 
 cd examples
 workflow-rl train-async --env ordered_visits:make --total-steps 400000 --run-dir ../runs/visits
-workflow-rl search-workflow ../runs/visits --trust --episodes 1 --output ../runs/visits-orders
+workflow-rl search-workflow ../runs/visits --episodes 1 --output ../runs/visits-orders
 python ordered_visits.py ../runs/visits-orders/totals.npz  # How many orders were played at best?
 """
 

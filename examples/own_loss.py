@@ -1,7 +1,7 @@
 """Trains with PPO and another policy loss: simple policy optimisation (Xie et al. 2024).
 
 python -m workflow_rl train-async --env CartPole-v1 --algorithm examples.own_loss:SPO \
-  --total-steps 30000 --run-dir runs/spo
+  --total-steps 30000 --epochs 5 --run-dir runs/spo
 """
 
 from agents.ppo.algorithm import PPO  # Installed: workflow_rl.agents.ppo.algorithm.

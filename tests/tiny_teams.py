@@ -70,9 +70,6 @@ class ShiftEnv:
             for one in self.agents
         } | {"late": {"busy_steps": int(self._busy("late")), "action_mask": mask}}
 
-    def close(self) -> None:
-        """Do nothing."""
-
 
 class DeadlyShift(ShiftEnv):
     """Kills its worker in the middle of an episode, unless another one has done so before."""

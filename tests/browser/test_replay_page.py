@@ -21,6 +21,7 @@ from tests.browser.conftest import (
     serious_findings,
 )
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
+from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from workflow_rl.cage2.cyborg.network import cyborg_network
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
@@ -67,7 +68,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "one": write(folder / "one.html", folder / "agent.pt"),
         "two": write(folder / "two.html", folder / "agent.pt", "--against", "react-restore"),
-    }
+        # The last two of its steps are not shown.
+        "cage4": write(
+            folder / "cage4.html", "sleep", "--env", "workflow_rl/CAGE4-v0",
+            *("--against", "rules", "--max-steps", "102", "--seed", "6"),
+        ),
+    }  # fmt: skip
 
 
 def number(value: float) -> str:
@@ -283,7 +289,7 @@ def test_a_screen_reader_is_told_every_step(pages: dict[str, Path], open_page: O
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-@pytest.mark.parametrize("name", ["one", "two"])
+@pytest.mark.parametrize("name", ["one", "two", "cage4"])
 def test_accessible_and_never_wider_than_the_screen(
     pages: dict[str, Path], open_page: Open, name: str, size: tuple[int, int], scheme: str
 ) -> None:
@@ -297,10 +303,11 @@ def test_accessible_and_never_wider_than_the_screen(
     assert serious_findings(tab) == []
 
 
-def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open) -> None:
+@pytest.mark.parametrize("name", ["two", "cage4"])
+def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open, name: str) -> None:
     """Of the chart, whose labels are placed by hand."""
     for size in (DESKTOP, PHONE):
-        tab = open_page(pages["two"], size).tab
+        tab = open_page(pages[name], size).tab
         overlapping = tab.evaluate("""() => {
           const texts = [...document.querySelectorAll("#chart text")];
           const boxes = texts.map((one) => one.getBoundingClientRect());
@@ -308,3 +315,29 @@ def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open) -> Non
           return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length;
         }""")
         assert overlapping == 0
+
+
+def test_cage4_shows_every_side_as_the_file_has_it(pages: dict[str, Path], open_page: Open) -> None:
+    opened = open_page(pages["cage4"])
+    opened.tab.keyboard.press("End")
+    assert now(opened) == 100
+    recordings = data_of(pages["cage4"])["recordings"]
+    for side, recording in zip(opened.tab.locator(".side").all(), recordings, strict=True):
+        states, last = dict(recording["beginning"]), recording["steps"][-1]
+        for step in recording["steps"]:
+            states.update(step["changes"])
+        held: dict[str, list[int]] = {"root": [], "user": [], "none": []}
+        for host, state in sorted(states.items()):
+            user, root, *_ = recording["states"][state]
+            held["root" if root else "user" if user else "none"].append(host)
+        for red, hosts in held.items():
+            marks = side.locator(f".zones .host[data-red={red}]")
+            assert marks.evaluate_all("all => all.map(one => +one.dataset.host)") == hosts
+        assert side.locator("[data-field=return]").text_content() == str(last["total"]).replace(
+            "-", MINUS
+        )
+        told = side.locator(".acts tbody td:last-child").all_text_contents()
+        busy = [bool(deed and deed[3]) for deed in (*last["blue"], *last["red"])]
+        assert [text.startswith("busy, ") for text in told] == busy
+        table = side.locator(".truth tbody tr[data-red=root]")
+        assert table.count() == len(held["root"]) > 0 or recording["agent"] == "rules"

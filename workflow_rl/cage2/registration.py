@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gymnasium
 
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export, Guest, Scoring
+from workflow_rl.environments.guest import Export, Guest, Replays, Scoring
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -29,7 +29,6 @@ class Cage2Guest(Guest):
     """CAGE Challenge 2."""
 
     env_id = ENV_ID
-    has_replay = True
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
         # The champion's recipe, see `agent.champion`, with a smaller network and a seventh of its
@@ -108,6 +107,11 @@ class Cage2Guest(Guest):
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring
 
         return Cage2Scoring()
+
+    def replays(self) -> Replays:
+        from workflow_rl.cage2.scoring.replays import Cage2Replays
+
+        return Cage2Replays()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage2.scoring.submission.export import write_submission

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export, Guest, Scoring
+from workflow_rl.environments.guest import Export, Guest, Replays, Scoring
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -68,6 +68,11 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 
         return Cage4Scoring()
+
+    def replays(self) -> Replays:
+        from workflow_rl.cage4.scoring.replays import Cage4Replays
+
+        return Cage4Replays()
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.cage4.scoring.submission.export import write_submission

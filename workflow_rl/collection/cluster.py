@@ -64,7 +64,7 @@ def require_cluster(address: str) -> None:
 
 def _require_answer(address: str) -> None:
     if importlib.util.find_spec("ray") is None:
-        raise ClusterError(f"{address} needs Ray, which is not installed: pip install '.[ray]'")
+        raise ClusterError(f"{address} needs Ray, which is not installed: pip install -e '.[ray]'")
     if address in (LOCAL, AUTO):
         return
     import socket  # It and subprocess take a while to import, and few runs join a cluster.

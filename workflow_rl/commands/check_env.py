@@ -49,7 +49,13 @@ def check_env(
         spaces = environment.spaces()
     except InvalidEnvironmentError as error:
         raise click.BadParameter(str(error), param_hint="ENV_ID") from None
-    click.echo(f"spaces        ok: {spaces.obs_dim} numbers observed, {spaces.distribution}")
+    team = spaces.team
+    seen = (
+        f"{spaces.obs_dim} numbers observed"
+        if team is None
+        else (f"{sum(team.obs_sizes)} numbers observed by {len(team.agents)} agents")
+    )
+    click.echo(f"spaces        ok: {seen}, {spaces.distribution}")
     problems = [*_gymnasium_problems(environment), *_played_problems(environment, steps, seconds)]
     if env_id in guests:
         click.echo("It is a guest of this package: the trainers know its own options.")
@@ -96,7 +102,8 @@ def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
             return [problem]
         finally:
             env.close()
-    for warning in caught:
+    # What Gymnasium says of a team is about the space that joins its agents, not about theirs.
+    for warning in caught if environment.spaces().team is None else ():
         click.echo(f"gymnasium     warns: {_plain(str(warning.message))}")
     click.echo("gymnasium     ok")
     return []

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.guest_options import joined_options, place_options, scripted_agents
+from workflow_rl.commands.guest_options import (
+    given_settings,
+    joined_options,
+    place_options,
+    scripted_agents,
+)
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
@@ -18,7 +23,6 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     GroupedCommand,
-    given_options,
     plain_option,
     setting_options,
     spelling,
@@ -233,14 +237,9 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
 
 def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Settings:
     """Return the settings that the command line asks for. Raise click.UsageError."""
-    own, given = scoring.settings.model_fields, {*given_options()}
-    given |= {"agent"} if options.get("agent") else set()
-    every = [one for guest in guests.values() if (one := guest.scoring()) is not None]
-    guests_own = {name for one in every for name in one.settings.model_fields}
-    for name in sorted(given & guests_own - set(own)):
-        raise click.UsageError(f"{spelling(name)} is not an option for agents of {env_id}")
-    with errors_in_one_line():
-        return scoring.settings(**{name: options[name] for name in own if name in given})
+    every = [one.settings for guest in guests.values() if (one := guest.scoring()) is not None]
+    also = ["agent"] if options.get("agent") else []
+    return given_settings(scoring.settings, every, env_id, options, also)
 
 
 def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:

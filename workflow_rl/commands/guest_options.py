@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,13 @@ from workflow_rl.commands.options import (
     spelling,
     under,
 )
+from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.guest import Guest
 from workflow_rl.runs.presets import preset_named
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
 
 _NAMES = {
     "workflow_rl/CAGE2-v0": "CAGE-2",
@@ -69,6 +73,26 @@ def scripted_agents(env_id: str) -> list[str]:
 def name_of(guest: Guest) -> str:
     """Return what headings call a guest."""
     return _NAMES.get(guest.env_id, guest.env_id)
+
+
+def given_settings(
+    own: type[Settings],
+    every: Iterable[type[Settings]],
+    env_id: str,
+    options: Mapping[str, Any],
+    also: Collection[str] = (),
+) -> Settings:
+    """Return the settings of an environment that the command line asks for.
+
+    own: the environment's class. every: those of all guests. also: names of options that count as
+    given. Raises click.UsageError for an option of another guest.
+    """
+    given = {*given_options(), *also}
+    foreign = {name for one in every for name in one.model_fields} - set(own.model_fields)
+    for name in sorted(given & foreign):
+        raise click.UsageError(f"{spelling(name)} is not an option for agents of {env_id}")
+    with errors_in_one_line():
+        return own(**{name: options[name] for name in own.model_fields if name in given})
 
 
 def joined_options(

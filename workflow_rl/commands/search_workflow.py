@@ -148,7 +148,7 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
         )
     except ModuleNotFoundError as error:
         raise click.BadParameter(
-            f"{options['method']} needs {error.name}: pip install '.[workflows]'",
+            f"{options['method']} needs {error.name}: pip install -e '.[workflows]'",
             param_hint="--method",
         ) from None
     name = trained.workflow.name_of(found.order)

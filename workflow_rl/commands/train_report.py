@@ -29,7 +29,7 @@ def report(outcome: Outcome) -> None:
     named = (config.algorithm, getattr(config.settings, "network", ""))
     trust = ("--trust",) if any(":" in name for name in named) else ()
     click.echo(f"is it good:      {own_command('evaluate', path, *trust)}")
-    if config.env in guests and guests[config.env].has_replay:
+    if config.env in guests and guests[config.env].replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")
 
@@ -57,7 +57,7 @@ def _say_how_good(config: TrainConfig, mean: float | None) -> None:
     words = None if mean is None else verdict(mean, known_returns(config))
     if words is None:
         return
-    click.echo(f"verdict:         {words}, in the same episodes")
+    click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
     recipes = guests[config.env].presets
     if config.preset not in recipes:
         for name in recipes:

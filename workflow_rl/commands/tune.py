@@ -91,7 +91,7 @@ def tune(**options: Any) -> None:
     try:
         import optuna  # noqa: F401 (what follows needs it)
     except ModuleNotFoundError:
-        raise click.UsageError("tune needs Optuna: pip install '.[tune]'") from None
+        raise click.UsageError("tune needs Optuna: pip install -e '.[tune]'") from None
     if options["trials"] is None and options["minutes"] is None:
         raise click.UsageError("say how long to search: --trials N, --minutes M, or both")
     for name in IGNORED & given_options():

@@ -49,7 +49,7 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
                 else "it did not begin with another run's agent: leave --init-from out"
             )
         begin_with = None if init_from is None else load_checkpoint(checkpoint_path(init_from))
-        weights = replayed(config, len(record.weights) - 1, begin_with)
+        weights = replayed(config, len(record.weights) - 1, begin_with, quiet=False)
         if len(weights) < len(record.weights):
             raise ValueError(f"its config ends before {RECORD_FILE} does")
     except (FileNotFoundError, NotADirectoryError):
@@ -99,7 +99,7 @@ def config_of(record: RunRecord) -> TrainConfig:
 
 
 def replayed(
-    config: TrainConfig, n_updates: int, begin_with: Checkpoint | None = None
+    config: TrainConfig, n_updates: int, begin_with: Checkpoint | None = None, quiet: bool = True
 ) -> list[str]:
     """Return digests of the weights before the first update and after each update.
 
@@ -110,7 +110,7 @@ def replayed(
 
     warn_if_results_vary(config)
     with tempfile.TemporaryDirectory() as folder:
-        train(config, Path(folder), None, begin_with, quiet=True, last_update=n_updates)
+        train(config, Path(folder), None, begin_with, quiet=quiet, last_update=n_updates)
         return read_record(Path(folder) / RECORD_FILE).weights
 
 

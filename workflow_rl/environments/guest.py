@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from agents.policies.numpy_policy import Actor, Parameters
@@ -95,6 +95,37 @@ class Scoring(Protocol):
         """
 
 
+class Replay(NamedTuple):
+    """An episode as a page. page: HTML. lines: what to tell about the episode, line by line.
+    is_same: False if another simulator of the environment played the episode differently."""
+
+    page: str
+    lines: Sequence[str]
+    is_same: bool = True
+
+
+class Replays(Protocol):
+    """How the command `replay` shows episodes."""
+
+    @property
+    def settings(self) -> type[Settings]:
+        """What can be chosen of an episode. The options of `replay` are made from the fields."""
+
+    def load(self, agent: Path, which: str | None, greedy: bool) -> Any:
+        """Return the agent of a run folder, checkpoint or policy file, or one that a name stands
+        for, as `replay` takes it. Nothing is imported or called that a file names.
+
+        which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions.
+        Raises CheckpointError or InvalidEnvironmentError.
+        """
+
+    def replay(self, agents: Sequence[Any], settings: Settings, seed: int, episode: int) -> Replay:
+        """Play an episode of the evaluation with this seed, with each of one or two agents.
+
+        Raises RuntimeError if the episode cannot be played.
+        """
+
+
 class Guest:
     """An environment that a package brings, and what the trainers should know of it.
 
@@ -108,9 +139,6 @@ class Guest:
 
     single: ClassVar[str] = ""
     """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
-
-    has_replay: ClassVar[bool] = False
-    """Whether the command `replay` shows its episodes."""
 
     flags: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Options without a value, each with the arguments that it stands for."""
@@ -164,6 +192,10 @@ class Guest:
 
     def scoring(self) -> Scoring | None:
         """Return how agents are scored; None: by their mean return."""
+        return None
+
+    def replays(self) -> Replays | None:
+        """Return how episodes are shown as pages; None: they are not."""
         return None
 
     def exports(self) -> Mapping[str, Export]:

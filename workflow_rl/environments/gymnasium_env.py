@@ -86,6 +86,10 @@ class GymnasiumEnvironment:
         names = [self.env_id, *self.args]
         if not all(isinstance(name, str) for name in names):
             raise InvalidEnvironmentError(ENV, f"{names!r:.200} are not all text")
+        if self.factory is not None and not callable(self.factory):
+            raise InvalidEnvironmentError(
+                ENV, f"{self.factory!r:.200}: give the function or class that makes the environment"
+            )
         if _is_deeper(self.args, MOST_LEVELS):
             raise InvalidEnvironmentError(ENV, f"its arguments have more than {MOST_LEVELS} levels")
 

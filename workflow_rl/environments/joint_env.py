@@ -201,4 +201,5 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
 
     def close(self) -> None:
         """Close the environment."""
-        self.env.close()
+        if hasattr(self.env, "close"):
+            self.env.close()

@@ -130,9 +130,10 @@ class TrainConfig(Settings):
     )
     preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
-        description="Defaults of a known system, see docs/explanations/modes.md, or of a recipe: "
-        "cage2-quick trains one agent against all red agents in about a minute. Other settings "
-        "win.",
+        description="Defaults of a recipe: cage2-quick trains one agent against all red agents in "
+        "about a minute (docs/tutorial.md), cage4-quick a team (docs/how-to/cage4.md), "
+        "workflow-quick an agent that is told an order (docs/how-to/workflows.md). Or of a known "
+        "system: the others, see docs/explanations/modes.md. Other settings win.",
     )
     seed: CountOrNone = Field(
         0,

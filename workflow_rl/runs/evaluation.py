@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from prettytable import PrettyTable, TableStyle
-from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
 from agents.settings import Settings
@@ -24,6 +23,7 @@ from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, guests
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import Scoring
+from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 
 AGENT_DIGEST = "agent_sha256"
@@ -124,7 +124,7 @@ def evaluate_policy(
         LocalPool(
             environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
         ) as pool,
-        tqdm(total=episodes, unit="ep", disable=quiet or None) as progress_bar,
+        Progress(quiet, episodes, "ep") as progress_bar,
     ):
         trajectories = play_with_progress(pool, actor, specs, progress_bar)
     return Evaluation(
@@ -140,7 +140,7 @@ def play_with_progress(
     pool: LocalPool,
     actor: Actor,
     specs: Sequence[EpisodeSpec],
-    progress_bar: tqdm[Any],
+    progress_bar: Progress,
     name_of: Callable[[EpisodeSpec], str] = lambda spec: str(spec.number),
 ) -> list[Trajectory]:
     """Return the trajectories of all these episodes, in their order.
@@ -199,7 +199,7 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
             raise ValueError("render_mode='rgb_array' has no effect")
         recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
     except (DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise InvalidEnvironmentError("video", f"{error}: pip install '.[video]'") from None
+        raise InvalidEnvironmentError("video", f"{error}: pip install -e '.[video]'") from None
     except Exception as error:
         raise InvalidEnvironmentError(
             "video", f"{environment.env_id} draws no pictures: {error}"

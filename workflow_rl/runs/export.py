@@ -31,7 +31,9 @@ def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -
     try:
         import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
     except ModuleNotFoundError:
-        raise ExportError("--format", "onnx needs more packages: pip install '.[onnx]'") from None
+        raise ExportError(
+            "--format", "onnx needs more packages: pip install -e '.[onnx]'"
+        ) from None
     import torch
 
     actor, *example = _actor_and_example(policy)

@@ -153,7 +153,11 @@ def train_together(
         lost: dict[Learner, str] = {}
         with watch(pool):
             try:
-                with pool, _all_entered(learners), progress_bar(learners, quiet) as bar:
+                with (
+                    pool,
+                    _all_entered(learners),
+                    progress_bar(learners, quiet, last_update) as bar,
+                ):
                     _loop(learners, pool, bar, meetings or Meetings(), last_update, lost)
             except (StopRequested, TooManyFailuresError, NotFiniteError):
                 for learner in learners:
@@ -199,7 +203,7 @@ def _loop(
                 *(behind.path.name, behind.state.updates + 1, error, behind.path / DIVERGED_FILE),
             )
             continue
-        show_progress(bar, learners, row)
+        show_progress(bar, learners, row, last_update)
 
 
 @contextlib.contextmanager

@@ -64,15 +64,27 @@ def _about_updates(config: TrainConfig, steps: int | None) -> str | None:
             f"{needed:,}"
         )
     n_updates = updates_of(config)
-    if n_updates is None or n_updates > FEW_UPDATES:
-        return None
     unit = "steps" if config.episodes_per_update is None else "episodes"
-    total = "steps" if config.total_episodes is None else "episodes"
     per_update = config.episodes_per_update or config.steps_per_update
+    if n_updates is None:
+        if per_update is None or steps is None or steps > FEW_UPDATES * per_update:
+            return None
+        often = (
+            f"only a few times, from its first {config.min_episodes_per_update} episodes and then "
+            f"from about {per_update:,} steps each time"
+        )
+    elif n_updates > FEW_UPDATES:
+        return None
+    elif unit == "steps" and config.num_steps_per_env is None:
+        often = "once" if n_updates == 1 else "twice"
+    else:
+        often = f"once, from {per_update:,} {unit}"
+        if n_updates > 1:
+            often = f"twice, from {per_update:,} {unit} each time"
+    total = "steps" if config.total_episodes is None else "episodes"
     return (
-        f"this run learns {'once' if n_updates == 1 else 'twice'}, from {per_update:,} {unit}"
-        f"{' each time' * (n_updates > 1)}: a larger --total-{total} or a smaller "
-        f"--{unit}-per-update lets it learn more often"
+        f"this run learns {often}: a larger --total-{total} or a smaller --{unit}-per-update lets "
+        "it learn more often"
     )
 
 
@@ -107,16 +119,26 @@ def _about_args(config: TrainConfig) -> str | None:
 
 
 def updates_of(config: TrainConfig) -> int | None:
-    """Return the number of updates, or None if nobody knows how long the episodes are."""
-    if config.total_episodes is not None and config.episodes_per_update is not None:
-        return math.ceil(config.total_episodes / config.episodes_per_update)
-    total, per_update = env_steps_of(config), config.steps_per_update
-    if per_update is None and config.environment.episode_steps is not None:
-        assert config.episodes_per_update is not None
-        per_update = config.episodes_per_update * config.environment.episode_steps
-    if total is None or per_update is None:
+    """Return the number of updates, or None if nobody knows it: episodes differ in length."""
+    length, total = config.environment.episode_steps, env_steps_of(config)
+    if config.num_steps_per_env is not None:
+        assert config.steps_per_update is not None
+        return None if total is None else math.ceil(total / config.steps_per_update)
+    episodes = config.total_episodes
+    if episodes is None and total is not None and length is not None:
+        episodes = math.ceil(total / length)
+    if episodes is None:
         return None
-    return math.ceil(total / per_update)
+    if config.episodes_per_update is not None:
+        return math.ceil(episodes / config.episodes_per_update)
+    if length is None or config.async_rl:
+        return None
+    # The first rollout is sized before any episode has told how long it is, and overlapped
+    # collecting sizes further ones so.
+    assert config.steps_per_update is not None
+    least = config.min_episodes_per_update
+    size = max(least, math.ceil(config.steps_per_update / length))
+    return 1 + max(0, math.ceil((episodes - least) / size))
 
 
 def env_steps_of(config: TrainConfig) -> int | None:

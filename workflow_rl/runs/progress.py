@@ -1,14 +1,12 @@
-"""What a run shows while it trains: a bar on a terminal, a line every tenth in a log file."""
+"""What a run shows while it trains."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from tqdm import tqdm
-
+from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
 
 BAR = (
@@ -17,44 +15,34 @@ BAR = (
 """The bar has a width of its own: beside a long text tqdm leaves one character for it."""
 
 
-class Progress(tqdm):
-    """A bar, or a line every tenth where there is no terminal."""
+def progress_bar(
+    learners: Sequence[Learner], quiet: bool, last_update: int | None = None
+) -> Progress:
+    """Return a bar of the runs' episodes, or of their steps if their end is given in steps.
 
-    def __init__(self, quiet: bool, **facts: Any) -> None:
-        super().__init__(disable=quiet or None, **facts)
-        self._in_lines = self.disable and not quiet
-        self._done, self._whole, self._unit = facts["initial"], facts["total"], facts["unit"]
-
-    def show(self, done: int, text: str) -> None:
-        """Show how many episodes or steps are done, and a text."""
-        if self._in_lines and done * 10 // self._whole > self._done * 10 // self._whole:
-            share = f"{done / self._whole:4.0%} ({done} of {self._whole} {self._unit})"
-            print(f"{share}: {text}", file=sys.stderr, flush=True)
-        self.set_postfix_str(text, refresh=False)
-        self.update(done - self._done)
-        self._done = done
-
-
-def progress_bar(learners: Sequence[Learner], quiet: bool) -> Progress:
-    """Return a bar of the runs' episodes, or of their steps if their end is given in steps."""
+    last_update: where the runs end whatever their configs say. The bar is of updates then.
+    """
     config = learners[0].config
-    in_episodes = config.total_episodes is not None
-    each = config.total_episodes if in_episodes else config.total_steps
-    assert each is not None
+    unit = "step" if config.total_episodes is None else "ep"
     return Progress(
         quiet,
-        total=len(learners) * each,
-        initial=_done(learners),
+        total=len(learners) * (last_update or _end(config)),
+        unit="update" if last_update else unit,
+        initial=_done(learners, last_update),
         bar_format=BAR,
-        unit="ep" if in_episodes else "step",
-        unit_scale=not in_episodes,
+        unit_scale=unit == "step",
         dynamic_ncols=True,
         # By the whole run so far: updates come in one by one, and the time left would jump.
         smoothing=0,
     )
 
 
-def show_progress(bar: Progress, learners: Sequence[Learner], row: Mapping[str, float]) -> None:
+def show_progress(
+    bar: Progress,
+    learners: Sequence[Learner],
+    row: Mapping[str, float],
+    last_update: int | None = None,
+) -> None:
     """After an update, whose metrics are `row`."""
     if len(learners) == 1:
         returns = described_returns(learners[0].state, BEST_WINDOW)
@@ -62,7 +50,8 @@ def show_progress(bar: Progress, learners: Sequence[Learner], row: Mapping[str, 
         means = [learner.state.recent_means(BEST_WINDOW).get("") for learner in learners]
         each = " ".join("none" if mean is None else f"{mean:.0f}" for mean in means)
         returns = f"mean returns {each} of the last {BEST_WINDOW}"
-    bar.show(_done(learners), f"{returns}; {row['worker_utilisation']:.0%} utilisation")
+    text = f"{returns}; {row['worker_utilisation']:.0%} utilisation"
+    bar.show(_done(learners, last_update), text)
 
 
 def described_returns(state: TrainingState, episodes: int) -> str:
@@ -77,8 +66,14 @@ def described_returns(state: TrainingState, episodes: int) -> str:
     return f"{mean} of the last {n_recent}"
 
 
-def _done(learners: Sequence[Learner]) -> int:
-    config = learners[0].config
-    each = config.total_episodes or config.total_steps
-    assert each is not None
-    return sum(min(learner.position, each) for learner in learners)
+def _end(config: TrainConfig) -> int:
+    end = config.total_episodes or config.total_steps
+    assert end is not None
+    return end
+
+
+def _done(learners: Sequence[Learner], last_update: int | None) -> int:
+    if last_update is not None:
+        return sum(learner.state.updates for learner in learners)
+    end = _end(learners[0].config)
+    return sum(min(learner.position, end) for learner in learners)

@@ -62,7 +62,7 @@ def test_without_ray_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
     line = refused("--cluster", "local")
     assert "Invalid value for --cluster: local needs Ray, which is not installed" in line
-    assert "pip install '.[ray]'" in line
+    assert "pip install -e '.[ray]'" in line
 
 
 @pytest.mark.skipif(not HAS_RAY, reason="no Ray here")

@@ -7,6 +7,8 @@ import pytest
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.preflight import hints, updates_of
 
+SHORT = {"env_args": {"max_steps": 10}, "episodes_per_update": None}
+
 
 def config_of(**settings: Any) -> TrainConfig:
     return TrainConfig("async", **settings)
@@ -16,22 +18,16 @@ def config_of(**settings: Any) -> TrainConfig:
     ("settings", "n_updates"),
     [
         ({"total_episodes": 49, "episodes_per_update": 24}, 3),
-        # 10 steps an episode, of which 25 are three.
-        (
-            {
-                "env_args": {"max_steps": 10},
-                "total_steps": 61,
-                "episodes_per_update": None,
-                "steps_per_update": 30,
-            },
-            3,
-        ),
-        (
-            {"env_args": {"max_steps": 10}, "total_steps": 61, "episodes_per_update": 3},
-            3,
-        ),
-        ({"env": "CartPole-v1", "total_steps": 4096, "steps_per_update": 2048}, 2),
-        # Nobody knows how long they are.
+        # 10 steps an episode. The first rollout has 8 of them, and the others 12.
+        ({**SHORT, "total_steps": 81, "steps_per_update": 120}, 2),
+        ({**SHORT, "total_steps": 200, "steps_per_update": 120}, 2),
+        ({**SHORT, "total_steps": 201, "steps_per_update": 120}, 3),
+        ({**SHORT, "total_episodes": 8, "steps_per_update": 120}, 1),
+        ({**SHORT, "total_steps": 61, "episodes_per_update": 3}, 3),
+        ({"env": "CartPole-v1", "total_steps": 4096, "n_envs": 8, "num_steps_per_env": 256}, 2),
+        # How long the episodes are is not known, or not known in time.
+        ({"env": "CartPole-v1", "total_steps": 4096}, None),
+        ({**SHORT, "total_steps": 200, "steps_per_update": 120, "async_rl": True}, None),
         ({"env": "CartPole-v1", "total_episodes": 50}, None),
     ],
 )
@@ -44,8 +40,12 @@ def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
     assert "learns once, from 24 episodes: a larger" in once
     assert "--total-episodes" in once
     assert "--episodes-per-update" in once
-    (twice,) = hints(config_of(env="CartPole-v1", total_steps=4096))
+    unrolls = {"n_envs": 8, "num_steps_per_env": 256, "steps_per_update": 2048}
+    (twice,) = hints(config_of(env="CartPole-v1", total_steps=4096, **unrolls))
     assert "learns twice, from 2,048 steps each time" in twice
+    (few,) = hints(config_of(env="CartPole-v1", total_steps=4096))
+    assert "from its first 8 episodes and then from about 2,048 steps" in few
+    assert not hints(config_of(env="CartPole-v1", total_steps=4097))
     assert not hints(config_of(total_episodes=72, episodes_per_update=24))
 
 

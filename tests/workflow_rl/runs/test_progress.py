@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
-from workflow_rl.runs import loop
+from workflow_rl.runs import bar, loop
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.progress import described_returns
 
@@ -48,7 +48,22 @@ def test_a_log_file_is_shown_a_line_every_tenth(tmp_path, monkeypatch):
     assert shares[-1] == 100
     assert shares == sorted(set(shares))
     assert len(shares) <= 10
-    assert all("mean return" in line for line in lines)
+    assert all("episodes): mean return" in line for line in lines)
+
+
+def test_work_without_a_text_is_shown_lines_only_if_it_takes_long(monkeypatch, capsys):
+    for seconds, lines in ((60.0, []), (0.0, [" 33% (1 of 3 episodes)", "100% (3 of 3 episodes)"])):
+        monkeypatch.setattr(bar, "SECONDS", seconds)
+        with bar.Progress(quiet=False, total=3, unit="ep") as progress:
+            progress.update()
+            progress.update(2)
+        assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_runs_that_end_at_an_update_show_how_many_are_done(tmp_path, capsys):
+    with on_counting_envs():
+        loop.train(config_of(), tmp_path / "run", last_update=1)
+    assert capsys.readouterr().err.startswith("100% (1 of 1 updates): mean return")
 
 
 def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):

@@ -19,6 +19,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.recording import MOST_PROBABILITIES, Decision
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.reporting.replay_frame import shown_name
 
 
 def load_actor(path: str | os.PathLike[str], greedy: bool = True) -> Actor:
@@ -211,7 +212,4 @@ def load_blue(agent: Path, which: str | None = None, greedy: bool = True) -> Blu
     # A critic with a memory would need the episode before each observation.
     has_critic = path.suffix == ".pt" and not policy.network.memory_size
     critic = critic_of(load_checkpoint(path), path) if has_critic else None
-    # A name that tells agents apart, without the path of a machine.
-    parts = agent.absolute().parts
-    name = "/".join(parts[-2:]) if agent.is_file() else parts[-1]
-    return TrainedPlayer(name, policy, environment, critic, path)
+    return TrainedPlayer(shown_name(agent), policy, environment, critic, path)

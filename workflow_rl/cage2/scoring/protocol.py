@@ -6,8 +6,6 @@ import functools
 import time
 from collections.abc import Sequence
 
-from tqdm import tqdm
-
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.cyborg.simulators import simulator_version
 from workflow_rl.cage2.env.environment import Cage2
@@ -17,6 +15,7 @@ from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.evaluation import play_with_progress
 
@@ -50,7 +49,7 @@ def evaluate_actor(
     cells = []
     start = time.perf_counter()
     n_episodes = len(horizons) * len(red_agents) * episodes
-    with tqdm(total=n_episodes, unit="ep", disable=quiet or None) as progress_bar:
+    with Progress(quiet, n_episodes, "ep") as progress_bar:
         for max_steps in horizons:
             specs = [
                 cell_spec(seed, max_steps, red_agent, number)

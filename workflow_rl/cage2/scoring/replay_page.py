@@ -11,7 +11,7 @@ import numpy as np
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import Recording
-from workflow_rl.reporting.pages import as_json, escaped, filled, source
+from workflow_rl.reporting.replay_frame import framed
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.parity import LockStep
@@ -82,14 +82,12 @@ def replay_page(recordings: Sequence[Recording], compared: Sequence[Comparison])
     )
     if len(recordings) > 1:
         about += " Chance is the same for both until their actions differ."
-    return filled(
+    return framed(
         PAGES,
-        "replay.html",
-        title=escaped(f"{agents} against {first.red_agent}"),
-        about=escaped(about),
-        compared=escaped(" ".join(dict.fromkeys(one.text for one in compared))),
-        episodes=as_json({**_scenario(), "recordings": recordings}),
-        script=source(PAGES, "replay.js"),
+        f"{agents} against {first.red_agent}",
+        about,
+        " ".join(dict.fromkeys(one.text for one in compared)),
+        {**_scenario(), "recordings": recordings, "moments_shown": 3 if len(recordings) > 1 else 5},
     )
 
 

@@ -27,6 +27,7 @@ from workflow_rl.output_files import write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
+from workflow_rl.runs.bar import Progress
 
 EPISODES = 100
 """Episodes of the best agent against each red agent. The report shows the best, the median and the
@@ -45,11 +46,15 @@ KINDS = ("Sleep", "Monitor", "Analyse", "Decoy", "Remove", "Restore")
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
     """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
     most = max(2, min(8, MOST_ON_THE_WAY // len(runs)))
-    played = {run.name: _played(run, most) for run in runs}
+    checkpoints = {run.name: _checkpoints(run, most) for run in runs}
+    parts = sum(map(len, checkpoints.values())) + len(runs)
+    with Progress(False, parts, "part", desc="playing", leave=False) as progress:
+        played = {name: _played(paths, progress) for name, paths in checkpoints.items()}
+        replays = _replays(runs, played, further, progress)
     return [
         _scores(runs),
         _actions(runs, played),
-        _replays(runs, played, further),
+        replays,
     ]
 
 
@@ -116,20 +121,26 @@ class Played(NamedTuple):
         return {ACTION_NAMES[i]: float(counts[i]) for i in np.flatnonzero(counts)}
 
 
-def _played(run: Run, most: int) -> list[Played]:
-    """Play at most `most` kept checkpoints in their order, the last one and the best one.
+def _checkpoints(run: Run, most: int) -> list[Path]:
+    """Return at most `most` kept checkpoints in their order, the last one and the best one.
 
-    Agents that see what no evaluation shows are not played.
+    There are none of agents that see what no evaluation shows.
     """
     if run.config.get("observation") == "true-state":
         return []
     kept = sorted(run.path.glob("kept/*.pt"))
     chosen = [kept[i] for i in np.linspace(0, len(kept) - 1, most).astype(int)] if kept else []
+    paths = (*dict.fromkeys(chosen), run.path / "checkpoint.pt", run.path / "best.pt")
+    return [path for path in paths if path.exists()]
+
+
+def _played(paths: Sequence[Path], progress: Progress) -> list[Played]:
+    """Play checkpoints. Of two that were saved at the same time, the later one counts."""
     played: dict[str, Played] = {}
-    for path in (*dict.fromkeys(chosen), run.path / "checkpoint.pt", run.path / "best.pt"):
-        if path.exists():
-            one = _play_checkpoint(path, path.name == "best.pt")
-            played[one.label] = one
+    for path in paths:
+        one = _play_checkpoint(path, path.name == "best.pt")
+        played[one.label] = one
+        progress.update()
     return list(played.values())
 
 
@@ -202,9 +213,12 @@ def _uses_table(played: Sequence[Played], red_agent: str) -> str:
     )
 
 
-def _replays(runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path) -> Section:
+def _replays(
+    runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path, progress: Progress
+) -> Section:
     rows = []
     for run in runs:
+        progress.update()
         if not played[run.name]:
             continue
         best = played[run.name][-1]

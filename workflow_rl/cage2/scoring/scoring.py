@@ -105,7 +105,7 @@ class Cage2Scores(NamedTuple):
         total = with_interval(cells.total, cells.total_interval_95)
         return [
             f"score against {red_agent}, the red agent of the training: mean return {means} steps; "
-            f"sum {total} (champion: {champion_score().sum_against(red_agent):.1f}).",
+            f"sum {total} (the champion's sum: {champion_score().sum_against(red_agent):.1f}).",
             f"Each mean is of {cells.episodes} episodes on {cells.simulator.name} "
             f"{cells.simulator.version}. A return is at best 0. The champion is this package's "
             "strongest agent.",

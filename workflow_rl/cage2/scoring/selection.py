@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
@@ -22,6 +21,7 @@ from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.runs.bar import Progress
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
@@ -121,16 +121,15 @@ def choose(
     left, out = list(paths), list[Candidate]()
     for number, episodes in enumerate(rounds):
         ranked = []
-        for path in tqdm(
-            left, desc=f"{episodes} episodes each", unit="agent", disable=quiet or None
-        ):
-            checkpoint = load_checkpoint(path)
-            environment = _cage2(checkpoint, path)
-            if actions is not None:
-                environment = dataclasses.replace(environment, actions=actions)
-            ranked.append(
-                Candidate(path, episodes, score(policy_of(checkpoint, path), environment, episodes))
-            )
+        with Progress(quiet, len(left), "agent", desc=f"{episodes} episodes each") as progress:
+            for path in left:
+                checkpoint = load_checkpoint(path)
+                environment = _cage2(checkpoint, path)
+                if actions is not None:
+                    environment = dataclasses.replace(environment, actions=actions)
+                scored = score(policy_of(checkpoint, path), environment, episodes)
+                ranked.append(Candidate(path, episodes, scored))
+                progress.update()
         ranked.sort(key=lambda candidate: -candidate.score.mean)
         n_left = 0 if number == len(rounds) - 1 else math.ceil(len(ranked) / 3)
         left, out = [candidate.path for candidate in ranked[:n_left]], ranked[n_left:] + out
@@ -187,5 +186,5 @@ def _described(score: Score, environment: Cage2) -> str:
     champion = ""
     if horizons == HORIZONS:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
-        champion = f" (champion: {total:.1f})"
+        champion = f" (the champion's sum: {total:.1f})"
     return f"{sum_of}: {score.mean:.1f} ± {1.96 * score.error:.1f}{champion}."

@@ -55,10 +55,12 @@ def act_as_green(s: Any) -> None:
     """Execute the actions of all greens, and charge blue for their failures."""
     for i in range(int64(s.n_greens)):
         host, choice = int64(s.green_host[i]), s.green_choice[i]
-        if choice == WORK:
-            if not work(s, host):
-                s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_WORK]
+        s.green_failed[i] = False
+        if choice == WORK and not work(s, host):
+            s.green_failed[i] = True
+            s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_WORK]
         elif choice == ACCESS and not access(s, host):
+            s.green_failed[i] = True
             s.machine_reward += REWARDS[s.phase, ZONE[host], FAILED_ACCESS]
 
 

@@ -219,6 +219,7 @@ _EVERY_STEP: list[Any] = [
     ("n_greens", np.uint8),
     ("green_host", np.uint8, MAX_GREENS),
     ("green_choice", np.uint8, MAX_GREENS),
+    ("green_failed", np.uint8, MAX_GREENS),  # In the last step.
     ("n_reached", np.uint8, N_ZONES),
     ("reached", np.uint8, (N_ZONES, MAX_REACHED)),
     # Bits of the lists of events that a host has: see `events`.

@@ -19,12 +19,12 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import AGENTS, COMMIT, MAX_STEPS, Simulator, StepResult
 from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.runs.bar import Progress
 
 EPISODES = 100
 VERSION = "CybORG v4.0, Scenario4"
@@ -159,7 +159,9 @@ def evaluate(
         played = evaluated_episodes(
             team, make_simulator(simulator, red_agent, steps), episodes, seed
         )
-        for episode in tqdm(played, total=episodes, unit="ep", disable=quiet or None):
+        progress = stack.enter_context(Progress(quiet, episodes, "ep"))
+        for episode in played:
+            progress.update()
             totals.append(episode.total)
             if logs:
                 logs.add(episode)

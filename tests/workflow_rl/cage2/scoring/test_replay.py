@@ -117,7 +117,7 @@ def test_a_difference_from_cyborg_is_no_success(
 ) -> None:
     page = tmp_path / "replay.html"
     monkeypatch.setattr(
-        "workflow_rl.commands.replay.compare_with_cyborg",
+        "workflow_rl.cage2.scoring.replays.compare_with_cyborg",
         lambda one: Comparison(False, "Differs in step 3."),
     )
     result = run("sleep", "--max-steps", "5", "--output", page)
@@ -155,7 +155,7 @@ def test_where_cyborg_fails_so_does_the_replay(
 
     page = tmp_path / "replay.html"
     page.write_text("before")
-    monkeypatch.setattr("workflow_rl.commands.replay.record_episode", fails)
+    monkeypatch.setattr("workflow_rl.cage2.scoring.replays.record_episode", fails)
     result = run("sleep", "--episode", "4", "--output", page)
     assert result.exit_code == 2
     assert "--episode 4 cannot be played" in result.output

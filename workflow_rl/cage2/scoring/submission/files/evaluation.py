@@ -114,7 +114,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.episodes < 2:
-        parser.error(f"--episodes {options.episodes}: a deviation takes at least 2")
+        parser.error(f"--episodes {options.episodes}: give 2 or more, for standard deviations")
     simulator, agent = find_simulator(), BlueAgent()
     path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
     total = 0.0

@@ -1,23 +1,10 @@
+// How one agent's episode of CAGE-2 is shown, in the frame of reporting/pages/replay.js.
 "use strict";
-const {hosts, subnets, leads, recordings} = JSON.parse(document.getElementById("episodes").textContent);
-const N_STEPS = recordings[0].steps.length;
-const N_MOMENTS = recordings.length > 1 ? 3 : 5;
-const CURVES = 50 * (2 + recordings.length);
+const {hosts, subnets, leads} = DATA;
 const SAME = {none: "clean", user: "user", privileged: "privileged"};
 const SUCCESS = {TRUE: "succeeded", FALSE: "failed", UNKNOWN: ""};
 const DOES = {DiscoverRemoteSystems: "sweeps", DiscoverNetworkServices: "scans",
   ExploitRemoteService: "exploits", PrivilegeEscalate: "escalates on", Impact: "impacts", Sleep: "sleeps"};
-const byId = (id) => document.getElementById(id);
-const number = (value) => value.toFixed(1).replace("-", "−");
-
-function add(parent, name, attributes = {}, text = "") {
-  const inSvg = name === "svg" || parent.namespaceURI.endsWith("svg");
-  const element = inSvg ? document.createElementNS("http://www.w3.org/2000/svg", name)
-    : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== "") element.textContent = text;
-  return parent.appendChild(element);
-}
 
 // --- What a step says ---------------------------------------------------------------------------
 
@@ -184,195 +171,16 @@ function makeSide(recording, index) {
   return {show, wire};
 }
 
-// --- The chart ----------------------------------------------------------------------------------
-
-const chart = {};
-
-function tickStep(range) {
-  const rough = range / 5, power = 10 ** Math.floor(Math.log10(rough));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= rough);
-}
-
-function drawChart() {
-  const svg = byId("chart"), width = svg.clientWidth || 600, left = 48, right = 14;
-  chart.x = (now) => left + now / N_STEPS * (width - left - right);
-  const pins = placePins();
-  // The pins, the curves, the axis.
-  const top = 12 + 22 * Math.max(0, ...pins.map((pin) => pin.row + 1)), height = top + CURVES + 34;
-  const lowest = Math.min(-1, ...recordings.map((one) => one.steps.at(-1).total));
-  const step = tickStep(-lowest), floor = -step * Math.ceil(-lowest / step);
-  const y = (total) => top + total / floor * CURVES;
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("height", height);
-  svg.replaceChildren();
-  for (let total = 0; total >= floor - step / 1000; total -= step) {
-    add(svg, "line", {class: "grid", x1: left, x2: width - right, y1: y(total), y2: y(total)});
-    const digits = step < 1 ? 1 : 0;
-    add(svg, "text", {x: left - 6, y: y(total) + 4, "text-anchor": "end"}, total.toFixed(digits).replace("-", "−"));
-  }
-  const every = tickStep(N_STEPS);
-  for (let now = 0; now <= N_STEPS; now += Math.max(1, every)) {
-    add(svg, "text", {x: chart.x(now), y: top + CURVES + 18, "text-anchor": "middle"}, now);
-  }
-  add(svg, "text", {x: (left + width - right) / 2, y: height - 2, "text-anchor": "middle"}, "step");
-  recordings.forEach((recording, i) => {
-    const points = [0, ...recording.steps.map((one) => one.total)].map((total, now) => `${chart.x(now)},${y(total)}`);
-    add(svg, "polyline", {class: `curve agent-${i}`, points: points.join(" ")});
-  });
-  for (const pin of pins) {
-    const x = chart.x(pin.moment.first), middle = 12 + 22 * pin.row;
-    const total = recordings[pin.agent].steps[pin.moment.first - 1].total;
-    add(svg, "line", {class: `stem agent-${pin.agent}`, x1: x, x2: x, y1: middle + 9, y2: y(total)});
-    const shape = {x: x - 9, y: middle - 9, width: 18, height: 18, rx: pin.agent ? 3 : 9};
-    add(svg, "rect", {class: `pin agent-${pin.agent}`, "data-step": pin.moment.first, ...shape});
-    add(svg, "text", {class: "pin-number", x, y: middle + 4, "data-step": pin.moment.first}, pin.number);
-  }
-  chart.cursor = add(svg, "line", {class: "cursor", y1: top, y2: top + CURVES});
-  moveCursor();
-}
-
-// In rows, so that none covers another.
-function placePins() {
-  const ends = [];
-  const pins = recordings.flatMap((recording, agent) => recording.moments.slice(0, N_MOMENTS)
-    .map((moment, i) => ({moment, agent, number: i + 1})));
-  pins.sort((one, other) => one.moment.first - other.moment.first);
-  for (const pin of pins) {
-    const at = chart.x(pin.moment.first);
-    pin.row = ends.findIndex((end) => end + 22 <= at);
-    if (pin.row < 0) pin.row = ends.length;
-    ends[pin.row] = at;
-  }
-  return pins;
-}
-
-function moveCursor() {
-  chart.cursor.setAttribute("x1", chart.x(state.now));
-  chart.cursor.setAttribute("x2", chart.x(state.now));
-}
-
-function stepAt(event) {
-  if (event.target.dataset.step) return Number(event.target.dataset.step);
-  const x = event.clientX - byId("chart").getBoundingClientRect().x;
-  return Math.round((x - chart.x(0)) / (chart.x(N_STEPS) - chart.x(0)) * N_STEPS);
-}
-
-function listMoments(recording, index) {
-  const lists = byId("lists");
-  add(lists, "h2", {}, recordings.length > 1 ? `What cost ${recording.agent} most` : "What cost most");
-  if (!recording.moments.length) add(lists, "p", {}, "Nothing was lost.");
-  const list = add(lists, "ol", {class: "moments"});
-  recording.moments.slice(0, N_MOMENTS).forEach((moment, i) => {
-    const button = add(add(list, "li"), "button", {type: "button", "data-step": moment.first});
-    add(button, "strong", {}, i + 1);
-    const what = add(button, "span", {}, `${moment.cause}, `);
-    const when = moment.first === moment.last ? `step ${moment.first}` : `steps ${moment.first}–${moment.last}`;
-    add(what, "span", {class: "muted"}, when);
-    add(button, "span", {class: "number"}, number(-moment.cost));
-    button.addEventListener("click", () => seek(moment.first));
-  });
-  const sums = totals(recording.moments);
-  if (sums.length) add(lists, "p", {class: "muted"}, `In all: ${sums.join("; ")}`);
-}
-
 // Of all moments, by what they have in common: many small ones may cost more than the largest.
-function totals(moments) {
+function summarise(lists, {moments}) {
   const steps = {}, costs = {};
   for (const {cause, first, last, cost} of moments) {
     const kind = cause.startsWith("Restore ") ? "Restore" : cause;
     steps[kind] = (steps[kind] ?? 0) + last - first + 1;
     costs[kind] = (costs[kind] ?? 0) + cost;
   }
-  return Object.keys(costs)
+  const sums = Object.keys(costs)
     .sort((one, other) => costs[other] - costs[one])
     .map((kind) => `${kind} ${number(-costs[kind])} (${steps[kind]} ${steps[kind] === 1 ? "step" : "steps"})`);
+  if (sums.length) add(lists, "p", {class: "muted"}, `In all: ${sums.join("; ")}`);
 }
-
-// --- Time ---------------------------------------------------------------------------------------
-
-const state = {now: 0, timer: null};
-
-function seek(step) {
-  state.now = Math.max(0, Math.min(N_STEPS, step));
-  byId("slider").value = state.now;
-  byId("slider").setAttribute("aria-valuetext", `step ${state.now} of ${N_STEPS}`);
-  byId("now").textContent = `Step ${state.now} of ${N_STEPS}`;
-  sides.forEach((side) => side.show(state.now));
-  moveCursor();
-  if (state.now === N_STEPS) pause();
-  // While it plays, a screen reader could not keep up.
-  if (!state.timer) byId("spoken").textContent = recordings.map((one) => recordings.length > 1 ? `${one.agent}: ${spoken(one, state.now)}` : spoken(one, state.now)).join(" ");
-}
-
-function pause() {
-  clearInterval(state.timer);
-  state.timer = null;
-  byId("play").textContent = "Play";
-}
-
-function play() {
-  if (state.now === N_STEPS) seek(0);
-  clearInterval(state.timer);
-  state.timer = setInterval(() => seek(state.now + 1), 1000 / Number(byId("speed").value));
-  byId("play").textContent = "Pause";
-}
-
-function toggle() {
-  if (!state.timer) return play();
-  pause();
-  seek(state.now);
-}
-
-function go(step) {
-  pause();
-  seek(step);
-}
-
-const KEYS = {ArrowLeft: () => go(state.now - 1), ArrowRight: () => go(state.now + 1),
-  Home: () => go(0), End: () => go(N_STEPS), " ": toggle};
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  // Where the key means something of its own.
-  if (event.target.closest("select, summary, .log")) return;
-  if (event.target.closest("button") && event.key === " ") return;
-  event.preventDefault();
-  KEYS[event.key]();
-});
-byId("first").addEventListener("click", KEYS.Home);
-byId("back").addEventListener("click", KEYS.ArrowLeft);
-byId("play").addEventListener("click", toggle);
-byId("forward").addEventListener("click", KEYS.ArrowRight);
-byId("last").addEventListener("click", KEYS.End);
-byId("slider").addEventListener("input", () => go(Number(byId("slider").value)));
-byId("speed").addEventListener("change", () => state.timer && play());
-byId("chart").addEventListener("click", (event) => go(stepAt(event)));
-
-function start() {
-  byId("slider").max = N_STEPS;
-  if (recordings.length > 1) {
-    byId("sides").classList.add("two");
-    byId("keys").hidden = false;
-    recordings.forEach((recording, i) => {
-      const key = add(byId("keys"), "span", {class: "key-of"});
-      add(key, "span", {class: `key agent-${i}`});
-      add(key, "span", {}, `${recording.agent} (${number(recording.steps.at(-1).total)}) `);
-    });
-  }
-  recordings.forEach(listMoments);
-}
-
-function fromAddress() {
-  const wanted = /^#step=(\d+)$/.exec(location.hash);
-  go(wanted ? Number(wanted[1]) : 0);
-}
-
-start();
-const sides = recordings.map(makeSide);
-drawChart();
-fromAddress();
-addEventListener("hashchange", fromAddress);
-new ResizeObserver(() => {
-  drawChart();
-  sides.forEach((side) => side.wire());
-}).observe(document.body);

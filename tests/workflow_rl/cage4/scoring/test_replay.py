@@ -1,0 +1,173 @@
+"""The command `replay` for CAGE-4: its page holds the evaluation's episode and the true state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.html_pages import assert_valid
+from tests.workflow_rl.cage2.scoring.test_replay import data_of
+from tests.workflow_rl.cage4.env.test_team_envs import random_team
+from workflow_rl.cage4.agent.scripted import make_scripted_team
+from workflow_rl.cage4.compiled.network import host_name
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.interface import RED_AGENTS
+from workflow_rl.cage4.scenario4 import AGENT_HOSTS, AGENT_ZONES
+from workflow_rl.cage4.scoring.protocol import evaluated_episodes
+from workflow_rl.cage4.scoring.recording import (
+    Cost,
+    HostState,
+    Recording,
+    Step,
+    record_episodes,
+)
+from workflow_rl.cage4.scoring.replays import Cage4Replays
+from workflow_rl.commands.main import main
+from workflow_rl.runs.export import export_policy
+
+STEPS = 60
+DECOYS = {"apache2", "tomcat", "haraka", "vsftpd"}
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(
+        main, ["replay", *map(str, arguments), "--env", "workflow_rl/CAGE4-v0"]
+    )
+
+
+def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
+    page = tmp_path / "replay.html"
+    given = ["--seed", 3, "--episode", 1, "--max-steps", STEPS, "--output", page]
+    result = run("rules", *map(str, given), "--against", "sleep")
+    assert result.exit_code == 0, result.output
+    assert_valid(page.read_text())
+    rules, sleep = data_of(page)["recordings"]
+    simulator = CompiledSimulator(RED_AGENTS[0], STEPS)
+    *_, episode = evaluated_episodes(make_scripted_team("rules"), simulator, 2, 3)
+    assert [step["reward"] for step in rules["steps"]] == episode.rewards
+    assert rules["steps"][-1]["total"] == episode.total
+    assert f"rules: total {episode.total}; sleep: total" in page.read_text()
+    assert f"total {episode.total}\n" in result.output
+    assert rules["beginning"] == sleep["beginning"]
+    assert rules["steps"] != sleep["steps"]
+
+
+def frames(recording: Recording) -> list[dict[str, HostState]]:
+    """The states of all hosts after each step, by name, from the changes."""
+    states = {host_name(host): recording.states[number] for host, number in recording.beginning}
+    found = []
+    for step in recording.steps:
+        states |= {host_name(host): recording.states[number] for host, number in step.changes}
+        found.append(dict(states))
+    return found
+
+
+def shown(state: Any) -> dict[str, tuple[int, int, set[str], set[str]]]:
+    """Of each host: sessions of users and of root, decoys, stopped services, by the true state."""
+    hosts, sessions, *_ = state
+    users: dict[str, list[str]] = {host[0]: [] for host in hosts}
+    for agent, _, own in sessions:
+        for session in own if agent.startswith("red") else ():
+            users[session[2]].append(session[3])
+    return {
+        name: (
+            sum(user != "root" for user in users[name]),
+            users[name].count("root"),
+            {service[0] for service in services} & DECOYS,
+            {service[0] for service in services if not service[2]},
+        )
+        for name, _, _, services, *_ in hosts
+    }
+
+
+@pytest.mark.parametrize("team", ["bursts", "sleep"])
+def test_states_and_costs_are_the_simulators(team: str) -> None:
+    from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
+
+    (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, 6, 0)
+    simulator, player = CompiledSimulator(RED_AGENTS[0], STEPS), make_scripted_team(team)
+    simulator.start_stream(6)
+    observations = simulator.reset()
+    player.reset(simulator.masks, 0)
+    causes = set()
+    for step, states in zip(recording.steps, frames(recording), strict=True):
+        result = simulator.step(*player.act(observations))
+        observations = result.observations
+        paid = [sum(one.cost for one in step.costs if (one.cause == 3) is b) for b in (False, True)]
+        assert paid == [-result.machine_reward, -result.action_cost]
+        assert [deed.ticks for deed in step.blue] == simulator.busy_steps.tolist()
+        assert step.phase == simulator.phase
+        causes |= {one.cause for one in step.costs}
+        expected = shown(simulator.true_state())
+        assert states.keys() == expected.keys()
+        for name, (user, root, decoys, stopped) in expected.items():
+            own = states[name]
+            named = [
+                {one for kind, one in enumerate(SERVICE_NAMES) if bits >> kind & 1}
+                for bits in (own.decoys, own.stopped)
+            ]
+            assert (own.user, own.root, *named) == (user, root, decoys, stopped)
+        for agent, hosts in enumerate(AGENT_HOSTS):
+            zones = observations[agent][1:-32].reshape(len(AGENT_ZONES[agent]), 59)
+            process, connection = zones[:, 27:43].ravel(), zones[:, 43:].ravel()
+            seen = [states[name].seen if name in states else 0 for name in hosts]
+            assert seen == (connection + 2 * process).tolist()
+    assert len(recording.steps) == STEPS - 2
+    assert causes >= ({0, 1, 3} if team == "bursts" else {0, 2})
+
+
+def step_of(*costs: Cost) -> Step:
+    return Step(0, 0, 0, (), (), costs, (), ())
+
+
+def test_moments_join_what_costs_again_and_again() -> None:
+    work, restore = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
+    pauses = [step_of()] * 10
+    recording = Recording((), (), (step_of(work), step_of(restore, work), *pauses, step_of(work)))
+    found = [(one.cause, one.first, one.last, one.cost) for one in recording.moments()]
+    assert found == [(0, 1, 2, 4), (0, 13, 13, 2), (3, 2, 2, 1)]
+
+
+def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
+    path = tmp_path / "team.npz"
+    environment = Cage4(observation="belief")
+    export_policy(random_team("belief").parameters, environment, "npz", path)
+    page = tmp_path / "replay.html"
+    # The file names the environment: the default, CAGE-2, is not asked.
+    arguments = ["replay", path, "--stochastic", "--max-steps", STEPS, "--output", page]
+    result = CliRunner().invoke(main, [*map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    team = Cage4Replays().load(path, None, greedy=False).made(STEPS)
+    (episode,) = evaluated_episodes(team, CompiledSimulator(RED_AGENTS[0], STEPS), 1, 0)
+    (recording,) = data_of(page)["recordings"]
+    assert [step["reward"] for step in recording["steps"]] == episode.rewards
+    assert recording["agent"] == f"{tmp_path.name}/team.npz"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "there is no checkpoint at nobody"),
+        (["rules", "--against", "nobody"], "for --against: there is no checkpoint at nobody"),
+        (["rules", "--against", "CHAMPION"], "was trained on workflow_rl/CAGE2-v0, not on CAGE-4"),
+        (["rules", "--red-agent", "B_lineAgent"], "for --red-agent: "),
+        (["rules", "--max-steps", "2"], "for --max-steps: "),
+        (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for --red-agent: "),
+    ],
+)
+def test_errors_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    from workflow_rl.cage2.registration import Cage2Guest
+
+    monkeypatch.chdir(tmp_path)
+    champion = str(Cage2Guest.released["champion"])
+    result = run(*[champion if one == "CHAMPION" else one for one in arguments])
+    assert result.exit_code == 2, result.output
+    assert result.output.count("Error: ") == 1
+    assert message in " ".join(result.output.split())
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,55 @@
+"""Episodes of CAGE-2 as pages. The guest's hook `replays`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from agents.settings import OneOf, Settings
+from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.cage2.scoring.players import Blue, load_blue
+from workflow_rl.cage2.scoring.recording import record_episode
+from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
+from workflow_rl.environments.guest import Replay
+
+MOST_STEPS = 1000
+"""Largest number of steps on a page, whose size grows with them."""
+
+
+class ReplaySettings(Settings):
+    """What can be chosen of an episode. Making one raises ConfigError."""
+
+    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
+        RED_AGENTS[0], description="The red agent."
+    )
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(
+        100, description="Length of the episode in steps."
+    )
+
+
+class Cage2Replays:
+    """See `environments.guest.Replays`."""
+
+    settings = ReplaySettings
+
+    def load(self, agent: Path, which: str | None, greedy: bool) -> Blue:
+        """Return the agent."""
+        return load_blue(agent, which, greedy)
+
+    def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:
+        """Play the episode, and compare each step with CybORG if that is installed."""
+        assert isinstance(settings, ReplaySettings)
+        red_agent, max_steps = settings.red_agent, settings.max_steps
+        recordings = [record_episode(blue, red_agent, max_steps, seed, episode) for blue in agents]
+        compared = [compare_with_cyborg(recording) for recording in recordings]
+        lines = [
+            f"{recording.agent} against {red_agent}, {len(recording.steps)} steps: "
+            f"return {recording.episode_return:.1f}"
+            for recording in recordings
+        ]
+        lines += dict.fromkeys(one.text for one in compared)
+        is_same = all(one.is_same is not False for one in compared)
+        return Replay(replay_page(recordings, compared), lines, is_same)

@@ -1,0 +1,1 @@
+"""What the page of an episode of CAGE-4 shows of one team."""

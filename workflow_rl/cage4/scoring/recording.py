@@ -1,0 +1,287 @@
+"""An episode of CAGE-4 on record: what all agents did, what was true and what each step cost.
+
+Episodes are played in the compiled simulator, as the evaluation plays them. Hosts, zones and
+actions are numbers here, as in `compiled.network` and `compiled.actions`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from workflow_rl.cage4.agent.scripted import ScriptedTeam
+from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
+from workflow_rl.cage4.compiled.green_actions import WORK
+from workflow_rl.cage4.compiled.hosts import CONNECTION_BITS, PROCESS_BITS
+from workflow_rl.cage4.compiled.network import (
+    BLUE_OF_ZONE,
+    DECOY_APACHE,
+    DECOY_VSFTPD,
+    FAILED_ACCESS,
+    FAILED_WORK,
+    FIRST_USER,
+    IMPACT_COST,
+    N_BLUE,
+    N_HOSTS,
+    N_RED,
+    N_SERVICES,
+    N_ZONES,
+    NOBODY,
+    PLACE,
+    REWARDS,
+    ROOT,
+    ZONE,
+)
+from workflow_rl.cage4.compiled.simulator import CompiledSimulator
+from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.cage4.scoring.protocol import evaluated_episodes
+
+RESTORE_COST = 3
+CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")
+"""What costs, in the order of `network.REWARDS`; then what blue's actions cost."""
+LONGEST_PAUSE = 10
+"""Steps without a cost within one moment. Greens work in one step of three."""
+DROPPED = 5
+"""A red action whose session was gone; beside `actions.TRUE` to `IN_PROGRESS`."""
+
+
+class HostState(NamedTuple):
+    """A host after a step.
+
+    user, root: red sessions with these rights. decoys, stopped: bits of the services that are
+    decoys, and of those that do not run; a bit's number is the process's in `network`. failing:
+    percentage of green's work on the host that fails. seen: what blue saw in the step, 1 for an
+    event of a connection, 2 for one of a process, 3 for both.
+    """
+
+    user: int
+    root: int
+    decoys: int
+    stopped: int
+    failing: int
+    seen: int
+
+
+class Deed(NamedTuple):
+    """An agent's action. target: a host or a zone. source: the zone that a blue agent blocks or
+    allows. ticks: the coming steps that the action still takes; 0: it took effect. outcome: of a
+    red action that took effect, TRUE, UNKNOWN, FALSE or DROPPED."""
+
+    kind: int
+    target: int
+    source: int
+    ticks: int
+    outcome: int = 0
+
+
+class Cost(NamedTuple):
+    """What a step cost for one cause in one zone. hosts: whose green failed, or which were hit."""
+
+    cause: int
+    zone: int
+    cost: int
+    hosts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. blue, red: what each agent does; None: no action of a red agent without sessions.
+    total: of the rewards so far. changes: hosts with new states, as indices into
+    `Recording.states`. blocked: pairs of zones, the one that blocks and the one that is blocked."""
+
+    phase: int
+    reward: int
+    total: int
+    blue: tuple[Deed, ...]
+    red: tuple[Deed | None, ...]
+    costs: tuple[Cost, ...]
+    changes: tuple[tuple[int, int], ...]
+    blocked: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Steps that cost something for one cause in one zone. first, last: counted from 1."""
+
+    cause: int
+    zone: int
+    first: int
+    last: int
+    cost: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode of an evaluation, without its last step, which does not count.
+
+    beginning: the hosts of the network, with their states before the first step.
+    """
+
+    states: tuple[HostState, ...]
+    beginning: tuple[tuple[int, int], ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def total(self) -> int:
+        """The sum of the rewards."""
+        return self.steps[-1].total
+
+    def moments(self) -> tuple[Moment, ...]:
+        """Return what cost something, the costliest first."""
+        found: dict[tuple[int, int], list[Moment]] = {}
+        for number, step in enumerate(self.steps, 1):
+            for cause, zone, cost, _ in step.costs:
+                of_pair = found.setdefault((cause, zone), [])
+                if of_pair and number - of_pair[-1].last <= LONGEST_PAUSE:
+                    before = of_pair.pop()
+                    cost, first = before.cost + cost, before.first
+                else:
+                    first = number
+                of_pair.append(Moment(cause, zone, first, number, cost))
+        every = [moment for moments in found.values() for moment in moments]
+        return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))
+
+
+def record_episodes(
+    teams: Sequence[ScriptedTeam], red_agent: str, max_steps: int, seed: int, episode: int
+) -> list[Recording]:
+    """Play episode number `episode` of the first team's evaluation with each team.
+
+    All episodes of an evaluation are of one stream of random numbers, so that the first team plays
+    the episodes before. Raises SimulationError.
+    """
+    simulator = CompiledSimulator(red_agent, max_steps)
+    before = evaluated_episodes(teams[0], simulator, episode, seed)
+    deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
+    return [_record(copy.deepcopy(simulator), team, episode) for team in teams]
+
+
+def _record(simulator: CompiledSimulator, team: ScriptedTeam, number: int) -> Recording:
+    """Play one episode as `protocol.evaluated_episodes` does."""
+    observations = simulator.reset()
+    team.reset(simulator.masks, number)
+    hosts = _Hosts()
+    beginning = tuple(hosts.changes(simulator.state))
+    steps, total = list[Step](), 0
+    while True:
+        actions, messages = team.act(observations)
+        result = simulator.step(actions, messages)
+        observations = result.observations
+        if result.done:
+            return Recording(tuple(hosts.states), beginning, tuple(steps))
+        state = simulator.state
+        total += result.reward
+        steps.append(
+            Step(
+                phase=simulator.phase,
+                reward=result.reward,
+                total=total,
+                blue=tuple(_blue(state)),
+                red=tuple(_red(state)),
+                costs=costs_of(state, actions, simulator.masks),
+                changes=tuple(hosts.changes(state)),
+                blocked=tuple(
+                    (to, source)
+                    for to, bits in enumerate(state["blocked"].tolist())
+                    for source in range(N_ZONES)
+                    if bits >> source & 1
+                ),
+            )
+        )
+
+
+def _blue(state: Any) -> Iterator[Deed]:
+    names = ("blue_kind", "blue_target", "blue_source", "blue_ticks")
+    yield from map(Deed, *(state[name].tolist() for name in names))
+
+
+def _red(state: Any) -> Iterator[Deed | None]:
+    for agent in range(N_RED):
+        kind, ticks = int(state["red_kind"][agent]), int(state["red_ticks"][agent])
+        outcome = int(state["seen_success"][agent])
+        if kind == RED_SLEEP and not state["is_active"][agent]:
+            yield None
+        else:
+            # RedSessionCheck leaves its own success where an action was dropped.
+            is_dropped = not ticks and kind < RED_SLEEP and state["route_start"][agent] == NOBODY
+            target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
+            yield Deed(kind, target, NOBODY, ticks, DROPPED if is_dropped else outcome)
+
+
+def costs_of(
+    state: Any, actions: Sequence[int], masks: Sequence[NDArray[np.bool_]]
+) -> tuple[Cost, ...]:
+    """Return what the last step cost. actions: what the five agents handed in."""
+    hit: dict[tuple[int, int], list[int]] = {}
+
+    def charge(cause: int, host: int) -> None:
+        hit.setdefault((cause, int(ZONE[host])), []).append(host)
+
+    n = int(state["n_greens"])
+    for green in np.flatnonzero(state["green_failed"][:n]).tolist():
+        is_work = state["green_choice"][green] == WORK
+        charge(FAILED_WORK if is_work else FAILED_ACCESS, int(state["green_host"][green]))
+    for agent in range(N_RED):
+        # Failed ones cost too: see `episode.step_env`.
+        if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
+            charge(IMPACT_COST, int(state["red_target"][agent]))
+    for agent in range(N_BLUE):
+        if ACTIONS[agent][actions[agent]].kind == "Restore" and masks[agent][actions[agent]]:
+            charge(RESTORE_COST, int(TARGET_OF[agent, actions[agent]]))
+    prices = REWARDS[int(state["phase"])]
+    return tuple(
+        Cost(cause, zone, price * len(hosts), tuple(hosts))
+        for (cause, zone), hosts in hit.items()
+        if (price := 1 if cause == RESTORE_COST else -int(prices[zone, cause]))
+    )
+
+
+class _Hosts:
+    """The states of all hosts so far, of which each different one is kept once."""
+
+    def __init__(self) -> None:
+        self.states: dict[HostState, int] = {}
+        self._last = np.full((N_HOSTS, len(HostState._fields)), -1)
+
+    def changes(self, state: Any) -> Iterator[tuple[int, int]]:
+        """Yield the hosts whose states differ from those before, and their states' numbers."""
+        now = host_states(state)
+        changed = (now != self._last).any(axis=1) & (state["exists"] > 0)
+        self._last = now
+        for host in np.flatnonzero(changed).tolist():
+            own = HostState(*now[host].tolist())
+            yield host, self.states.setdefault(own, len(self.states))
+
+
+_DECOY_BITS = sum(1 << kind for kind in range(DECOY_APACHE, DECOY_VSFTPD + 1))
+_IS_SEEN = (BLUE_OF_ZONE[ZONE] != NOBODY) & (PLACE >= FIRST_USER)
+
+
+def host_states(state: Any) -> NDArray[np.int64]:
+    """Return the `HostState` of each host, int64 `[137, 6]`."""
+    found = np.zeros((N_HOSTS, len(HostState._fields)), np.int64)
+    user, root, decoys, stopped, failing, seen = found.T
+    for agent, n in enumerate(state["n_sessions"].tolist()):
+        sessions = state["sessions"][agent, :n]
+        is_root = sessions["user"] == ROOT
+        np.add.at(root, sessions["host"][is_root], 1)
+        np.add.at(user, sessions["host"][~is_root], 1)
+    is_there = np.arange(N_SERVICES) < state["n_services"][:, None]
+    runs = is_there & (state["service_active"] > 0)
+    bits = 1 << state["service_kind"].astype(np.int64)
+    is_decoy = (bits & _DECOY_BITS) > 0
+    decoys[:] = (bits * (is_there & is_decoy)).sum(axis=1)
+    stopped[:] = (bits * (is_there & ~runs)).sum(axis=1)
+    n_running = runs.sum(axis=1)
+    worked = (state["reliability"] * runs).sum(axis=1) / np.maximum(n_running, 1)
+    failing[:] = np.where(is_there.any(axis=1), np.rint(100 - worked), 0)
+    events = np.where(_IS_SEEN, state["has_events"], 0)
+    seen[:] = (events & CONNECTION_BITS > 0) + 2 * (events & PROCESS_BITS > 0)
+    return found

@@ -1,0 +1,103 @@
+"""An episode of CAGE-4 to watch, as one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS
+from workflow_rl.cage4.compiled.network import BLUE_OF_ZONE, NOBODY, RED_OF_ZONE, ZONE
+from workflow_rl.cage4.compiled.true_state import HOST_NAMES, SERVICE_NAMES
+from workflow_rl.cage4.interface import AGENTS
+from workflow_rl.cage4.scenario4 import MISSION_PHASES
+from workflow_rl.cage4.scoring.recording import CAUSES, Recording
+from workflow_rl.reporting.replay_frame import framed
+
+PAGES = "workflow_rl.cage4.scoring.pages"
+ZONE_TITLES = (
+    "Restricted A",
+    "Operational A",
+    "Restricted B",
+    "Operational B",
+    "Contractor",
+    "Public access",
+    "Admin",
+    "Office",
+    "Internet",
+)
+"""In the order of `scenario4.ZONES`."""
+ROUTES = ((8, 0), (8, 2), (8, 4), (8, 5), (0, 1), (2, 3), (5, 6), (5, 7))
+"""Pairs of zones that are linked."""
+
+
+def replay_page(
+    recordings: Sequence[Recording],
+    teams: Sequence[str],
+    red_agent: str,
+    max_steps: int,
+    seed: int,
+    episode: int,
+) -> str:
+    """Return the page of an episode, or of one episode as two teams play it. teams: the names."""
+    totals = [f"{team}: total {one.total}" for team, one in zip(teams, recordings, strict=True)]
+    about = (
+        f"{'; '.join(totals)}. Episode {episode} of the evaluation of {teams[0]} with seed {seed}, "
+        f"{max_steps} steps. The last of these steps does not count and is not shown."
+    )
+    if len(teams) > 1:
+        about += (
+            f" {teams[1]} defends the same network, and chance is the same for both until their "
+            "actions differ."
+        )
+    return framed(
+        PAGES,
+        f"{' and '.join(teams)} against {red_agent}",
+        about,
+        "Played by this package's simulator, which repeats every random draw of CybORG 4.",
+        {
+            **_scenario(),
+            "digits": 0,
+            "phases": _phases(recordings[0]),
+            "moments_shown": 4 if len(recordings) > 1 else 8,
+            "recordings": [
+                {
+                    "agent": team,
+                    **vars(one),
+                    "moments": [
+                        {
+                            "cause": f"{CAUSES[moment.cause]} in {ZONE_TITLES[moment.zone]}",
+                            "first": moment.first,
+                            "last": moment.last,
+                            "cost": moment.cost,
+                        }
+                        for moment in one.moments()
+                    ],
+                }
+                for team, one in zip(teams, recordings, strict=True)
+            ],
+        },
+    )
+
+
+def _phases(recording: Recording) -> list[tuple[str, int]]:
+    """Return the name of each phase, and the steps before it."""
+    phases = [step.phase for step in recording.steps]
+    return [(MISSION_PHASES[phase], phases.index(phase)) for phase in sorted(set(phases))]
+
+
+def _scenario() -> dict[str, Any]:
+    blues = [int(agent) for agent in BLUE_OF_ZONE]
+    return {
+        "zones": ZONE_TITLES,
+        "routes": ROUTES,
+        "hosts": HOST_NAMES,
+        "zone_of": ZONE.tolist(),
+        # By zone: whose it is. None: nobody's.
+        "blue_of": [None if agent == NOBODY else agent for agent in blues],
+        "red_of": [None if agent == NOBODY else agent for agent in RED_OF_ZONE.tolist()],
+        "blue_agents": AGENTS,
+        "blue_actions": BLUE_ACTIONS,
+        "red_actions": RED_ACTIONS,
+        "services": SERVICE_NAMES,
+        "causes": CAUSES,
+    }

@@ -1,0 +1,81 @@
+"""Episodes of CAGE-4 as pages. The guest's hook `replays`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from agents.settings import OneOf, Settings
+from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
+from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
+from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, policy_team
+from workflow_rl.environments.guest import Replay
+from workflow_rl.reporting.replay_frame import shown_name
+
+MOST_STEPS = 1000
+"""Largest number of steps on a page, whose size grows with them."""
+
+
+class ReplaySettings(Settings):
+    """What can be chosen of an episode. Making one raises ConfigError."""
+
+    red_agent: Annotated[str, OneOf(RED_AGENTS)] = Field(
+        RED_AGENTS[0], description="The class of all red agents."
+    )
+    max_steps: Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)] = Field(
+        MAX_STEPS, description="Length of the episode in steps."
+    )
+
+
+class ShownTeam(NamedTuple):
+    """A team to watch. choice: greedy, sampled or scripted. made: returns the team, which plays
+    episodes of so many steps."""
+
+    name: str
+    choice: str
+    made: Callable[[int], ScriptedTeam]
+
+
+class Cage4Replays:
+    """See `environments.guest.Replays`."""
+
+    settings = ReplaySettings
+
+    def load(self, agent: Path, which: str | None, greedy: bool) -> ShownTeam:
+        """Return the team."""
+        if not agent.exists() and str(agent) in TEAMS:
+            return ShownTeam(str(agent), "scripted", lambda _: make_scripted_team(str(agent)))
+        from workflow_rl.runs.checkpoint import CheckpointError
+        from workflow_rl.runs.saved_agent import load_saved
+
+        policy, environment = load_saved(agent, which, greedy)
+        if not isinstance(environment, Cage4):
+            raise CheckpointError(f"{agent} was trained on {environment.env_id}, not on CAGE-4")
+        made = partial(policy_team, policy, environment)
+        made(MAX_STEPS)  # This refuses a team of another shape.
+        return ShownTeam(shown_name(agent), "greedy" if greedy else "sampled", made)
+
+    def replay(
+        self, agents: Sequence[ShownTeam], settings: Settings, seed: int, episode: int
+    ) -> Replay:
+        """Play the episode. All play the network of the first team's evaluation."""
+        from workflow_rl.cage4.scoring.recording import record_episodes
+        from workflow_rl.cage4.scoring.replay_page import replay_page
+
+        assert isinstance(settings, ReplaySettings)
+        red_agent, max_steps = settings.red_agent, settings.max_steps
+        teams = [agent.made(max_steps) for agent in agents]
+        recordings = record_episodes(teams, red_agent, max_steps, seed, episode)
+        names = [f"{agent.name} ({agent.choice} actions)" for agent in agents]
+        lines = [
+            f"{name} against {red_agent}, {len(one.steps)} counted steps: total {one.total}"
+            for name, one in zip(names, recordings, strict=True)
+        ]
+        names = [agent.name for agent in agents]
+        page = replay_page(recordings, names, red_agent, max_steps, seed, episode)
+        return Replay(page, lines)

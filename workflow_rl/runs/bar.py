@@ -1,0 +1,50 @@
+"""What a command shows while it works: a bar on a terminal, a line every tenth in a log file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+SECONDS = 2.0
+"""Least time between two lines of what has no text to show: short work needs no lines."""
+_NAMES = {"ep": "episodes"}
+"""Full names of the units that a bar abbreviates; a log file has room for them."""
+
+
+class Progress(tqdm):
+    """A bar, or a line every tenth where there is no terminal.
+
+    total, unit: how many of what the work has, such as 300 of "ep". facts: further arguments of
+    tqdm.
+    """
+
+    def __init__(self, quiet: bool, total: int, unit: str, initial: int = 0, **facts: Any) -> None:
+        super().__init__(total=total, unit=unit, initial=initial, disable=quiet or None, **facts)
+        self._in_lines = self.disable and not quiet
+        self._done, self._whole, self._text = initial, total, ""
+        self._units = _NAMES.get(unit, f"{unit}s")
+        self._last_line = time.monotonic()
+
+    def show(self, done: int, text: str) -> None:
+        """Show how many are done, and a text."""
+        self._text = text
+        self.set_postfix_str(text, refresh=False)
+        self.update(done - self._done)
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Show that `n` more are done."""
+        before, self._done = self._done, self._done + int(n or 0)
+        if self._in_lines and self._done * 10 // self._whole > before * 10 // self._whole:
+            self._write_line()
+        return super().update(n)
+
+    def _write_line(self) -> None:
+        now = time.monotonic()
+        if not self._text and now - self._last_line < SECONDS:
+            return
+        share = f"{self._done / self._whole:4.0%} ({self._done} of {self._whole} {self._units})"
+        print(share + (self._text and f": {self._text}"), file=sys.stderr, flush=True)
+        self._last_line = now

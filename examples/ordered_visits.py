@@ -2,11 +2,13 @@
 
 cd examples
 workflow-rl train-async --env ordered_visits:make --total-steps 400000 --run-dir ../runs/visits
-workflow-rl search-workflow ../runs/visits --episodes 1
+workflow-rl search-workflow ../runs/visits --episodes 1 --output ../runs/visits-orders
+python ordered_visits.py ../runs/visits-orders/totals.npz  # How many orders were played at best?
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -89,3 +91,13 @@ def best_return(order: Sequence[str]) -> float:
                     queue.append(there)
         at, steps = SITES[name], steps + reached[SITES[name]]
     return VISIT * len(order) - steps
+
+
+if __name__ == "__main__":
+    with np.load(sys.argv[1], allow_pickle=False) as saved:
+        returns, best = (
+            saved["totals"][0, :, 0],
+            [best_return(o.split(",")) for o in saved["orders"]],
+        )
+    print(f"{(returns == best).sum()} of {len(best)} orders were played at best, ", end="")
+    print(f"{(returns > 0).sum()} to the end; the best order yields {max(best):.0f}")

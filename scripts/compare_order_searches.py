@@ -57,22 +57,18 @@ def _pull(
 
 
 def placebo(runs: list[Path], episodes: int) -> None:
-    """Play each order with agents that are told it, and that are told another one."""
-    trained = Trained.load(runs)
-    orders = trained.workflow.orders()
-    others = [orders[n] for n in np.random.default_rng(0).permutation(len(orders))]
-    totals = []
-    for what, labels in (("told", orders), ("told another", others)):
+    """Play with agents that are told the order, which each episode draws, and another one."""
+    trained, totals = Trained.load(runs), []
+    for what, is_placebo in (("told", False), ("told another", True)):
         played = [
-            [
-                play(actor, trained.environment, trained.rules, order, range(episodes), label=label)
-                for order, label in zip(orders, labels, strict=True)
-            ]
+            play(
+                actor, trained.environment, trained.rules, None, range(episodes), placebo=is_placebo
+            )
             for actor in trained.actors
         ]
-        totals.append(np.array([np.mean([one.totals for one in row], axis=0) for row in played]))
-        fixes = np.sum([[one.fixes.over(0) for one in row] for row in played], axis=1)
-        _, kept, decided = obeyed(FixCounts(*fixes.T)).told()
+        totals.append(np.array([one.totals for one in played]))
+        fixes = np.transpose([one.fixes.over(0) for one in played])
+        _, kept, decided = obeyed(FixCounts(*fixes)).told()
         print(f"{what:13} total {over_agents(totals[-1])}, in order {kept}, of several {decided}")
     print(f"gain of the right order: {over_agents(totals[0] - totals[1])}")
 
@@ -84,7 +80,7 @@ def placebo(runs: list[Path], episodes: int) -> None:
 @click.option("--method", "methods", multiple=True, default=METHODS, type=click.Choice([*METHODS]))
 @click.option("--searches", default=20, type=click.IntRange(2))
 @click.option("--placebo", "runs", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
-@click.option("--episodes", default=100, type=click.IntRange(1), help="Of each order, with RUN.")
+@click.option("--episodes", default=1000, type=click.IntRange(1), help="Of each RUN.")
 def main(
     totals: Path,
     shares: list[float],

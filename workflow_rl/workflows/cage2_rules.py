@@ -44,6 +44,7 @@ class HostRules:
         )
 
         self.workflow = parsed(workflow, HOSTS, FIXABLE)
+        self.n_own = N_SHOWN
         first = N_SHOWN - len(THRESHOLDS) * N_PROBABILITIES
         # The first of a host's four probabilities is that of a session.
         bits = [first + len(THRESHOLDS) * 4 * i + SURE for i in range(len(CONTESTED))]

@@ -84,10 +84,12 @@ class Milestones:
     def __init__(
         self,
         workflow: Workflow,
+        n_own: int,
         needs: Callable[[NDArray[Any]], Any],
         fixes: Callable[[NDArray[Any]], Any],
     ) -> None:
         self.workflow = workflow
+        self.n_own = n_own
         self._needs = needs
         self._fixes = fixes
 
@@ -146,13 +148,13 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         check_obedience(obedience, penalty)
         names = tuple(milestones)
         workflow = Workflow(names, tuple((name,) for name in names))
-        self.rules = Milestones(workflow, needs, fixes)
         self._order = workflow.order_named(order) if order else None
         self._obedience = obedience
         self.penalty = penalty
         self._flatten = flattener(env.observation_space)
         self._read_mask = mask_reader(env.action_space)
         flat = flat_space(env.observation_space)
+        self.rules = Milestones(workflow, flat.low.size, needs, fixes)
         low, high = np.zeros(workflow.n_pairs), np.ones(workflow.n_pairs)
         self.observation_space = spaces.Box(
             np.append(flat.low, low).astype(flat.dtype),

@@ -36,9 +36,13 @@ ORDER_STREAM = 2
 
 
 class Rules(Protocol):
-    """How an environment's observations and actions concern the groups of a workflow."""
+    """How an environment's observations and actions concern the groups of a workflow.
+
+    n_own: the size of the environment's own observations, D.
+    """
 
     workflow: Workflow
+    n_own: int
 
     def needs(self, obs: NDArray[Any]) -> Bools:
         """Return which groups need fixing, bool [M, G], as observations [M, D] tell."""

@@ -28,7 +28,7 @@ from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
 from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made
+from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -95,7 +95,7 @@ def play(
     order: Order | None,
     numbers: range,
     seed: int = 0,
-    label: Order | None = None,
+    placebo: bool = False,
 ) -> Played:
     """Play the episodes of these numbers in an order, and return what they came to.
 
@@ -106,21 +106,21 @@ def play(
         order: None: each episode draws one, and fixes are counted by this order.
         numbers: of the episodes, each below a million.
         seed: the same seed and number give the same chances, whatever the order.
-        label: an order that the actor is told instead, as a placebo.
+        placebo: whether the actor is told another order, which each episode draws.
     """
     assert numbers.stop <= MOST_EPISODES
     name = "" if rules is None or order is None else rules.workflow.name_of(order)
     environment = told(environment, name)
-    if label is not None:
+    if placebo:
         assert rules is not None
-        actor = _Mislabelled(actor, environment, rules, label)
+        actor = _Mislabelled(actor, rules)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
     for one in _games(actor, environment, numbers, seed):
         place = one.episode % MOST_EPISODES - numbers.start
         totals[place] += _total(one, environment)
         if rules is not None:
-            obs, ranks = _parts(one.obs, environment, rules)
+            obs, ranks = _parts(one.obs, rules)
             _, ruled, kept, decided = fixes_made(rules, obs, ranks, one.action)
             counts[:, place] += [one.sum() for one in (ruled, kept, decided, decided & kept)]
     return Played(totals, FixCounts(np.ones(len(numbers), np.int64), *counts))
@@ -160,7 +160,7 @@ def replayed(
     groups, games = rules.workflow.groups, []
     n_before = len(environment.opening) if isinstance(environment, Cage2) else 0
     for one in _games(actor, environment, range(number, number + 1), seed):
-        obs, ranks = _parts(one.obs, environment, rules)
+        obs, ranks = _parts(one.obs, rules)
         wanted, fixes = due(rules.needs(obs), ranks), list[Fix]()
         for step in np.flatnonzero(fixes_made(rules, obs, ranks, one.action).made):
             fixed = rules.fixes(obs[step : step + 1])[0, one.action[step]]
@@ -194,33 +194,37 @@ def _total(played: Trajectory, environment: Environment) -> float:
     return float(sum(played.reward[:end].sum() for end in ends))
 
 
-def _parts(
-    obs: NDArray[Any], environment: Environment, rules: Rules
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return what the environment itself showed in an episode, and the episode's order as ranks
     [T, G]."""
-    n_pairs, n_groups = rules.workflow.n_pairs, len(rules.workflow.groups)
-    own = environment.spaces().obs_dim - n_pairs
+    n_groups, own = len(rules.workflow.groups), rules.n_own
     first, second = np.triu_indices(n_groups, 1)
-    bits = obs[0, own : own + n_pairs] > 0
+    bits = obs[0, own : own + rules.workflow.n_pairs] > 0
     ranks = np.bincount(np.where(bits, second, first), minlength=n_groups)
     return obs[:, :own], np.broadcast_to(ranks, (len(obs), n_groups))
 
 
 class _Mislabelled:
-    """An actor that is told another order than the environment keeps."""
+    """An actor that is told other orders than the environment keeps: its own seeds draw them."""
 
-    def __init__(self, actor: Actor, environment: Environment, rules: Rules, label: Order) -> None:
+    def __init__(self, actor: Actor, rules: Rules) -> None:
         self.policy_version = actor.policy_version
-        self.reset = actor.reset
         self._actor = actor
-        self._end = environment.spaces().obs_dim
-        self._bits = precedence(ranks_of([label]))
+        self._rules = rules
+        self._ranks: dict[int, NDArray[np.int64]] = {}
+
+    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
+        """Begin an episode: see Actor."""
+        self._actor.reset(seed, env, n_acted)
+        self._ranks[env] = ranks_of([order_of_episode(self._rules.workflow, None, seed)])[0]
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Act on observations with the label's bits."""
+        """Act on observations with the bits of another order."""
+        first, n_pairs = self._rules.n_own, self._rules.workflow.n_pairs
         changed = obs.copy()
-        changed[:, self._end - self._bits.shape[1] : self._end] = self._bits
+        changed[:, first : first + n_pairs] = precedence(
+            np.stack([self._ranks[env] for env in envs])
+        )
         return self._actor.act(changed, envs)
 
 
@@ -257,7 +261,7 @@ def states_met(
     envs, met = environment.make_envs(min(MOST_TOGETHER, episodes)), set[tuple[bool, ...]]()
     for ended in play_episodes(envs, RandomActor(environment), specs):
         for one in ended:
-            needs = rules.needs(_parts(one.obs, environment, rules)[0])
+            needs = rules.needs(_parts(one.obs, rules)[0])
             met.update(map(tuple, np.unique(needs, axis=0).tolist()))
     envs.close()
     return met

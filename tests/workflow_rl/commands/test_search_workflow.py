@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -93,3 +95,25 @@ def test_fixes_that_were_not_counted_are_not_0(tmp_path: Path) -> None:
     ladder = trained.ladder(1, free=beside)
     assert ladder.free is not None
     assert ladder.free_fixes is None
+
+
+def test_all_orders_are_scored_beside_agents_without_an_order(tmp_path: Path) -> None:
+    groups = {"workflow": "a: User1; b: Enterprise1", "red_agent": "B_lineAgent"}
+    run = agent(tmp_path / "a.npz", **groups)
+    free = agent(tmp_path / "b.npz", obedience="penalty", **groups)
+    output = tmp_path / "found"
+    arguments = [run, "--beside", free, "--episodes", "4", "--quiet", "--output", str(output)]
+    result = CliRunner().invoke(search_workflow, arguments)
+    assert result.exit_code == 0, result.output
+    scores = json.loads((output / "workflow.json").read_text())
+    assert {row["order"] for row in scores["orders"]} == {"a,b", "b,a"}
+    rows, obeyed = scores["rows"], scores["unconstrained_obeyed"]
+    assert obeyed["adherence"]["interval_95"] is None
+    told = f"{rows['median']['total']['mean']:.2f}"
+    assert told in result.output
+    assert told.replace("-", "−") in (output / "workflow.html").read_text()  # noqa: RUF001
+    with np.load(output / "totals.npz") as saved:
+        assert saved["totals"].shape == (1, 2, 4)
+        paired = rows["median"]["total"]["mean"] + rows["median"]["price"]["mean"]
+        assert rows["all"]["total"]["mean"] == pytest.approx(saved["totals"][:, :, 1::2].mean())
+    assert paired == pytest.approx(rows["all"]["total"]["mean"] + rows["all"]["price"]["mean"])

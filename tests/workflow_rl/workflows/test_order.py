@@ -22,7 +22,7 @@ from workflow_rl.workflows.order import (
     precedence,
     ranks_of,
 )
-from workflow_rl.workflows.rules import fixes_made
+from workflow_rl.workflows.rules import fixes_made, shown
 
 ABC = Workflow(("a", "b", "c"), (("x",), ("y",), ("z",)))
 UNITS = parsed(UNIT_TYPES, HOSTS, FIXABLE)
@@ -108,13 +108,25 @@ def test_orders_are_one_if_no_state_tells_them_apart() -> None:
 
 
 def test_fixes_are_counted_where_the_order_decides() -> None:
-    rules = Milestones(ABC, lambda needs: needs, lambda _: [NOBODY, 0, 1, 2])
+    rules = Milestones(ABC, 3, lambda needs: needs, lambda _: [NOBODY, 0, 1, 2])
     needs = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]])
     fixes = fixes_made(rules, needs, ranks_of([(0, 1, 2)] * 5), np.array([1, 3, 3, 1, 0]))
     assert fixes.made.tolist() == [True, True, True, True, False]
     assert fixes.ruled.tolist() == [True, True, True, False, False]
     assert fixes.kept.tolist() == [True, False, True, False, False]
     assert fixes.decided.tolist() == [True, True, False, False, False]
+
+
+def test_an_agent_is_shown_the_order() -> None:
+    rules = Milestones(ABC, 3, lambda needs: needs, lambda _: [NOBODY, 0, 1, 2])
+    needs = np.array([[1, 0, 1], [0, 0, 0]], np.uint8)
+    ranks = ranks_of([(2, 0, 1), (0, 1, 2)])
+    order = [[1, 0, 1, 1, 0, 0], [0, 0, 0, 1, 1, 1]]
+    assert shown(rules, needs, ranks, "penalty").tolist() == order
+    assert shown(rules, needs, ranks, "mask").tolist() == [
+        [*order[0], 1, 0, 0, 1],
+        [*order[1], 1, 1, 1, 1],
+    ]
 
 
 def test_no_fixes_have_no_adherence() -> None:

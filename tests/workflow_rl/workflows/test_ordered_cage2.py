@@ -13,12 +13,20 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.policy_file import save_policy
 from workflow_rl import load_agent
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import InvalidEnvironmentError, make_environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import classes
-from workflow_rl.workflows.scoring import RandomActor, play, replayed, rules_of, states_met
+from workflow_rl.workflows.scoring import (
+    RandomActor,
+    play,
+    replayed,
+    rules_of,
+    states_met,
+    told,
+)
 
 ENV = OrderedCage2("attackers", 40, "compiled")
 FREE = dataclasses.replace(ENV, obedience="penalty")
@@ -94,15 +102,20 @@ def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
         load_agent("champion").act(np.zeros(52, np.uint8), order="users")
 
 
-def test_a_placebo_changes_what_the_agent_is_told_alone() -> None:
+def test_a_placebo_is_held_to_the_order_but_told_another() -> None:
     actor = policy(ENV).actor(greedy=True)
-    rules, other = ENV.rules, ENV.rules.workflow.orders()[0]
-    told, placebo = (
-        play(actor, ENV, rules, ORDER, range(5), label=label) for label in (ORDER, other)
-    )
-    assert np.array_equal(told.totals, play(actor, ENV, rules, ORDER, range(5)).totals)
+    told, placebo = (play(actor, ENV, ENV.rules, ORDER, range(5), placebo=p) for p in (False, True))
     assert not np.array_equal(told.totals, placebo.totals)
     assert placebo.fixes.over(0).adherence == 1
+
+
+def test_what_a_placebo_is_told_does_not_depend_on_the_order() -> None:
+    actor, rules = policy(FREE).actor(greedy=True), FREE.rules
+    orders = ORDER, rules.workflow.orders()[0]
+    placebos = [play(actor, FREE, rules, one, range(5), placebo=True).totals for one in orders]
+    told = [play(actor, FREE, rules, one, range(5)).totals for one in orders]
+    assert np.array_equal(*placebos)
+    assert not np.array_equal(*told)
 
 
 def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
@@ -157,3 +170,8 @@ def test_wrong_arguments_are_named(args: dict[str, Any], argument: str, problem:
 def test_an_environment_without_orders_has_no_rules() -> None:
     with pytest.raises(InvalidEnvironmentError, match="takes no order"):
         rules_of(Cage2())
+
+
+def test_an_environment_that_is_scored_in_another_way_is_told_no_order() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="CAGE4-v0 cannot be scored here"):
+        told(Cage4(), "")

@@ -101,6 +101,9 @@ def _env_of(agent: Path, which: str | None, named: str) -> str:
     """Return the environment that the agent was trained on, or else the one that is named."""
     if not agent.exists():
         return named
+    for env_id, guest in guests.items():
+        if guest.made_agent(agent) is not None:
+            return env_id
     from workflow_rl.runs.saved_agent import load_saved
 
     try:

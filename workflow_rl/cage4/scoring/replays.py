@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from agents.settings import OneOf, Settings
+from workflow_rl.cage4.agent.champion import made_at
 from workflow_rl.cage4.agent.scripted import TEAMS, ScriptedTeam, make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
@@ -50,6 +51,10 @@ class Cage4Replays:
         """Return the team."""
         if not agent.exists() and str(agent) in TEAMS:
             return ShownTeam(str(agent), "scripted", lambda _: make_scripted_team(str(agent)))
+        champion = made_at(agent)
+        if champion is not None:
+            name = str(champion)
+            return ShownTeam(shown_name(agent), "greedy", lambda _: make_scripted_team(name))
         from workflow_rl.runs.checkpoint import CheckpointError
         from workflow_rl.runs.saved_agent import load_saved
 

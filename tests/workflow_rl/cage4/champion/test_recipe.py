@@ -116,3 +116,6 @@ def test_the_command_chooses_scores_and_describes(
     assert result.exit_code == 0, result.output
     same = load_weights(tmp_path / "submission" / "champion.npz")
     assert all(np.array_equal(a, b) for a, b in zip(same[1], agent[1], strict=True))
+    shown = ["--max-steps", "5", "--output", str(tmp_path / "replay.html")]
+    result = CliRunner().invoke(main, ["replay", str(folder), *shown])
+    assert result.exit_code == 0, result.output

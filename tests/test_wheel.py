@@ -65,7 +65,10 @@ def test_one_package_is_installed(wheel: Path) -> None:
         assert "workflow_rl/agents/ppo/agent.py" in names
         assert "workflow_rl/requirements.txt" in names
         assert "workflow_rl/cage2/agent/released/champion.npz" in names
-        assert "workflow_rl/cage2/scoring/pages/replay.html" in names
+        assert "workflow_rl/cage2/scoring/pages/side.html" in names
+        assert "workflow_rl/cage4/scoring/pages/side.html" in names
+        assert "workflow_rl/cage4/agent/released/champion.npz" in names
+        assert "workflow_rl/reporting/pages/replay.html" in names
         assert "workflow_rl/reporting/pages/style.css" in names
         for name in names:
             if name.endswith(".py"):

@@ -67,6 +67,8 @@ def test_one_package_is_installed(wheel: Path) -> None:
         assert "workflow_rl/cage2/agent/released/champion.npz" in names
         assert "workflow_rl/cage2/scoring/pages/side.html" in names
         assert "workflow_rl/cage4/scoring/pages/side.html" in names
+        modules = (path.relative_to(ROOT) for path in ROOT.glob("workflow_rl/**/*.py"))
+        assert {str(path) for path in modules} <= set(names)
         assert "workflow_rl/cage4/agent/released/champion.npz" in names
         assert "workflow_rl/reporting/pages/replay.html" in names
         assert "workflow_rl/reporting/pages/style.css" in names

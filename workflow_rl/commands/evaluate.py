@@ -192,9 +192,8 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
         and str(source) in scripted_agents(options["env"])
     ):
         source, options["agent"] = None, str(source)
-    for guest in guests.values() if source is not None else ():
-        made = guest.made_agent(source) if source is not None else None
-        if made is not None:
+    for guest in guests.values():
+        if source is not None and (made := guest.made_agent(source)) is not None:
             source, options["env"], options["agent"] = None, guest.env_id, made
     if options["which"] is not None and not (source and source.is_dir()):
         raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")

@@ -43,8 +43,9 @@ FLAGS = (
     *("shell", "had_shell", "doubt", "had_doubt", "source", "scanned", "removed"),
     *("may_be_first", "may_return"),
 )
-"""may_return: a host that was restored. If a Restore ends red's last session, red still takes the
-host for its own, and becomes root there without an event once a phishing mail opens a session."""
+"""may_return marks a host that was restored. If a Restore ends red's last session, red still takes
+the host for its own, and becomes root there without an event once a phishing mail opens a
+session."""
 SPANS = (4.0, 20.0, 100.0)
 LONG_AGO = -1e6
 MEMORY = np.dtype(
@@ -101,13 +102,15 @@ def _clock() -> Any:
 
 CLOCK = _clock()
 LEAD = 30
-_PHASES = tuple(zip(PHASE_STARTS, _PRICES, strict=True))
+"""Steps before an agent's dear phase in which the agent must restore suspects."""
 DECISIVE_FROM = np.array(
     [
-        next(
-            (s for s, prices in zip(PHASE_STARTS, _PRICES, strict=True) if prices[i][0] == DEAR), 0
+        sum(
+            start
+            for start, prices in zip(PHASE_STARTS, _PRICES, strict=True)
+            if prices[agent][0] == DEAR
         )
-        for i in range(N_AGENTS)
+        for agent in range(N_AGENTS)
     ]
 )
 """By agent: the first step of the phase in which a green's failed work is dear, or 0."""

@@ -174,6 +174,17 @@ byId("slider").addEventListener("input", () => go(Number(byId("slider").value)))
 byId("speed").addEventListener("change", () => state.timer && play());
 byId("chart").addEventListener("click", (event) => go(stepAt(event)));
 
+// A copy of the guest's template, for one agent.
+function addSide(recording) {
+  const side = byId("side").content.cloneNode(true).firstElementChild;
+  byId("sides").append(side);
+  const one = (selector) => side.querySelector(selector);
+  one(".agent").textContent = recording.agent;
+  one(".agent").hidden = recordings.length === 1;
+  one(".log").setAttribute("aria-label", `All steps of ${recording.agent}`);
+  return side;
+}
+
 function start() {
   byId("slider").max = N_STEPS;
   if (recordings.length > 1) {

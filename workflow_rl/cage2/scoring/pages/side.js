@@ -29,13 +29,9 @@ function spoken(recording, now) {
 // --- One agent's side ---------------------------------------------------------------------------
 
 function makeSide(recording, index) {
-  const side = byId("side").content.cloneNode(true).firstElementChild;
-  byId("sides").append(side);
+  const side = addSide(recording);
   const one = (selector) => side.querySelector(selector);
   const field = (name) => one(`[data-field="${name}"]`);
-  one(".agent").textContent = recording.agent;
-  one(".agent").hidden = recordings.length === 1;
-  one(".log").setAttribute("aria-label", `All steps of ${recording.agent}`);
 
   const cards = {}, titles = {}, rows = {};
   for (const [subnet, members] of Object.entries(subnets)) {

@@ -85,12 +85,9 @@ function framesOf(recording) {
 }
 
 function makeSide(recording, index) {
-  const side = byId("side").content.cloneNode(true).firstElementChild;
-  byId("sides").append(side);
+  const side = addSide(recording);
   const one = (selector) => side.querySelector(selector);
   const field = (name) => one(`[data-field="${name}"]`);
-  one(".agent").textContent = recording.agent;
-  one(".agent").hidden = recordings.length === 1;
   const frames = framesOf(recording), exists = frames[0];
   const stateOf = (now, host) => recording.states[frames[now][host]];
 

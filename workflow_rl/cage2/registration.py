@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 
+from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
 from workflow_rl.environments.environment import Environment, register
 from workflow_rl.environments.guest import (
     ChampionBudget,
@@ -149,3 +150,4 @@ def register_envs() -> None:
 
 register(Cage2Guest())
 register_envs()
+let_csle_cyborg_load()

@@ -89,6 +89,12 @@ class Cage4Guest(Guest):
         file = made_at(path)
         return None if file is None else str(file)
 
+    def player(self, agent: Path) -> Any:
+        from workflow_rl.cage4.agent.player import TeamPlayer
+        from workflow_rl.cage4.agent.scripted import TeamNames, make_scripted_team
+
+        return TeamPlayer(make_scripted_team(str(agent))) if str(agent) in TeamNames() else None
+
     def replays(self) -> Replays:
         from workflow_rl.cage4.scoring.replays import Cage4Replays
 

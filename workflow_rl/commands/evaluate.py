@@ -13,6 +13,7 @@ from workflow_rl.commands.guest_options import (
     given_settings,
     joined_options,
     place_options,
+    require_agent,
     scripted_agents,
 )
 from workflow_rl.commands.options import (
@@ -192,6 +193,8 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
         and str(source) in scripted_agents(options["env"])
     ):
         source, options["agent"] = None, str(source)
+    if source is not None:
+        require_agent(source, options["env"], "RUN_OR_CHECKPOINT")
     for guest in guests.values():
         if source is not None and (made := guest.made_agent(source)) is not None:
             source, options["env"], options["agent"] = None, guest.env_id, made

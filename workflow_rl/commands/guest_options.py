@@ -22,6 +22,7 @@ from workflow_rl.commands.outputs import errors_in_one_line
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.guest import Guest
 from workflow_rl.runs.presets import preset_named
+from workflow_rl.suggestions import question, word_meant
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -68,6 +69,18 @@ def scripted_agents(env_id: str) -> list[str]:
     options = [] if scoring is None else setting_options(scoring.settings, plain_option, ["agent"])
     kinds = [one.type for one in options if isinstance(one.type, click.Choice)]
     return [name for kind in kinds for name in kind.choices]
+
+
+def require_agent(agent: Path, env_id: str, hint: str) -> None:
+    """Raise click.BadParameter, blaming `hint`, if an agent is neither a path nor one's name."""
+    released = [name for guest in guests.values() for name in guest.released]
+    names = [*released, *scripted_agents(env_id)]
+    if not agent.exists() and str(agent) not in names:
+        raise click.BadParameter(
+            f"there is no checkpoint at {agent}, nor an agent of this name on {env_id}: choose one "
+            f"of {', '.join(dict.fromkeys(names))}.{question(word_meant(str(agent), names))}",
+            param_hint=hint,
+        )
 
 
 def name_of(guest: Guest) -> str:

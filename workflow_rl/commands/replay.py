@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import GroupedCommand
-from workflow_rl.commands.guest_options import given_settings, joined_options
+from workflow_rl.commands.guest_options import given_settings, joined_options, require_agent
 from workflow_rl.commands.options import PATH, SEED, plain_option, setting_options, under
 from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.output_files import require_writable, write_text
@@ -84,6 +84,9 @@ def replay(
         settings = given_settings(
             every[env].settings, [one.settings for one in every.values()], env, options
         )
+        for name, hint in ((agent, "AGENT"), (other, "--against")):
+            if name is not None:
+                require_agent(name, env, hint)
         players = [_loaded(every[env], agent, which, stochastic, "AGENT")]
         if other is not None:
             players.append(_loaded(every[env], other, None, stochastic, "--against"))

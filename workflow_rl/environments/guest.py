@@ -218,6 +218,11 @@ class Guest:
         package wrote, at a path. None if there is no such agent."""
         return None
 
+    def player(self, agent: Path) -> Any:
+        """Return what `load_agent` returns for an agent that no trainer of the package wrote, at a
+        path or of a name. None if there is no such agent."""
+        return None
+
     def arguments(self) -> type[Settings]:
         """Return the class of the arguments. Options, checks and pages are made from its fields."""
         raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import (
+    ENV,
     Environment,
     InvalidEnvironmentError,
     guests,
@@ -253,7 +254,7 @@ class Agent:
 def load_agent(
     path: str | os.PathLike[str],
     greedy: bool = True,
-    env: Callable[..., Any] | None = None,
+    env: Callable[..., Any] | str | None = None,
     trust: bool = False,
 ) -> Agent | Team:
     """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
@@ -262,14 +263,22 @@ def load_agent(
     Args:
         path: the folder, file or name.
         greedy: choose the likeliest actions, or else sample them as in training.
-        env: the function that made the environment of the run, if it was no module's.
+        env: the function that made the environment of the run, if it was no module's. Or the name
+            of an environment of the package, where an agent of this name is looked for, such as
+            "workflow_rl/CAGE4-v0".
         trust: import and call the environment that the file names.
 
     Raises:
         CheckpointError: there is no agent that can be used.
         InvalidEnvironmentError: its environment cannot be made.
     """
-    policy, environment = load_player(Path(path), None, greedy, env, trust)
+    source = Path(path)
+    if isinstance(env, str) and env not in guests:
+        raise InvalidEnvironmentError(ENV, f"{env!r}: choose one of {', '.join(guests)}")
+    for env_id in (env,) if isinstance(env, str) else guests if source.exists() else ():
+        if (player := guests[env_id].player(source)) is not None:
+            return cast(Team, player)
+    policy, environment = load_player(source, None, greedy, env if callable(env) else None, trust)
     if isinstance(policy, TeamPolicy):
         return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):

@@ -1,12 +1,10 @@
-"""Imports of csle-cyborg without Stable-Baselines3, and a private second copy of csle-cyborg."""
+"""A private second copy of csle-cyborg."""
 
 from __future__ import annotations
 
 import importlib
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -14,25 +12,6 @@ from workflow_rl.cage2.cyborg.pickles import dumps, loads
 
 PACKAGE = "csle_cyborg"
 GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
-
-
-@contextmanager
-def no_stable_baselines3() -> Iterator[None]:
-    """Let CybORG's import of Stable-Baselines3 find an empty stand-in.
-
-    CybORG needs Stable-Baselines3, which would load torch, for one agent that is never used here.
-    If Stable-Baselines3 is already imported, it stays; a later import finds the real package.
-    """
-    if "stable_baselines3" in sys.modules:
-        yield
-        return
-    stand_in = ModuleType("stable_baselines3")
-    vars(stand_in)["PPO"] = None
-    sys.modules["stable_baselines3"] = stand_in
-    try:
-        yield
-    finally:
-        del sys.modules["stable_baselines3"]
 
 
 class Player(Protocol):
@@ -55,9 +34,8 @@ class PrivateCyborg:
         self._playing: Player | None = None
         published = _take_modules()
         try:
-            with no_stable_baselines3():
-                for name in ("agents", "shared.action_space", "shared.actions", "simulator.state"):
-                    importlib.import_module(f"{PACKAGE}.{name}")
+            for name in ("agents", "shared.action_space", "shared.actions", "simulator.state"):
+                importlib.import_module(f"{PACKAGE}.{name}")
         finally:
             self.modules = _take_modules()
             sys.modules.update(published)

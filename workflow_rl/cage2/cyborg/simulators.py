@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2 import scenario2
+from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.pickles import dumps, loads
-from workflow_rl.cage2.cyborg.private_cyborg import no_stable_baselines3
 from workflow_rl.runs.machine import package_version
 
 SIMULATORS = ("cyborg", "cyborg-stock", "cyborg-upstream", "compiled")
@@ -155,8 +155,7 @@ class ChallengeSimulator:
         return dumps(vars(self), {})
 
     def load(self, snapshot: bytes) -> None:
-        with no_stable_baselines3():  # In a new process this imports CybORG.
-            vars(self).update(loads(snapshot, {}))
+        vars(self).update(loads(snapshot, {}))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copied, (self.save(),)
@@ -221,10 +220,9 @@ def _simulator_with(own_red: type, name: str) -> Simulator:
 
 
 def _stock_simulator() -> ChallengeSimulator:
-    with no_stable_baselines3():
-        agents = importlib.import_module("csle_cyborg.agents")
-        main = importlib.import_module("csle_cyborg.main")
-        wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
+    agents = importlib.import_module("csle_cyborg.agents")
+    main = importlib.import_module("csle_cyborg.main")
+    wrapper = importlib.import_module("csle_cyborg.agents.wrappers.challenge_wrapper")
     return ChallengeSimulator(main.Main, scenario2.scenario2(), agents, wrapper.ChallengeWrapper)
 
 

@@ -14,7 +14,6 @@ from workflow_rl.cage2.agent.scripted import (
     SCRIPTED_AGENTS,
     make_scripted_agent,
 )
-from workflow_rl.cage2.cyborg.private_cyborg import no_stable_baselines3
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, scenario2
 
@@ -78,9 +77,9 @@ def test_a_react_agent_says_what_it_needs() -> None:
 
 def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
     """Rewards of CybORG's own agent on CybORG as published, through its own interface."""
-    with no_stable_baselines3():
-        from csle_cyborg import agents
-        from csle_cyborg.main import Main
+    from csle_cyborg import agents
+    from csle_cyborg.main import Main
+
     cyborg = Main(scenario2(), "sim", agents={"Red": getattr(agents, red_agent)})
     agent = getattr(agents, agent_name)()
     episodes = []

@@ -13,6 +13,7 @@ import multiprocessing
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,26 @@ def measured(row: dict[str, Any], seed: int, scoring_episodes: int) -> dict[str,
     return {**row, "seed": seed, "cells": cells, "total": sum(map(sum, cells.values()))}
 
 
+def run_all(
+    measured: Callable[..., dict[str, Any]],
+    todo: Sequence[tuple[Any, ...]],
+    rows: list[dict[str, Any]],
+    path: Path,
+    jobs: int,
+) -> None:
+    """Call `measured` with each of `todo` in a process of its own, and add what it returns to the
+    rows and to the file."""
+    context = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool,
+        tqdm(total=len(todo), unit="run") as bar,
+    ):
+        for future in as_completed([pool.submit(measured, *run) for run in todo]):
+            rows.append(future.result())
+            write_text(path, json.dumps(rows) + "\n")
+            bar.update()
+
+
 def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
     """Return the median and the range of the seeds' totals, and the cells' means."""
     headings = ["", "seeds", "median", "range", "B_line 30/50/100", "Meander 30/50/100"]
@@ -117,15 +138,7 @@ def main(changes: tuple[str, ...], seeds: int, episodes: int, jobs: int, path: P
         for change in changes
         if seed not in [row["seed"] for row in rows_of(rows, change, episodes)]
     ]
-    context = multiprocessing.get_context("spawn")
-    with (
-        ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as pool,
-        tqdm(total=len(todo), unit="run") as bar,
-    ):
-        for future in as_completed([pool.submit(measured, *run) for run in todo]):
-            rows.append(future.result())
-            write_text(path, json.dumps(rows) + "\n")
-            bar.update()
+    run_all(measured, todo, rows, path, jobs)
     click.echo(table(rows, episodes))
 
 

@@ -57,12 +57,19 @@ _ANALYSES = (FIRST_ANALYSE[:, None] + np.arange(N_HOSTS)).ravel()
 _REDS = np.repeat(RED_OF_ZONE[_ZONES][:, None], len(SHOWN), axis=1)
 
 
-def see_true_state(team: BatchedRuleTeam, simulator: BatchedSimulator) -> None:
-    """Put the truth in the place of the team's conclusions: the hosts where red has a session that
-    is root, or that red would next make root."""
-    states, belief = simulator.states, team.belief
+def held_hosts(simulator: BatchedSimulator) -> NDArray[np.bool_]:
+    """Return the hosts where red has a session that is root, or that red would next make root: bool
+    `[N, 7, 16]`."""
+    states = simulator.states
     held = HAS_SESSION[np.minimum(states["host_state"][:, _REDS, _HOSTS], len(HAS_SESSION) - 1)]
-    belief.exploited[:] = held & (states["red_sessions"][:, _HOSTS] != 0)
+    shown: NDArray[np.bool_] = held & (states["red_sessions"][:, _HOSTS] != 0)
+    return shown
+
+
+def see_true_state(team: BatchedRuleTeam, simulator: BatchedSimulator) -> None:
+    """Put the truth in the place of the team's conclusions."""
+    belief = team.belief
+    belief.exploited[:] = held_hosts(simulator)
     for conclusions in (belief.doubtful, belief.ever_doubtful, belief.sources, belief.may_be_first):
         conclusions[:] = False
 

@@ -14,7 +14,7 @@ from workflow_rl.workflows.cage2_rules import UNIT_TYPES, HostRules
 from workflow_rl.workflows.envs import OrderedEnvs
 from workflow_rl.workflows.order import Order
 from workflow_rl.workflows.registration import ENV_ID
-from workflow_rl.workflows.rules import MASK, OrderedActor
+from workflow_rl.workflows.rules import MASK, OrderedActor, n_order_bits
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class OrderedCage2(Cage2):
     def spaces(self) -> Spaces:
         """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""
         own = super().spaces()
-        n_bits = self.rules.workflow.n_pairs
+        n_bits = n_order_bits(self.rules.workflow, self.obedience)
         # The order's bits are no entity's.
         return own._replace(
             obs_dim=own.obs_dim + n_bits, masked=self.obedience == MASK, entities=None

@@ -23,6 +23,7 @@ from workflow_rl.workflows.rules import (
     PENALTY,
     Rules,
     fixes_made,
+    n_order_bits,
     order_of_episode,
     shown,
 )
@@ -155,7 +156,8 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._read_mask = mask_reader(env.action_space)
         flat = flat_space(env.observation_space)
         self.rules = Milestones(workflow, flat.low.size, needs, fixes)
-        low, high = np.zeros(workflow.n_pairs), np.ones(workflow.n_pairs)
+        n_bits = n_order_bits(workflow, obedience)
+        low, high = np.zeros(n_bits), np.ones(n_bits)
         self.observation_space = spaces.Box(
             np.append(flat.low, low).astype(flat.dtype),
             np.append(flat.high, high).astype(flat.dtype),

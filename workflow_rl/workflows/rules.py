@@ -1,8 +1,9 @@
 """What an agent is shown of its order, and an actor that is told one.
 
-An ordered observation is [D + P + A]: the environment's own D numbers, the order's P bits of
-precedence, and, where a mask keeps the order, the mask of the A actions. This module needs NumPy
-and `agents` alone, because submissions contain a copy.
+An ordered observation begins with the environment's own D numbers and the order's P bits of
+precedence. Where a mask keeps the order, the mask of the A actions follows, and otherwise a bit for
+each of the G groups, which is set for the group that is due: [D + P + A] or [D + P + G]. This
+module needs NumPy and `agents` alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -82,10 +83,25 @@ def fixes_made(
 
 def shown(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> NDArray[Any]:
     """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
-    parts = [obs, precedence(ranks)]
+    parts = [obs, order_bits(rules, obs, ranks, obedience)]
     if obedience == MASK:
         parts.append(allowed(rules.fixes(obs), due(rules.needs(obs), ranks)))
     return np.concatenate([part.astype(obs.dtype) for part in parts], axis=1)
+
+
+def order_bits(rules: Rules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
+    """Return what the policy is told of orders, bool [M, B]: the bits of precedence, and, where no
+    mask keeps the order, which group is due."""
+    bits = precedence(ranks) > 0
+    if obedience == MASK:
+        return bits
+    groups = np.arange(len(rules.workflow.groups))
+    return np.concatenate([bits, due(rules.needs(obs), ranks)[:, None] == groups], axis=1)
+
+
+def n_order_bits(workflow: Workflow, obedience: str) -> int:
+    """Return the number of bits B of `order_bits`."""
+    return workflow.n_pairs + (0 if obedience == MASK else len(workflow.groups))
 
 
 def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:

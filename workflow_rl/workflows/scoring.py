@@ -27,8 +27,15 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
 from workflow_rl.workflows.ladder import FixCounts
-from workflow_rl.workflows.order import NOBODY, Order, due, precedence, ranks_of
-from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode
+from workflow_rl.workflows.order import NOBODY, Order, due, ranks_of
+from workflow_rl.workflows.rules import (
+    MASK,
+    PENALTY,
+    Rules,
+    fixes_made,
+    order_bits,
+    order_of_episode,
+)
 
 MOST_TOGETHER = 500
 MOST_EPISODES = 1_000_000
@@ -113,7 +120,7 @@ def play(
     environment = told(environment, name)
     if placebo:
         assert rules is not None
-        actor = _Mislabelled(actor, rules)
+        actor = _Mislabelled(actor, rules, environment.spaces().masked)
     totals = np.zeros(len(numbers))
     counts = np.zeros((4, len(numbers)), np.int64)
     for one in _games(actor, environment, numbers, seed):
@@ -207,10 +214,11 @@ def _parts(obs: NDArray[Any], rules: Rules) -> tuple[NDArray[Any], NDArray[np.in
 class _Mislabelled:
     """An actor that is told other orders than the environment keeps: its own seeds draw them."""
 
-    def __init__(self, actor: Actor, rules: Rules) -> None:
+    def __init__(self, actor: Actor, rules: Rules, masked: bool) -> None:
         self.policy_version = actor.policy_version
         self._actor = actor
         self._rules = rules
+        self._obedience = MASK if masked else PENALTY
         self._ranks: dict[int, NDArray[np.int64]] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -220,12 +228,11 @@ class _Mislabelled:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Act on observations with the bits of another order."""
-        first, n_pairs = self._rules.n_own, self._rules.workflow.n_pairs
-        changed = obs.copy()
-        changed[:, first : first + n_pairs] = precedence(
-            np.stack([self._ranks[env] for env in envs])
-        )
-        return self._actor.act(changed, envs)
+        own = obs[:, : self._rules.n_own]
+        ranks = np.stack([self._ranks[env] for env in envs])
+        bits = order_bits(self._rules, own, ranks, self._obedience)
+        after = obs[:, own.shape[1] + bits.shape[1] :]
+        return self._actor.act(np.concatenate([own, bits.astype(obs.dtype), after], axis=1), envs)
 
 
 class RandomActor:

@@ -34,7 +34,7 @@ def test_it_plays_as_the_mask_allows_and_scores_no_more_than_the_best() -> None:
 def test_the_reward_of_a_milestone_out_of_order_is_less_the_penalty() -> None:
     env = make("depot,gate,lab,mast,pier", "penalty", 3.0)
     obs, info = env.reset(seed=0)
-    assert obs.shape == env.observation_space.shape == (36 + 5 + 10,)
+    assert obs.shape == env.observation_space.shape == (36 + 5 + 10 + 5,)
     assert "action_mask" not in info
     rewards = [env.step(action)[1] for action in (3, 3, 1)]
     assert rewards == [-1, -1, -1 + 10 - 3]

@@ -159,7 +159,6 @@ class TrueEvents(BatchedSimulator):
 def true_state(training: Training) -> None:
     playing.BatchedSimulator = TrueEvents  # type: ignore[misc]
     without_lead(training)
-    without_copying(training)
 
 
 CHANGES: dict[str, Callable[[Training], None]] = {

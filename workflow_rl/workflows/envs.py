@@ -114,10 +114,10 @@ class Milestones:
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """An environment whose agent reaches milestones in the order that it is told.
 
-    An observation is flat, and ends with the order's bits. With obedience "mask",
-    `info["action_mask"]` forbids what would reach another milestone than the next one, and what the
-    environment's own mask forbids. If the two leave no action, the order cannot be kept:
-    ObservationError.
+    An observation is flat, and ends with the order's bits. With obedience "penalty", a bit for each
+    milestone follows, which is set for the next one. With obedience "mask", `info["action_mask"]`
+    forbids what would reach another milestone than the next one, and what the environment's own
+    mask forbids. If the two leave no action, the order cannot be kept: ObservationError.
 
     Args:
         env: the environment. Its actions are Discrete.

@@ -36,7 +36,6 @@ from workflow_rl.cage4.agent.memory import (
     N_HOSTS,
     ZONE_COUNT,
 )
-from workflow_rl.cage4.champion import recipe
 from workflow_rl.cage4.champion.config import ChampionConfig
 from workflow_rl.cage4.champion.recipe import Training
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
@@ -80,11 +79,6 @@ def compile_again(**names: Any) -> None:
     batched.decide = numba.njit(**jit.OPTIONS)(decide.py_func)
 
 
-def without_lead(training: Training) -> None:
-    batched._memory.LEAD = 0
-    compile_again()
-
-
 def without_conclusions(training: Training) -> None:
     compile_again(find_options=jit.compiled(events_alone))
     for learner in training.learners:
@@ -117,28 +111,6 @@ def one_network(training: Training) -> None:
     headquarters._steps["actor"] = zone._steps["actor"]
 
 
-def changed_episodes(change: Callable[[playing.Episodes], playing.Episodes]) -> None:
-    play = recipe.play
-    recipe.play = lambda *arguments: change(play(*arguments))
-
-
-def team_reward(training: Training) -> None:
-    def shared(episodes: playing.Episodes) -> playing.Episodes:
-        rewards = np.empty_like(episodes.rewards)
-        rewards[:] = episodes.rewards.sum(2, keepdims=True)
-        return episodes._replace(rewards=rewards)
-
-    changed_episodes(shared)
-
-
-def blind_critic(training: Training) -> None:
-    changed_episodes(lambda episodes: episodes._replace(seen=np.zeros_like(episodes.seen)))
-
-
-def without_copying(training: Training) -> None:
-    training.copy_the_rules = lambda: None  # type: ignore[method-assign]
-
-
 class TrueEvents(BatchedSimulator):
     """Events show the hosts where red is root or next becomes root, and nothing else."""
 
@@ -159,19 +131,16 @@ class TrueEvents(BatchedSimulator):
 
 def true_state(training: Training) -> None:
     playing.BatchedSimulator = TrueEvents  # type: ignore[misc]
-    without_lead(training)
+    batched._memory.LEAD = 0  # Where nothing is hidden, no Restore needs to be forced.
+    compile_again()
 
 
 CHANGES: dict[str, Callable[[Training], None]] = {
     "recipe": lambda training: None,
     "no conclusions: events alone": without_conclusions,
-    "no restores before the dear phases": without_lead,
     "no action set": without_action_set,
     "each host alone": each_host_alone,
     "one network for all agents": one_network,
-    "the team's reward": team_reward,
-    "the critic sees the clock alone": blind_critic,
-    "no copying of the rules": without_copying,
     "sees the true state": true_state,
 }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cage4_champion_ablation import CHANGES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -20,6 +22,7 @@ def test_every_change_gets_a_row_and_a_second_call_trains_nothing(tmp_path: Path
     command += ["--episodes", "200", "--json", str(path)]
     subprocess.run(command, cwd=ROOT, env=os.environ, check=True, timeout=1800)
     means = {row["variant"]: row["mean"] for row in json.loads(path.read_text())}
+    assert means.keys() == CHANGES.keys()
     # One update after copying the rules is no better than the rules, and no wreck.
     assert -250 < means["recipe"] < -150
     assert means["no conclusions: events alone"] < means["recipe"] - 100

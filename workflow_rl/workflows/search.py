@@ -1,7 +1,8 @@
 """Which order is best, found with fewer episodes than all orders take.
 
-Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process whose
-covariance of two orders is Kendall's correlation (Jiao and Vert, 2015).
+Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process. The covariance
+of two orders is the mean of Kendall's correlation (Jiao and Vert, 2015), by which it matters which
+of two groups comes first, and of the share of neighbours that both orders have.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0)
 
 
 def _step(budget: int) -> int:
-    return min(budget, MOST_STEP, max(2, budget // N_STEPS))
+    return min(MOST_STEP, max(1, budget // N_STEPS))
 
 
 def _neighbours(workflow: Workflow, order: Order) -> list[Order]:
@@ -133,6 +134,17 @@ def _neighbours(workflow: Workflow, order: Order) -> list[Order]:
         for one in swapped
         if not any((b, a) in pairs for a, b in itertools.combinations(one, 2))
     ]
+
+
+def neighbours(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return for each group whether it comes first, and for each two whether the second follows the
+    first directly: 0 or 1, [M, (G + 1) G]. Each order has G ones. ranks: [M, G]."""
+    order, n_groups = np.argsort(ranks, axis=1), ranks.shape[1]
+    follows = np.zeros((len(ranks), n_groups + 1, n_groups))
+    start = np.full((len(ranks), 1), n_groups)
+    earlier = np.concatenate([start, order[:, :-1]], axis=1)
+    follows[np.arange(len(ranks))[:, None], earlier, order] = 1
+    return follows.reshape(len(ranks), -1)
 
 
 class OrderModel:
@@ -157,9 +169,12 @@ class OrderModel:
         self._process.fit(self._features(list(totals)), (means - self._middle) / self._scale)
 
     def _features(self, orders: Sequence[Order]) -> NDArray[np.float64]:
-        """Return vectors [M, P] of which the products are Kendall's correlations."""
-        bits = precedence(ranks_of(orders)[:, self._contested])
-        return (2.0 * bits.astype(np.float64) - 1.0) / math.sqrt(bits.shape[1])
+        """Return vectors [M, F] of which the products are the covariances."""
+        ranks = ranks_of(orders)[:, self._contested]
+        bits = precedence(ranks)
+        before = (2.0 * bits.astype(np.float64) - 1.0) / math.sqrt(bits.shape[1])
+        beside = neighbours(ranks) / math.sqrt(ranks.shape[1])
+        return np.concatenate([before, beside], axis=1) / math.sqrt(2)
 
     def best(self, orders: Sequence[Order]) -> tuple[Order, float]:
         """Return the order with the highest expected total, and this total."""

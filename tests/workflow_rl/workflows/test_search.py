@@ -41,15 +41,38 @@ def test_a_search_keeps_to_its_budget_and_finds_a_good_order(method: str) -> Non
     assert found == METHODS[method](FIVE, pull([]), 1200, 0)
 
 
-def test_the_covariance_of_orders_is_kendalls_correlation() -> None:
+def test_the_covariance_of_orders_counts_pairs_and_neighbours() -> None:
     pytest.importorskip("sklearn")
     orders = [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (1, 0, 2, 3, 4)]
     model = OrderModel(FIVE, {order: pull([])(order, range(9)) for order in FIVE.orders()})
     features = model._features(orders)
-    assert (features @ features[0]).tolist() == pytest.approx([1, -1, 0.8])
+    # Kendall's correlations with the first are 1, -1 and 0.8. Of its five neighbours, the start
+    # among them, the second has none, and the third the last two.
+    assert (features @ features[0]).tolist() == pytest.approx([1, -1 / 2, (0.8 + 2 / 5) / 2])
     best, mean = model.best(FIVE.orders())
     assert mean == pytest.approx(worth(best), abs=2)
     assert worth(best) >= max(map(worth, FIVE.orders())) - 1
+
+
+def test_the_process_learns_which_group_had_better_follow_which() -> None:
+    """A round trip through five places: only neighbours decide. Random orders do not find it."""
+    pytest.importorskip("sklearn")
+    places = np.random.default_rng(1).uniform(size=(5, 2))
+
+    def minus_length(order: Order, numbers: range) -> NDArray[np.float64]:
+        steps = np.diff(places[list(order)], axis=0)
+        return np.full(len(numbers), -np.linalg.norm(steps, axis=1).sum())
+
+    found = {
+        method: np.mean(
+            [
+                minus_length(METHODS[method](FIVE, minus_length, 20, n).order, range(1))
+                for n in range(8)
+            ]
+        )
+        for method in ("random", "gaussian-process")
+    }
+    assert found["gaussian-process"] > found["random"]
 
 
 def test_of_too_many_orders_some_are_considered_and_the_constraints_hold() -> None:

@@ -1,11 +1,14 @@
-"""How close searches for the best order come to the scores of all orders, with a share of the
-episodes; and what agents lose that are told another order than they are held to (--placebo).
+"""How good the orders are that searches find.
 
-TOTALS is the file totals.npz that search-workflow wrote.
+TOTALS is the file totals.npz that search-workflow wrote: the searches draw from its episodes, with
+a share of all. Runs of which there are too many orders to score them all are given as --run: the
+searches play --budget episodes, and the orders that they find are scored on further episodes.
+--placebo tells what agents lose that are told another order than they are held to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -27,22 +30,55 @@ def compare(
     workflow = Workflow(groups, tuple((group,) for group in groups))
     place = {workflow.order_named(name): n for n, name in enumerate(names)}
     worth, n_episodes = totals.mean(axis=1), totals.shape[1]
-    regrets = {}
+
+    def regret(method: str, number: int) -> float:
+        pull = _pull(totals, place, n_episodes, number)
+        order = METHODS[method](workflow, pull, budget, number).order
+        return float(worth.max() - worth[place[order]])
+
+    tell(budget, "regret", methods, n_searches, regret)
+
+
+def tell(
+    budget: int,
+    what: str,
+    methods: list[str],
+    n_searches: int,
+    measured: Callable[[str, int], float],
+) -> None:
+    """Print what the searches of each method come to. measured: of a method and a search's number,
+    which decides the episodes that the search plays."""
+    at_random = np.zeros(0)
     for method in methods:
-        orders = [
-            METHODS[method](
-                workflow, _pull(totals, place, n_episodes, number), budget, number
-            ).order
-            for number in range(n_searches)
-        ]
-        regrets[method] = worth.max() - np.array([worth[place[order]] for order in orders])
-    for method, regret in regrets.items():
-        # The searches of a number play the same episodes with all methods.
-        gain = over_agents((regrets["random"] - regret)[:, None])
+        each = np.array([measured(method, number) for number in range(n_searches)])
+        at_random = at_random if len(at_random) else each
+        beside = over_agents((each - at_random)[:, None])
         print(
-            f"{budget:6} episodes, {method:17} regret: mean {regret.mean():.2f}, median "
-            f"{np.median(regret):.2f}, largest {regret.max():.2f}; less than random by {gain}"
+            f"{budget:6} episodes, {method:17} {what}: mean {each.mean():.2f}, median "
+            f"{np.median(each):.2f}, {each.min():.2f} to {each.max():.2f}; beside random {beside}",
+            flush=True,
         )
+
+
+def search_runs(
+    runs: list[Path], budget: int, episodes: int, methods: list[str], n_searches: int
+) -> None:
+    """Search by playing. Search number n plays episodes of the seed n + 1; those of seed 0 score.
+
+    A drawn order in the place of a found one is what a search gains upon.
+    """
+    trained = Trained.load(runs)
+    scored = trained.puller(0)
+
+    def total(method: str, number: int) -> float:
+        seed = number + 1
+        if method == "drawn":
+            order = trained.workflow.drawn(np.random.default_rng(seed))
+        else:
+            order = METHODS[method](trained.workflow, trained.puller(seed), budget, seed).order
+        return float(scored(order, range(episodes)).mean())
+
+    tell(budget, "total", [*methods, "drawn"], n_searches, total)
 
 
 def _pull(
@@ -74,37 +110,48 @@ def placebo(runs: list[Path], episodes: int) -> None:
 
 
 @click.command(help=__doc__, context_settings={"show_default": True})
-@click.argument("totals", type=click.Path(path_type=Path))
+@click.argument("totals", type=click.Path(path_type=Path), required=False)
 @click.option("--share", "shares", multiple=True, default=[0.1], type=click.FloatRange(0, 1),
               help="Of all episodes, for a search. May be given again.")  # fmt: skip
 @click.option("--method", "methods", multiple=True, default=METHODS, type=click.Choice([*METHODS]))
 @click.option("--searches", default=20, type=click.IntRange(2))
+@click.option("--run", "searched", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
+@click.option("--budget", default=3000, type=click.IntRange(1), help="Of a search, with --run.")
 @click.option("--placebo", "runs", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
-@click.option("--episodes", default=1000, type=click.IntRange(1), help="Of each RUN.")
+@click.option(
+    "--episodes",
+    default=1000,
+    type=click.IntRange(1),
+    help="That score an order of --run, or each RUN of --placebo.",
+)
 def main(
-    totals: Path,
+    totals: Path | None,
     shares: list[float],
     methods: list[str],
     searches: int,
+    searched: tuple[Path, ...],
+    budget: int,
     runs: tuple[Path, ...],
     episodes: int,
 ) -> None:
-    with np.load(totals, allow_pickle=False) as saved:
+    methods = [*{"random": 0, **dict.fromkeys(methods)}]
+    if totals is not None:
+        _search_totals(totals, shares, methods, searches)
+    if searched:
+        search_runs(list(searched), budget, episodes, methods, searches)
+    if runs:
+        placebo(list(runs), episodes)
+
+
+def _search_totals(path: Path, shares: list[float], methods: list[str], searches: int) -> None:
+    with np.load(path, allow_pickle=False) as saved:
         known, names = saved["totals"].mean(axis=0), saved["orders"].tolist()
     best = known[known.mean(axis=1).argmax()]
     print(f"{len(names)} orders, {known.shape[1]} episodes each")
     print(f"best {over_agents(best[None])}, median {np.median(known.mean(axis=1)):.2f}")
     print(f"regret of an order with a random name: mean {best.mean() - known.mean():.2f}")
     for share in shares:
-        compare(
-            known,
-            names,
-            round(share * known.size),
-            [*{"random": 0, **dict.fromkeys(methods)}],
-            searches,
-        )
-    if runs:
-        placebo(list(runs), episodes)
+        compare(known, names, round(share * known.size), methods, searches)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ from click.testing import CliRunner
 from scripts import champion_ablation
 from workflow_rl.cage2.agent import champion
 
-RUN = {"n_envs": 200, "episodes_per_update": 200}
-
 
 def test_it_keeps_a_row_a_run_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(champion, "RUN", RUN)
     monkeypatch.setattr(champion, "PPO", {**champion.PPO, "hidden_sizes": (8,), "epochs": 1})
     monkeypatch.setattr(champion_ablation, "SCORING_EPISODES", 10)
     path = tmp_path / "rows.json"

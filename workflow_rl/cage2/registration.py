@@ -81,7 +81,7 @@ class Cage2Guest(Guest):
     }
     fastest: ClassVar = {"simulator": "compiled"}
     target_return = -60.0
-    champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 1000)
+    champion: ClassVar[ChampionBudget | None] = ChampionBudget(80_000, 8000, 300)
     released: ClassVar = {"champion": Path(__file__).parent / "agent" / "released" / "champion.npz"}
 
     def arguments(self) -> type[Settings]:

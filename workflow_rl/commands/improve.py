@@ -32,7 +32,7 @@ def improve(
 
     AGENT is a run's folder, a checkpoint, a policy file or champion. It must observe Blue's belief
     (--observation belief) and have been trained against both attackers in episodes of 100 steps.
-    OUTPUT is the policy file (.npz) to write.
+    OUTPUT is the policy file (.npz) to write. It is written only if the new agent is better.
 
     The search plays the agent and takes the states that it meets most. In each of them it tries
     every other action in imagined episodes that start from what Blue believes. Then the network
@@ -58,7 +58,6 @@ def improve(
         )
     require_writable(output, "OUTPUT")
     found = improved(before, environment, episodes, steps, jobs, seed)
-    write_policy(found.policy, environment, output)
     click.echo(
         f"{found.n_better} of {found.n_searched} states, of {found.n_met} met, have a better "
         f"choice, at first order worth {sum(found.gains.values()):+.2f} in all cells together:"
@@ -66,8 +65,14 @@ def improve(
     for (own, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
         click.echo(f"  {gain:+.3f} {name} instead of {own}")
     mean = judged(before, found.policy, environment, judges, seed)
-    click.echo(
-        f"{output}: {mean.after:.2f}, before {mean.before:.2f}: "
+    judgement = (
+        f"{mean.after:.2f}, before {mean.before:.2f}: "
         f"{mean.after - mean.before:+.2f} ± {mean.interval_95:.2f}, in {judges} episodes against "
         "each attacker"
     )
+    if mean.after <= mean.before:
+        raise click.ClickException(
+            f"no better agent was found ({judgement}): {output} is not written"
+        )
+    write_policy(found.policy, environment, output)
+    click.echo(f"{output}: {judgement}")

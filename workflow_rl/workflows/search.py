@@ -1,8 +1,8 @@
 """Which order is best, found with fewer episodes than all orders take.
 
-Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process. The covariance
-of two orders is the mean of Kendall's correlation (Jiao and Vert, 2015), by which it matters which
-of two groups comes first, and of the share of neighbours that both orders have.
+Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process. The
+covariance of two orders is the mean of Kendall's correlation (Jiao and Vert, 2015), which compares
+which of two groups comes first, and of the share of neighbours that both orders have.
 """
 
 from __future__ import annotations

@@ -96,9 +96,13 @@ def test_another_run_is_left_alone(tmp_path: Path) -> None:
     assert (run / "best.pt").read_bytes() == before
 
 
-def test_the_recipe_is_that_of_the_released_agent() -> None:
+def test_the_page_tells_the_recipe_of_the_released_agent() -> None:
+    """It is an earlier one, which the page gives as a program."""
     card = read_card(saved_path(Path("champion")).with_suffix(".json"))
-    config = champion.recipe(4, 120_000).to_dict()
+    page = Path("docs/explanations/champion.md").read_text()
+    program = re.search(r"recipe = (champion\.recipe\([^)]*\))", page)
+    assert program is not None
+    config = eval(program[1], {"champion": champion}).to_dict()
     of_the_machine = {"n_workers", "envs_per_worker", "device"}
     for name, value in card["config"].items():
         if name in config and name not in of_the_machine:

@@ -128,6 +128,20 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (one == other).all()
 
 
+def test_an_agent_that_is_no_better_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"env": TIMED.env_id, "env_args": dict(TIMED.args)}
+    save_policy(tmp_path / "agent.npz", SLEEPS, about)
+    found = improving.Improved(SLEEPS, 1, 1, 0, {})
+    monkeypatch.setattr(improving, "improved", lambda *_: found)
+    arguments = [str(tmp_path / "agent.npz"), str(tmp_path / "new.npz"), "--judges", "2"]
+    result = CliRunner().invoke(improve, arguments)
+    assert result.exit_code == 1, result.output
+    assert "no better agent was found" in result.output
+    assert not (tmp_path / "new.npz").exists()
+
+
 def test_what_it_cannot_improve(tmp_path: Path) -> None:
     for name, args in (
         ("blind.npz", {}),

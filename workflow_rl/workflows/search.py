@@ -184,8 +184,10 @@ class OrderModel:
 
     def drawn(self, orders: Sequence[Order], random: np.random.Generator) -> Any:
         """Return totals [M] of orders, in its units, as one draw from the posterior has them."""
-        state = np.random.RandomState(int(random.integers(2**31)))
-        return self._process.sample_y(self._features(orders), random_state=state)[:, 0]
+        mean, covariance = self._process.predict(self._features(orders), return_cov=True)
+        # Many more orders than features: the covariance is singular, and rounding errors make its
+        # smallest eigenvalues negative.
+        return random.multivariate_normal(mean, covariance, method="eigh", check_valid="ignore")
 
 
 METHODS: Mapping[str, Callable[[Workflow, Pull, int, int], Found]] = {

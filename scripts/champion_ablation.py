@@ -123,8 +123,8 @@ def table(rows: list[dict[str, Any]], episodes: int) -> PrettyTable:
 @click.option("--variant", "changes", type=click.Choice(list(CHANGES)), multiple=True,
               default=list(CHANGES))  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1), default=3, help="Runs of each variant.")
-@click.option("--episodes", type=click.IntRange(400), default=champion.TOTAL_EPISODES,
-              help="Episodes of training.")  # fmt: skip
+@click.option("--episodes", type=click.IntRange(champion.RUN["episodes_per_update"]),
+              default=champion.TOTAL_EPISODES, help="Episodes of training.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=2, help="Runs at a time, a core each.")
 @click.option("--json", "path", type=click.Path(path_type=Path), required=True,
               metavar="FILE")  # fmt: skip

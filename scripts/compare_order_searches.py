@@ -1,8 +1,8 @@
-"""How good the orders are that searches find.
+"""Compare searches for the best order: print how good the orders are that they find.
 
 TOTALS is the file totals.npz that search-workflow wrote: the searches draw from its episodes, with
-a share of all. Runs of which there are too many orders to score them all are given as --run: the
-searches play --budget episodes, and the orders that they find are scored on further episodes.
+a share of all. Give a run that has too many orders to score them all as --run: the searches play
+--budget episodes, and further episodes score the orders that they find.
 --placebo tells what agents lose that are told another order than they are held to.
 """
 
@@ -46,28 +46,36 @@ def tell(
     n_searches: int,
     measured: Callable[[str, int], float],
 ) -> None:
-    """Print what the searches of each method come to. measured: of a method and a search's number,
-    which decides the episodes that the search plays."""
-    at_random = np.zeros(0)
+    """Print what the searches of each method come to, and the difference from the first method.
+
+    measured: takes a method and the number of a search, which decides the episodes that are played.
+    """
+    at_first = np.zeros(0)
     for method in methods:
         each = np.array([measured(method, number) for number in range(n_searches)])
-        at_random = at_random if len(at_random) else each
-        beside = over_agents((each - at_random)[:, None])
+        at_first = at_first if len(at_first) else each
+        beside = over_agents((each - at_first)[:, None])
         print(
             f"{budget:6} episodes, {method:17} {what}: mean {each.mean():.2f}, median "
-            f"{np.median(each):.2f}, {each.min():.2f} to {each.max():.2f}; beside random {beside}",
+            f"{np.median(each):.2f}, {each.min():.2f} to {each.max():.2f}; "
+            f"beside {methods[0]} {beside}",
             flush=True,
         )
 
 
 def search_runs(
-    runs: list[Path], budget: int, episodes: int, methods: list[str], n_searches: int
+    runs: list[Path],
+    budget: int,
+    episodes: int,
+    methods: list[str],
+    n_searches: int,
+    trust: bool,
 ) -> None:
     """Search by playing. Search number n plays episodes of the seed n + 1; those of seed 0 score.
 
-    A drawn order in the place of a found one is what a search gains upon.
+    The row `drawn` is a random order in the place of a found one.
     """
-    trained = Trained.load(runs)
+    trained = Trained.load(runs, trust)
     scored = trained.puller(0)
 
     def total(method: str, number: int) -> float:
@@ -113,17 +121,22 @@ def placebo(runs: list[Path], episodes: int) -> None:
 @click.argument("totals", type=click.Path(path_type=Path), required=False)
 @click.option("--share", "shares", multiple=True, default=[0.1], type=click.FloatRange(0, 1),
               help="Of all episodes, for a search. May be given again.")  # fmt: skip
-@click.option("--method", "methods", multiple=True, default=METHODS, type=click.Choice([*METHODS]))
+@click.option(
+    "--method", "methods", multiple=True, default=[*METHODS], type=click.Choice([*METHODS])
+)
 @click.option("--searches", default=20, type=click.IntRange(2))
 @click.option("--run", "searched", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
-@click.option("--budget", default=3000, type=click.IntRange(1), help="Of a search, with --run.")
+@click.option(
+    "--budget", default=3000, type=click.IntRange(1), help="Episodes of a search of --run."
+)
 @click.option("--placebo", "runs", type=click.Path(path_type=Path), multiple=True, metavar="RUN")
 @click.option(
     "--episodes",
     default=1000,
     type=click.IntRange(1),
-    help="That score an order of --run, or each RUN of --placebo.",
+    help="Episodes that score an order of --run, or a RUN of --placebo.",
 )
+@click.option("--trust", is_flag=True, help="Import the factories that the runs name.")
 def main(
     totals: Path | None,
     shares: list[float],
@@ -133,12 +146,15 @@ def main(
     budget: int,
     runs: tuple[Path, ...],
     episodes: int,
+    trust: bool,
 ) -> None:
+    if totals is None and not searched and not runs:
+        raise click.UsageError("give TOTALS, --run or --placebo")
     methods = [*{"random": 0, **dict.fromkeys(methods)}]
     if totals is not None:
         _search_totals(totals, shares, methods, searches)
     if searched:
-        search_runs(list(searched), budget, episodes, methods, searches)
+        search_runs(list(searched), budget, episodes, methods, searches, trust)
     if runs:
         placebo(list(runs), episodes)
 

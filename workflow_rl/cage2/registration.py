@@ -39,7 +39,7 @@ class Cage2Guest(Guest):
     env_id = ENV_ID
     flags: ClassVar = {"stock_simulator": {"simulator": "cyborg-stock"}}
     presets: ClassVar = {
-        # The champion's recipe, see `agent.champion`, with a smaller network and a seventh of its
+        # The champion's recipe, see `agent.champion`, with a smaller network and a fifth of its
         # episodes.
         "cage2-quick": {
             "env_args": {

@@ -32,7 +32,8 @@ def improve(
 
     AGENT is a run's folder, a checkpoint, a policy file or champion. It must observe Blue's belief
     (--observation belief) and have been trained against both attackers in episodes of 100 steps.
-    OUTPUT is the policy file (.npz) to write. It is written only if the new agent is better.
+    OUTPUT is the policy file (.npz) to write. It is written, or replaced, only if
+    the new agent scores better.
 
     The search plays the agent and takes the states that it meets most. In each of them it tries
     every other action in imagined episodes that start from what Blue believes. Then the network

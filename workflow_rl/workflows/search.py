@@ -2,7 +2,8 @@
 
 Successive halving (Karnin et al., 2013), and Thompson sampling in a Gaussian process. The
 covariance of two orders is the mean of Kendall's correlation (Jiao and Vert, 2015), which compares
-which of two groups comes first, and of the share of neighbours that both orders have.
+which of two groups comes first, and of the share of groups that directly follow the same group in
+both orders.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0)
     while tally.left:
         model = OrderModel(workflow, tally.totals)
         best, _ = model.best(list(tally.totals))
-        orders = [best, *_neighbours(workflow, best)]
+        orders = [best, *_swapped(workflow, best)]
         orders += candidates(workflow, random)[:N_CONSIDERED]
         tally.play(orders[int(model.drawn(orders, random).argmax())], step)
     order, mean = OrderModel(workflow, tally.totals).best(list(tally.totals))
@@ -122,7 +123,7 @@ def _step(budget: int) -> int:
     return min(MOST_STEP, max(1, budget // N_STEPS))
 
 
-def _neighbours(workflow: Workflow, order: Order) -> list[Order]:
+def _swapped(workflow: Workflow, order: Order) -> list[Order]:
     """Return the orders in which two groups that follow one another change places."""
     swapped = [
         (*order[:n], order[n + 1], order[n], *order[n + 2 :])
@@ -136,7 +137,7 @@ def _neighbours(workflow: Workflow, order: Order) -> list[Order]:
     ]
 
 
-def neighbours(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+def _follows(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return for each group whether it comes first, and for each two whether the second follows the
     first directly: 0 or 1, [M, (G + 1) G]. Each order has G ones. ranks: [M, G]."""
     order, n_groups = np.argsort(ranks, axis=1), ranks.shape[1]
@@ -173,7 +174,7 @@ class OrderModel:
         ranks = ranks_of(orders)[:, self._contested]
         bits = precedence(ranks)
         before = (2.0 * bits.astype(np.float64) - 1.0) / math.sqrt(bits.shape[1])
-        beside = neighbours(ranks) / math.sqrt(ranks.shape[1])
+        beside = _follows(ranks) / math.sqrt(ranks.shape[1])
         return np.concatenate([before, beside], axis=1) / math.sqrt(2)
 
     def best(self, orders: Sequence[Order]) -> tuple[Order, float]:

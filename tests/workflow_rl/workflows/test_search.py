@@ -55,7 +55,7 @@ def test_the_covariance_of_orders_counts_pairs_and_neighbours() -> None:
 
 
 def test_the_process_learns_which_group_had_better_follow_which() -> None:
-    """A round trip through five places: only neighbours decide. Random orders do not find it."""
+    """A way through five places: only neighbours decide. Random orders do not find it."""
     pytest.importorskip("sklearn")
     places = np.random.default_rng(1).uniform(size=(5, 2))
 

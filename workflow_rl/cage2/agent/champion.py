@@ -23,7 +23,11 @@ from workflow_rl.runs.machine import environment
 QUICK: Mapping[str, Any] = Cage2Guest.presets["cage2-quick"]
 ENV_ARGS: dict[str, Any] = QUICK["env_args"]
 PPO: dict[str, Any] = {**QUICK["settings"], "hidden_sizes": (128, 128)}
-RUN: dict[str, Any] = {"n_envs": 200, "episodes_per_update": 200, "learner_threads": 2}
+RUN: dict[str, Any] = {
+    "n_envs": QUICK["n_envs"],
+    "episodes_per_update": QUICK["episodes_per_update"],
+    "learner_threads": 2,
+}
 PLAYS_WITH = "by-host-timed"
 """The action set of play. Training leaves the clock out, which the agent does not see."""
 TOTAL_EPISODES = 80_000

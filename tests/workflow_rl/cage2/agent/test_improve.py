@@ -128,18 +128,21 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (one == other).all()
 
 
-def test_an_agent_that_is_no_better_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("after", "written"), [(-3.0, False), (-2.0, False), (-1.5, True)])
+def test_only_an_agent_that_scores_better_is_written(
+    after: float, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = {"env": TIMED.env_id, "env_args": dict(TIMED.args)}
     save_policy(tmp_path / "agent.npz", SLEEPS, about)
     found = improving.Improved(SLEEPS, 1, 1, 0, {})
     monkeypatch.setattr(improving, "improved", lambda *_: found)
-    arguments = [str(tmp_path / "agent.npz"), str(tmp_path / "new.npz"), "--judges", "2"]
-    result = CliRunner().invoke(improve, arguments)
-    assert result.exit_code == 1, result.output
-    assert "no better agent was found" in result.output
-    assert not (tmp_path / "new.npz").exists()
+    monkeypatch.setattr(improving, "judged", lambda *_: improving.Judgement(-2.0, after, 0.1))
+    new = tmp_path / "new.npz"
+    new.write_bytes(b"before")
+    result = CliRunner().invoke(improve, [str(tmp_path / "agent.npz"), str(new)])
+    assert result.exit_code == (0 if written else 1), result.output
+    assert ("no better agent was found" in result.output) is not written
+    assert (new.read_bytes() == b"before") is not written
 
 
 def test_what_it_cannot_improve(tmp_path: Path) -> None:

@@ -35,13 +35,19 @@ def load_weights(path: Path = WEIGHTS) -> TeamWeights:
 
     The file may be a stranger's. Raises OSError, and ValueError for another file.
     """
-    with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as stored:
-        if set(stored.files) != {f"{network}_{name}" for network in NETWORKS for name in SHAPES}:
-            raise ValueError("it holds no networks of a champion")
-        zone, headquarters = (
-            tuple(_checked(stored[f"{network}_{name}"], SHAPES[name]) for name in SHAPES)
-            for network in NETWORKS
-        )
+    try:
+        with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as stored:
+            names = {f"{network}_{name}" for network in NETWORKS for name in SHAPES}
+            if set(stored.files) != names:
+                raise ValueError("it holds no networks of a champion")
+            zone, headquarters = (
+                tuple(_checked(stored[f"{network}_{name}"], SHAPES[name]) for name in SHAPES)
+                for network in NETWORKS
+            )
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # A damaged file can raise anything.
+        raise ValueError("it holds no networks of a champion") from error
     return zone, headquarters
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.cage4.agent.scripted import ScriptedTeam
-from workflow_rl.cage4.interface import AGENTS
+from workflow_rl.cage4.interface import AGENTS, OBS_SIZES
 from workflow_rl.environments.env_batch import ObservationError
 
 
@@ -34,17 +34,24 @@ class TeamPlayer:
         observations: by agent, int [92], and [210] of agent 4. infos: by agent; the first of an
         episode have `action_mask`, [82], and [242] of agent 4.
 
-        Raises ObservationError if an agent's observation is missing or, at the beginning of an
-        episode, its mask.
+        Raises ObservationError if an agent's observation is missing or of another shape or, at the
+        beginning of an episode, if its mask is missing.
         """
         try:
             if self._seed is not None:
                 masks = [np.asarray(infos[name]["action_mask"], np.bool_) for name in AGENTS]
                 self._team.reset(masks, self._seed)
                 self._seed = None
-            actions, _ = self._team.act([np.asarray(observations[name]) for name in AGENTS])
+            seen = [np.asarray(observations[name]) for name in AGENTS]
         except KeyError as error:
             raise ObservationError(
                 f"{error} is missing: give act the observations and the infos of all five agents"
             ) from None
+        # The team joins the observations: one of another size would shift what others read.
+        for name, observation, size in zip(AGENTS, seen, OBS_SIZES, strict=True):
+            if observation.shape != (size,):
+                raise ObservationError(
+                    f"{name}'s observation has the shape {observation.shape}: it must be ({size},)"
+                )
+        actions, _ = self._team.act(seen)
         return dict(zip(AGENTS, actions, strict=True))

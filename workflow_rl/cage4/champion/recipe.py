@@ -118,7 +118,7 @@ class Training:
                 learner.restore(
                     {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
                 )
-        except (*NOT_OURS, RuntimeError):
+        except Exception:  # A damaged file can raise anything.
             raise RunDirError(f"{path} is damaged: choose another folder") from None
 
 

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from workflow_rl.cage4.agent import memory
-from workflow_rl.cage4.agent.champion import ChampionTeam, load_weights, save_weights
+from workflow_rl.cage4.agent.champion import NETWORKS, ChampionTeam, load_weights, save_weights
+from workflow_rl.cage4.agent.champion_network import SHAPES
 from workflow_rl.cage4.interface import N_ACTIONS, OBS_SIZES, SLEEP_ACTIONS
 from workflow_rl.cage4.scenario4 import ACTIONS
 from workflow_rl.cage4.scoring.protocol import Author, evaluate
@@ -140,6 +142,22 @@ def test_weights_are_kept(tmp_path: Path) -> None:
     save_weights(tmp_path / "w.npz", load_weights())
     for one, other in zip(load_weights(), load_weights(tmp_path / "w.npz"), strict=True):
         assert all(np.array_equal(*pair) for pair in zip(one, other, strict=True))
+
+
+def _npy(shape: str) -> bytes:
+    header = f"{{'descr': '<f2', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+
+
+@pytest.mark.parametrize("content", [b"text", _npy("(1000000000000000,)"), _npy("(8,)")])
+def test_a_strangers_weights_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "w.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for network in NETWORKS:
+            for name in SHAPES:
+                archive.writestr(f"{network}_{name}.npy", content)
+    with pytest.raises(ValueError, match=r"champion|archive|array"):
+        load_weights(path)
 
 
 def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:

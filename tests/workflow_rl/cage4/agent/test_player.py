@@ -42,6 +42,9 @@ def test_what_the_team_lacks_is_named() -> None:
     observations, infos = parallel_env(max_steps=5).reset(seed=0)
     with pytest.raises(ObservationError, match="'blue_agent_0' is missing"):
         team.act(observations, {})
+    long = {**observations, "blue_agent_3": np.zeros(95, np.int64)}
+    with pytest.raises(ObservationError, match=r"blue_agent_3's observation .*\(95,\)"):
+        team.act(long, infos)
     del observations["blue_agent_3"]
     with pytest.raises(ObservationError, match="'blue_agent_3' is missing"):
         team.act(observations, infos)

@@ -66,6 +66,11 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
     if (run_dir / "checkpoint.pt").exists():
         _require_same_run(config, run_dir)
         resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.pt")
+    elif run_dir.is_dir() and any(run_dir.iterdir()):
+        raise folder.RunDirError(
+            f"{run_dir} holds no run of {config.env} that can go on: choose another folder, or "
+            "give the --env of its run"
+        )
     if resumed is None or not folder.is_finished(run_dir):
         ready = execute.ready(plan.Plan([config], [resumed]))
         execute.execute(ready, run_dir, quiet=quiet, choose=False, watch=loop.stopped_by_signals)

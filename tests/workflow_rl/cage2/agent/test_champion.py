@@ -94,6 +94,10 @@ def test_another_run_is_left_alone(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "holds another run, whose env is CartPole-v1" in result.output
     assert (run / "best.pt").read_bytes() == before
+    (run / "checkpoint.pt").unlink()
+    result = CliRunner().invoke(train_champion, ["--run-dir", str(run), *SMALL])
+    assert result.exit_code == 2
+    assert "give the --env of its run" in " ".join(result.output.split())
 
 
 def test_the_page_tells_the_recipe_of_the_released_agent() -> None:

@@ -101,7 +101,7 @@ def test_another_run_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_page_tells_the_recipe_of_the_released_agent() -> None:
-    """It is an earlier one, which the page gives as a program."""
+    """The recipe of the released agent is an earlier one, which the page gives as a program."""
     card = read_card(saved_path(Path("champion")).with_suffix(".json"))
     page = Path("docs/explanations/champion.md").read_text()
     program = re.search(r"recipe = (champion\.recipe\([^)]*\))", page)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import json
+import marshal
 import multiprocessing
 import time
 from collections import Counter
@@ -181,7 +183,7 @@ def _first_difference(
 ) -> tuple[str, Any, Any] | None:
     for name, value in facts[0].items():
         other = facts[1].get(name, "missing")
-        if not np.array_equal(value, other):
+        if value is not other and not np.array_equal(value, other):
             return _element(name, value, other)
     if not with_state or facts[0].get("error") == "raised":
         return None
@@ -198,7 +200,7 @@ def _element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
 
 def difference_of(value: Any, other: Any, name: str) -> tuple[str, Any, Any] | None:
     """Return where two true states first differ: its path, and both values."""
-    if repr(value) == repr(other):
+    if marshal.dumps(value, 2) == marshal.dumps(other, 2):  # Unlike ==, 1 is not True here.
         return None
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
@@ -284,7 +286,9 @@ def _played(play: Any, pairs: list[Pair], n_workers: int) -> Iterator[Comparison
     if n_workers == 1:
         yield from map(play, pairs)
         return
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+    # True states are large lists without cycles, in which the collector of garbage finds nothing.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(n_workers, context, gc.set_threshold, (100_000,)) as pool:
         yield from pool.map(play, pairs)
 
 

@@ -28,12 +28,14 @@ are strings, which are their values.
 
 from __future__ import annotations
 
+import functools
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import numpy as np
 
+_text = functools.cache(str)
 _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
@@ -44,11 +46,13 @@ def plain(value: Any) -> Any:
         return value
     if kind is list or kind is tuple:
         return [each if type(each) in _AS_THEY_ARE else plain(each) for each in value]
+    if kind is IPv4Address:
+        return _text(value)
     if isinstance(value, dict):
         return [[plain(key), plain(each)] for key, each in value.items()]
     if isinstance(value, Enum):
         return value.value if isinstance(value, str) else value.name
-    if isinstance(value, IPv4Address | IPv4Network | str):
+    if isinstance(value, IPv4Network | str):
         return str(value)
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]

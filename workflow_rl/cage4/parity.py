@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -227,10 +227,21 @@ def _compare_by_name(
         from workflow_rl.cage4.cyborg.rare_paths import counted_rare_paths
 
         counting = counted_rare_paths()
-    with counting as counts:
+    with counting as counts, _garbage_collected_seldom():
         steps, difference, error, seconds = compare(first, second, pair, state_every)
     text = "" if difference is None else str(difference)
     return Comparison(pair, steps, text, error, seconds, dict(counts))
+
+
+@contextmanager
+def _garbage_collected_seldom() -> Iterator[None]:
+    """True states are large lists without cycles: searching them for garbage finds nothing."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def comparisons(
@@ -286,9 +297,7 @@ def _played(play: Any, pairs: list[Pair], n_workers: int) -> Iterator[Comparison
     if n_workers == 1:
         yield from map(play, pairs)
         return
-    # True states are large lists without cycles, in which the collector of garbage finds nothing.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(n_workers, context, gc.set_threshold, (100_000,)) as pool:
+    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(play, pairs)
 
 

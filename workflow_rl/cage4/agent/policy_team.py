@@ -28,7 +28,8 @@ class PolicyTeam:
 
     def __init__(self, policy: TeamPolicy, observation: str, actions: str, max_steps: int) -> None:
         self._policy = policy
-        self._made_with = observation, actions, max_steps
+        own_rewards = policy.parameters.layout.own_rewards
+        self._made_with = observation, actions, max_steps, own_rewards
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
         self._policy.reset(seed)

@@ -1,4 +1,4 @@
-"""What the critic of the champion's training sees: the true state, and each agent's own reward.
+"""What critics may see while a team learns: the true state, and each agent's own reward.
 
 Agents never see this. In place of a green's failures, which are drawn, the own reward holds their
 expectation, so that it varies less.
@@ -27,7 +27,6 @@ from workflow_rl.cage4.compiled.network import (
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.jit import compiled, entry_points
 
-N_SEEN = 20
 GREEN_WORK = 1 / 3  # Of three choices, one is to work.
 FULL = 100
 entry_point = entry_points(Path(__file__).parent)

@@ -41,6 +41,8 @@ Restore is possible only on a host that the belief suspects."""
 
 Shown = NDArray[np.int8]
 Joint = NDArray[np.int64]
+N_SEEN = 20
+"""Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
 N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
 _ENDS = np.cumsum(OBS_SIZES)
 _FIRST_ACTION = np.cumsum([0, *N_ACTIONS[:-1]])
@@ -170,12 +172,17 @@ class BeliefView(View):
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
+def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
+    """Return which actions [M, 5] are a Restore or a Remove, and the numbers of their hosts."""
+    host = taken - _FIRST[kind]
+    return (host >= 0) & (host < [len(zones) * HOSTS_OF_A_ZONE for zones in AGENT_ZONES]), host
+
+
 def _note(belief: Belief, taken: Joint) -> None:
     """Tell a belief which Restores and Removes began. taken: [N, 5]."""
     for kind, note in (("Restore", belief.restore), ("Remove", belief.remove)):
-        host = taken - _FIRST[kind]
-        n_hosts = [len(zones) * HOSTS_OF_A_ZONE for zones in AGENT_ZONES]
-        for episode, agent in np.argwhere((host >= 0) & (host < n_hosts)).tolist():
+        of_kind, host = on_hosts(kind, taken)
+        for episode, agent in np.argwhere(of_kind).tolist():
             zone, place = divmod(int(host[episode, agent]), HOSTS_OF_A_ZONE)
             note(np.array([episode]), int(_FIRST_ZONE[agent]) + zone, np.array([place]))
 
@@ -192,39 +199,60 @@ def _part(belief: Belief, rows: list[int]) -> Belief:
 VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
 
 
-def layout_of(observation: str) -> TeamLayout:
-    """Return where the parts of a row stand for a team with one of OBSERVATIONS."""
-    return TeamLayout(AGENTS, VIEWS[observation].obs_sizes, N_ACTIONS, masked=True)
+def layout_of(observation: str, own_rewards: bool = False) -> TeamLayout:
+    """Return where the parts of a row stand for a team with one of OBSERVATIONS.
+
+    own_rewards: whether agents have rewards of their own, and critics may see the true state.
+    """
+    return TeamLayout(
+        *(AGENTS, VIEWS[observation].obs_sizes, N_ACTIONS, own_rewards),
+        masked=True,
+        state_size=own_rewards * len(AGENTS) * N_SEEN,
+    )
 
 
 class TeamRows:
     """Makes rows of `agents.team` of what N envs give.
 
     observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of
-    episodes. acts: bool [N, 5], who decides next: an agent that is not busy, and has a choice.
+    episodes. own_rewards: see `layout_of`. acts: bool [N, 5], who decides next: an agent that is
+    not busy, and has a choice. own: float32 [N, 5 or 0], the agents' own rewards of the last step.
+    seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. Who steps the envs fills
+    `own` and `seen` before `after`.
     """
 
-    def __init__(self, n_envs: int, observation: str, actions: str, max_steps: int) -> None:
+    def __init__(
+        self,
+        n_envs: int,
+        observation: str,
+        actions: str,
+        max_steps: int,
+        own_rewards: bool = False,
+    ) -> None:
         self._view = VIEWS[observation](max_steps)
         self._only_suspects = actions == "suspects"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, N_MASKS), np.bool_)
         self.acts = np.zeros((n_envs, len(AGENTS)), np.bool_)
+        self.own = np.zeros((n_envs, own_rewards * len(AGENTS)), np.float32)
+        self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
 
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, busy: Joint
     ) -> NDArray[np.generic]:
         """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]."""
         self._masks[envs] = masks & self._chosen_from
+        self.own[envs] = self.seen[envs] = 0
         return self._rows(envs, self._view.begin(envs, obs, masks), busy)
 
     def after(
         self, envs: Sequence[int], taken: Joint, obs: Shown, busy: Joint, ended: Bits
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
-        rows = self._rows(envs, self._view.after(envs, taken, obs), busy)
+        seen = self._view.after(envs, taken, obs)
+        rows = self._rows(envs, seen, busy)
         if ended.any():
-            start = rows.shape[1] - N_MASKS - len(AGENTS)
+            start = seen.shape[1]
             rows[np.flatnonzero(ended), start : start + len(AGENTS)] = CUT_OFF
         return rows
 
@@ -237,5 +265,7 @@ class TeamRows:
             masks &= self._view.suspects(envs)
             acts &= np.add.reduceat(masks, _FIRST_ACTION, axis=1, dtype=np.int64) > 1
         self.acts[envs] = acts
-        parts = [seen, np.where(acts, ACTS, BUSY), masks]
-        return np.concatenate(parts, axis=1, dtype=seen.dtype, casting="unsafe")
+        state = self.seen[envs].reshape(len(envs), -1)
+        parts = [seen, np.where(acts, ACTS, BUSY), self.own[envs], state, masks]
+        dtype = np.float32 if state.size else seen.dtype
+        return np.concatenate(parts, axis=1, dtype=dtype, casting="unsafe")

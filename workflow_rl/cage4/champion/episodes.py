@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent import batched
 from workflow_rl.cage4.agent.batched import Decisions
-from workflow_rl.cage4.agent.champion import FIRST_ACTION, TeamWeights
+from workflow_rl.cage4.agent.champion import TeamWeights
 from workflow_rl.cage4.agent.memory import END, MEMORY, N_AGENTS, N_HOSTS
-from workflow_rl.cage4.agent.privileged import N_SEEN, look
+from workflow_rl.cage4.agent.privileged import look
 from workflow_rl.cage4.agent.rules import BatchedRuleTeam
+from workflow_rl.cage4.agent.views import N_SEEN, on_hosts
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 
 KEPT = 0.15
 """The share of the decisions to wait that are learned from. Each counts for all."""
 AT_ONCE = 125
-_RESTORES_FROM = FIRST_ACTION[:, 1]
-_RESTORES_TO = _RESTORES_FROM + N_HOSTS * np.array([1, 1, 1, 1, 3])
 
 
 class Episodes(NamedTuple):
@@ -57,8 +56,7 @@ def play(weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KE
             actions[:] = taught
         obs, gained, _ = simulator.step(actions)
         totals += gained.sum(1)
-        restores = (actions >= _RESTORES_FROM) & (actions < _RESTORES_TO)
-        look(simulator.states, restores, seen[step + 1], rewards[step])
+        look(simulator.states, on_hosts("Restore", actions)[0], seen[step + 1], rewards[step])
     return Episodes(totals, seen, rewards, rooms)
 
 

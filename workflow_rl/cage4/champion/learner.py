@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.agent.champion_network import POOLED, SHAPES, Weights
 from workflow_rl.cage4.agent.memory import CLOCK, END, N_CLOCK
-from workflow_rl.cage4.agent.privileged import N_SEEN
+from workflow_rl.cage4.agent.views import N_SEEN
 from workflow_rl.cage4.champion.config import ChampionConfig
 from workflow_rl.cage4.champion.episodes import KEPT, Episodes
 

@@ -10,14 +10,15 @@ from typing import Any, ClassVar
 
 from agents.policies.distributions import MultiCategorical
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage4.agent.views import TeamRows, layout_of
+from workflow_rl.cage4.agent.views import SLEEP, TeamRows, layout_of
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS, SLEEP_ACTIONS
+from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS
 from workflow_rl.cage4.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
+from workflow_rl.environments.episode import episode_spec
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Cage4:
     simulator: str = "compiled"
     observation: str = "flat"
     actions: str = "all"
+    own_rewards: bool = False
 
     env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {
@@ -78,7 +80,7 @@ class Cage4:
 
     def spaces(self) -> Spaces:
         """Return the spaces: those of a team, with masks."""
-        layout = layout_of(self.observation)
+        layout = layout_of(self.observation, self.own_rewards)
         return Spaces(layout.obs_dim, MultiCategorical(N_ACTIONS), masked=True, team=layout)
 
     def check(self) -> str | None:
@@ -90,11 +92,11 @@ class Cage4:
         try:
             if not self.steps_together:
                 checkout()
-            simulator = make_simulator(self.simulator, self.red_agent, self.max_steps)
+            envs = self.make_envs(1)
         except CheckoutError as error:
             raise InvalidEnvironmentError("simulator", str(error)) from None
-        simulator.reset(0)
-        simulator.step(SLEEP_ACTIONS)
+        envs.reset([0], [episode_spec(0, 0, self.variants)])
+        envs.step([0], SLEEP[None])
         return None
 
     def bare_actor(self, actor: Actor) -> Actor:
@@ -119,7 +121,8 @@ class Cage4:
         else:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
-        return TeamEnvs(networks, TeamRows(n_envs, self.observation, self.actions, self.max_steps))
+        shown = (self.observation, self.actions, self.max_steps, self.own_rewards)
+        return TeamEnvs(networks, TeamRows(n_envs, *shown))
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that workers are forked from may have begun before the checkout was named.

@@ -44,10 +44,19 @@ class Cage4Arguments(Settings):
         "belief suspects.",
     )
 
+    own_rewards: bool = Field(
+        Cage4.own_rewards,
+        description="Let each agent learn from what happens in its own zones and what its own "
+        "Restores cost, in the place of the team's reward. A central critic then sees the true "
+        "state. Needs the simulator compiled. Scores stay those of the team.",
+    )
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.actions == "suspects" and self.observation != "belief":
             raise ConfigError(
                 "actions", f"suspects needs the observation belief, not {self.observation}"
             )
+        if self.own_rewards and self.simulator != "compiled":
+            raise ConfigError("own_rewards", f"needs the simulator compiled, not {self.simulator}")
         return self

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
-from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, TeamRows
+from workflow_rl.cage4.agent.views import SLEEP, Bits, Joint, Shown, TeamRows, on_hosts
 from workflow_rl.cage4.interface import SimulationError, Simulator
 from workflow_rl.environments.env_batch import EpisodeError, Obs, Transitions
 from workflow_rl.environments.episode import EpisodeSpec
+
+Floats = NDArray[np.float32]
 
 
 class Networks(Protocol):
@@ -39,6 +41,13 @@ class Networks(Protocol):
     def failed(self) -> list[int]:
         """Return the networks that cannot go on."""
 
+    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+        """Write the true state [N, 5, N_SEEN], and each agent's reward [N, 5] of the last step.
+
+        played: the actions [N, 5] of this step. Raises NotImplementedError if the networks hide
+        their state.
+        """
+
 
 class CompiledNetworks:
     """Networks of the compiled simulator, which one call steps."""
@@ -56,6 +65,11 @@ class CompiledNetworks:
     def busy_steps(self) -> Joint:
         busy: Joint = self._states["blue_ticks"].astype(np.int64)
         return busy
+
+    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+        from workflow_rl.cage4.agent.privileged import look
+
+        look(self._states, on_hosts("Restore", played)[0], seen, own)
 
     def failed(self) -> list[int]:
         found: list[int] = np.flatnonzero(self._states["error"]).tolist()
@@ -92,6 +106,9 @@ class SerialNetworks:
             self.dones[env] = result.done
             self.busy_steps[env] = simulator.busy_steps
 
+    def look(self, played: Joint, seen: Floats, own: Floats) -> None:
+        raise NotImplementedError("own rewards are read from the compiled simulator's state")
+
     def failed(self) -> list[int]:
         return self._failed
 
@@ -125,6 +142,8 @@ class TeamEnvs:
             networks.step(played, None, self._chosen(envs))
         except SimulationError as error:
             raise EpisodeError(self._specs[networks.failed()[-1]]) from error
+        if self._rows.own.size:
+            networks.look(played, self._rows.seen, self._rows.own)
         ended = networks.dones[envs]
         rows = self._rows.after(envs, taken, networks.obs[envs], networks.busy_steps[envs], ended)
         reward = networks.rewards[envs].sum(axis=1).astype(np.float64)

@@ -80,6 +80,29 @@ def test_a_busy_agent_decides_nothing_and_its_action_costs_nothing() -> None:
     assert status(answer.obs) == [ACTS] * 5
 
 
+def test_own_rewards_are_of_an_agents_own_zones() -> None:
+    layout = Cage4(own_rewards=True).spaces().team
+    assert layout is not None
+    envs = Cage4(max_steps=20, own_rewards=True).make_envs(2)
+    rows = envs.reset([0, 1], specs(0, 1))
+    assert not layout.rewards(rows).any()
+    assert not layout.state(rows).any()
+    restores = np.tile(SLEEP, (2, 1))
+    restores[0, 2] = RESTORE + np.flatnonzero(rows[0, -N_MASKS + 2 * 82 :][RESTORE:])[0]
+    first = envs.step([0, 1], restores)
+    # Nothing else costs in the first step: red is in the contractor's zone, which is no agent's.
+    assert layout.rewards(first.obs).tolist() == [[0, 0, -1, 0, 0], [0] * 5]
+    assert first.reward.tolist() == [-1, 0]
+    busy = layout.state(first.obs).reshape(2, 5, -1)[0, :, 18]
+    assert busy.tolist() == pytest.approx([0, 0, 4 / 5, 0, 0])
+    plain = Cage4(max_steps=20).make_envs(2)
+    plain.reset([0, 1], specs(0, 1))
+    without = plain.step([0, 1], restores).obs
+    n_shown = sum(layout.obs_sizes) + 5
+    assert np.array_equal(first.obs[:, :n_shown], without[:, :n_shown])
+    assert np.array_equal(first.obs[:, -N_MASKS:], without[:, -N_MASKS:])
+
+
 def test_a_set_of_actions_rules_out_the_others() -> None:
     envs = Cage4(max_steps=20, actions="repair").make_envs(1)
     mask = envs.reset([0], specs(0))[0, -N_MASKS:]
@@ -107,8 +130,8 @@ def test_envs_do_not_depend_on_those_beside_them(observation: str) -> None:
     assert played(made[0], together) == played(made[1], apart)
 
 
-def random_team(observation: str) -> TeamPolicy:
-    layout = Cage4(observation=observation).spaces().team
+def random_team(observation: str, own_rewards: bool) -> TeamPolicy:
+    layout = Cage4(observation=observation, own_rewards=own_rewards).spaces().team
     assert layout is not None
     policies, parameters = policy_map(layout, ""), {}
     for name, of in policies.items():
@@ -120,12 +143,12 @@ def random_team(observation: str) -> TeamPolicy:
     return TeamParameters(layout, policies, parameters).actor()
 
 
+@pytest.mark.parametrize("own_rewards", [False, True])
 @pytest.mark.parametrize("observation", OBSERVATIONS)
-def test_a_trained_team_plays_alone_as_in_training(observation: str) -> None:
-    policy, (spec,) = random_team(observation), specs(7)
-    trajectory = play_episode(
-        Cage4(observation=observation, max_steps=60).make_envs(1), policy, spec
-    )
+def test_a_trained_team_plays_alone_as_in_training(observation: str, own_rewards: bool) -> None:
+    policy, (spec,) = random_team(observation, own_rewards), specs(7)
+    environment = Cage4(observation=observation, max_steps=60, own_rewards=own_rewards)
+    trajectory = play_episode(environment.make_envs(1), policy, spec)
     simulator = CompiledSimulator("FiniteStateRedAgent", 60)
     team = PolicyTeam(policy, observation, "all", 60)
     observations = simulator.reset(spec.env_seed)
@@ -135,7 +158,7 @@ def test_a_trained_team_plays_alone_as_in_training(observation: str) -> None:
         observations, reward, _, _, done = simulator.step(*team.act(observations))
         rewards.append(reward)
     assert rewards == trajectory.reward.tolist()
-    assert np.count_nonzero(trajectory.obs[:, -N_MASKS - 5 : -N_MASKS] == BUSY) > 20
+    assert np.count_nonzero(policy.parameters.layout.status(trajectory.obs) == BUSY) > 20
 
 
 def test_an_error_names_its_episode() -> None:
@@ -160,3 +183,9 @@ def test_arguments_are_checked(args: dict[str, object]) -> None:
     with pytest.raises(InvalidEnvironmentError) as error:
         make_environment("workflow_rl/CAGE4-v0", args)
     assert error.value.argument == next(iter(args))
+
+
+def test_own_rewards_need_the_compiled_simulator() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="needs the simulator compiled") as error:
+        make_environment("workflow_rl/CAGE4-v0", {"own_rewards": True, "simulator": "cyborg"})
+    assert error.value.argument == "own_rewards"

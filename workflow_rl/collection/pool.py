@@ -92,7 +92,10 @@ class WorkerConnection(ABC):
     def _error(self, reason: str) -> WorkerError: ...
 
     def _late(self) -> WorkerError:
-        return self._error(f"gave no complete answer for {self.timeout:g} s")
+        why = ""
+        if self.command is Command.PLAY:
+            why = ", because an episode does not end or needs a longer --worker-timeout,"
+        return self._error(f"gave no complete answer for {self.timeout:g} s{why}")
 
 
 Connection = TypeVar("Connection", bound=WorkerConnection)

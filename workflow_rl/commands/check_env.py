@@ -28,7 +28,7 @@ SEEDS = (0, 1, 2)
 @click.option("--steps", type=EPISODES, default=1000, show_default=True, metavar="N",
               help="Steps, at most, of each of the three seeds' episodes that are "
                    "repeated.")  # fmt: skip
-@click.option("--seconds", type=SECONDS, default=20.0, show_default=True, metavar="X",
+@click.option("--seconds", type=SECONDS, default=5.0, show_default=True, metavar="X",
               help="Time, at most, for each of them.")  # fmt: skip
 def check_env(
     env_id: str, env_arg: tuple[tuple[str, Any], ...], steps: int, seconds: float
@@ -114,6 +114,7 @@ def _plain(message: str) -> str:
 
 
 def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
+    click.echo(f"seeds         playing {len(SEEDS)} seeds, each of them three times...", err=True)
     for seed in SEEDS:
         try:
             difference = first_difference(

@@ -64,7 +64,17 @@ def offers_mask(env: Env) -> bool:
     """Return whether an environment offers masks, which its first answer shows."""
     if not choices_of(env.action_space):
         return False
-    return shows_mask(env.observation_space) or mask_in(*env.reset(seed=0)) is not None
+    return shows_mask(env.observation_space) or mask_in(*begun(env, seed=0)) is not None
+
+
+def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the observation and the info of a reset. Raises ObservationError for other answers."""
+    answer = env.reset(**options)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise ObservationError(
+            f"reset gave an object of type {type(answer).__name__}, not an observation and an info"
+        )
+    return answer
 
 
 def mask_reader(space: spaces.Space[Any]) -> ReadMask:

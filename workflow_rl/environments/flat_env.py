@@ -24,6 +24,7 @@ from agents.policies.distributions import (
 )
 from workflow_rl.environments.action_mask import (
     PRIVILEGED,
+    begun,
     choices_of,
     mask_in,
     mask_reader,
@@ -99,7 +100,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
-        obs, info = self.env.reset(seed=seed, options=options)
+        obs, info = begun(self.env, seed=seed, options=options)
         self._steps = 0
         if self._offers_mask is None:
             self._offers_mask = mask_in(obs, info) is not None
@@ -107,8 +108,15 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Step once."""
-        obs, reward, terminated, truncated, info = self.env.step(self._unflatten(action))
+        answer = self.env.step(self._unflatten(action))
         self._steps += 1
+        try:
+            obs, reward, terminated, truncated, info = answer
+        except (TypeError, ValueError):
+            raise ObservationError(
+                f"step {self._steps} gave {_amount(answer)}, not an observation, a reward, "
+                "terminated, truncated and an info"
+            ) from None
         shown = self._shown(obs, info, terminated or truncated)
         return shown, float(reward), terminated, truncated, info
 
@@ -133,6 +141,12 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             raise _wrong(
                 f"the environment's observation of step {self._steps}", error, self._space
             ) from error
+
+
+def _amount(answer: Any) -> str:
+    if isinstance(answer, tuple):
+        return f"{len(answer)} values"
+    return f"an object of type {type(answer).__name__}"
 
 
 class CheckedEnv(FlatEnv):

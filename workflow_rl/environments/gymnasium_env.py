@@ -167,12 +167,24 @@ class GymnasiumEnvironment:
             bounds = bounds_of(env.action_space)
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
             return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
-        except AttributeError as error:
+        except InvalidEnvironmentError:
+            raise
+        except Exception as error:
             raise InvalidEnvironmentError(
-                ENV, f"{self.env_id} has no observation_space or no action_space: {error}"
+                ENV, f"{self.env_id} {self._fault_of(env, error)}"
             ) from error
         finally:
             env.close()
+
+    @staticmethod
+    def _fault_of(env: Env, error: Exception) -> str:
+        """Return what is wrong with an environment whose spaces cannot be told."""
+        if isinstance(error, ObservationError):
+            return f"gives a wrong answer: {error}"
+        for name in ("observation_space", "action_space"):
+            if not hasattr(env, name):
+                return f"has no {name}"
+        return f"cannot be played: {in_one_line(error)}"
 
     def spaces(self) -> Spaces:
         """Return the spaces. Raise InvalidEnvironmentError."""

@@ -69,8 +69,8 @@ class TrainConfig(Settings):
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
     action_mask: bool = Field(
         True,
-        description="Rule out the actions that the environment says are impossible, if it does: in "
-        "info['action_mask'], or as the entry action_mask of a Dict observation.",
+        description="Rule out the actions that the environment says are impossible, if it offers "
+        "a mask in info or in a Dict observation.",
     )
     total_episodes: Count | None = Field(
         None,

@@ -148,6 +148,40 @@ def test_an_environment_that_can_be_made_but_not_reset() -> None:
         environment.check()
 
 
+class _Seedless(PuzzleEnv):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class _Alone(PuzzleEnv):
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0]
+
+
+class _FourValues(PuzzleEnv):
+    def step(self, action: Any) -> Any:
+        return super().step(action)[:4]
+
+
+class _Nothing(PuzzleEnv):
+    def step(self, action: Any) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        (_Seedless, "unexpected keyword argument 'seed'"),
+        (_Alone, "reset gave an object of type \\w+, not an observation and an info"),
+        (_FourValues, "step 1 gave 4 values, not an observation, a reward"),
+        (_Nothing, "step 1 gave an object of type NoneType, not"),
+    ],
+)
+def test_an_answer_of_another_form_is_named(env: type[PuzzleEnv], problem: str) -> None:
+    with pytest.raises(InvalidEnvironmentError, match=problem):
+        GymnasiumEnvironment("mine", factory=env).check()
+
+
 @pytest.mark.parametrize(
     ("env_id", "label"),
     [

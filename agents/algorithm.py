@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agents import saved
+from agents.modules import imported
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import Parameters, PolicyParameters
@@ -240,7 +240,8 @@ def find(name: str) -> Algorithm:
 
 
 def load(name: str) -> Algorithm:
-    """Return the algorithm of this name, or import the one that "module:name" names.
+    """Return the algorithm of this name, or import the one that "module:name" names, which may be
+    the algorithm or its class.
 
     Call this for names that the user has typed, never for those from a file. From then on `find`
     knows the name. Raises ConfigError.
@@ -248,7 +249,11 @@ def load(name: str) -> Algorithm:
     if ":" in name:
         module, _, attribute = name.partition(":")
         try:
-            _registered[name] = getattr(importlib.import_module(module), attribute)
+            found = getattr(imported(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError("algorithm", f"{name} cannot be imported: {error}") from None
+        found = found() if isinstance(found, type) else found
+        if not isinstance(getattr(found, "settings", None), type):
+            raise ConfigError("algorithm", f"{name} is no algorithm: it has no class `settings`")
+        _registered[name] = found
     return find(name)

@@ -44,3 +44,33 @@ class Picture(nn.Module):
     def forward(self, obs: Tensor) -> Any:
         pictures = obs.view(len(obs), 1, self.side, self.side)
         return self.outputs(torch.relu(self.layers(pictures)))
+
+
+class WrongOutputs(nn.Linear):
+    """Gives one output too many."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs + 1)
+
+
+class Dropping(nn.Sequential):
+    """Depends on chance."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(nn.Dropout(0.5), nn.Linear(n_inputs, n_outputs))
+
+
+class Centring(nn.Linear):
+    """A row depends on the other rows."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs - obs.mean(dim=0))
+
+
+class Stateless(Centring):
+    """Names a state, and takes none."""
+
+    state_size = 3

@@ -27,6 +27,10 @@ def relu(x: FloatArray) -> FloatArray:
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {"tanh": np.tanh, "relu": relu}
 
 
+class NetworkError(ValueError):
+    """A network of the user's own does not do what it must."""
+
+
 class Layers(NamedTuple):
     """The arrays of a network, float32: a weight and a bias of each layer, first to last."""
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from agents.policies.distributions import FloatArray
+from agents.policies.network import NetworkError
 from agents.policies.torch_memory import MemoryModule, Packed
 
 if TYPE_CHECKING:
@@ -33,6 +34,43 @@ class OwnModule(MemoryModule):
             if generator is not None:
                 torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
             self.own = network.make(**network.given)
+            if generator is not None:
+                self._require_contract(network)
+
+    def _require_contract(self, network: OwnNetwork) -> None:
+        """Call the module for three rows, together and alone. Raises NetworkError."""
+        if not isinstance(self.own, torch.nn.Module):
+            raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
+        n_rows = 3
+        rows = torch.randn(n_rows, network.n_inputs)
+        before = torch.randn(n_rows, self.state_size)
+
+        def called(which: slice) -> list[Tensor]:
+            if not self.state_size:
+                return [self(rows[which])]
+            return [*self.step(rows[which], before[which])]
+
+        try:
+            with torch.no_grad():
+                together = called(slice(None))
+                alone = [called(slice(i, i + 1)) for i in range(n_rows)]
+        except Exception as error:
+            raise NetworkError(
+                f"{network.kind} cannot be called: {type(error).__name__}: {error}"
+            ) from error
+        sizes = {"outputs": network.n_outputs, "next_states": self.state_size}
+        for i, ((name, size), found) in enumerate(zip(sizes.items(), together, strict=False)):
+            shape = tuple(getattr(found, "shape", ()))
+            if shape != (n_rows, size):
+                raise NetworkError(
+                    f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
+                    f"not {(n_rows, size)}"
+                )
+            if not torch.allclose(torch.cat([one[i] for one in alone]), found, 1e-3, 1e-4):
+                raise NetworkError(
+                    f"{network.kind} gives an observation other {name} when it stands alone: a row "
+                    "must not depend on the other rows, nor on chance"
+                )
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """See MemoryModule. x: [B, D], or [B, D + A] with masks."""

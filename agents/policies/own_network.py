@@ -5,7 +5,6 @@ This module imports no torch. A worker imports torch when it acts with such a ne
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from agents.modules import imported
 from agents.policies.distributions import FloatArray
 from agents.policies.network import Layers, Network, Shape
 from agents.policies.networks import NETWORKS, register
@@ -174,7 +174,7 @@ def load(name: str) -> str:
     if ":" in name:
         module, _, attribute = name.partition(":")
         try:
-            make = getattr(importlib.import_module(module), attribute)
+            make = getattr(imported(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
             raise ValueError(f"{name} cannot be imported: {error}") from None
         if not isinstance(make, type):

@@ -115,6 +115,19 @@ def played(policy: NumpyPolicy, number: int) -> Trajectory:
     return Trajectory(number, "", version, obs[:-1], action, log_prob, reward, obs[-1], False, True)
 
 
+class Reinforce(type(REINFORCE)):  # type: ignore[misc]
+    """A class in the place of an algorithm."""
+
+
+NONE = object()
+
+
+def test_a_class_is_taken_and_something_else_refused() -> None:
+    assert algorithms.load(f"{__name__}:Reinforce").name == "reinforce"
+    with pytest.raises(ConfigError, match="NONE is no algorithm: it has no class `settings`"):
+        algorithms.load(f"{__name__}:NONE")
+
+
 def test_an_algorithm_of_somebody_else_learns() -> None:
     algorithms.register(REINFORCE)
     assert "reinforce" in algorithms.names()

@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.commands.clear import GroupedCommand
 from workflow_rl.commands.guest_options import given_settings, joined_options, require_agent
-from workflow_rl.commands.options import PATH, SEED, plain_option, setting_options, under
+from workflow_rl.commands.options import PATH, SEED, TRUST, plain_option, setting_options, under
 from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.pages import uncollected
@@ -37,6 +37,7 @@ _OPTIONS: list[click.Parameter] = [
                      help="Checkpoint of a run folder.  [default: best if there is one]"),
         click.Option(["--stochastic"], is_flag=True,
                      help="Sample the policy's actions, as in training, instead of its likeliest."),
+        click.Option(["--trust"], is_flag=True, help=TRUST),
     ),
     *under(
         "The episode",
@@ -64,6 +65,7 @@ def replay(
     other: Path | None,
     which: str | None,
     stochastic: bool,
+    trust: bool,
     output: Path,
     **options: Any,
 ) -> None:
@@ -80,7 +82,7 @@ def replay(
     require_writable(output, "--output")
     every = {name: one for name in guests if (one := guests[name].replays()) is not None}
     with uncollected():
-        env = _env_of(agent, which, env)
+        env = _env_of(agent, which, env, trust)
         settings = given_settings(
             every[env].settings, [one.settings for one in every.values()], env, options
         )
@@ -100,7 +102,7 @@ def replay(
         raise SystemExit(1)
 
 
-def _env_of(agent: Path, which: str | None, named: str) -> str:
+def _env_of(agent: Path, which: str | None, named: str, trust: bool) -> str:
     """Return the environment that the agent was trained on, or else the one that is named."""
     if not agent.exists():
         return named
@@ -110,7 +112,7 @@ def _env_of(agent: Path, which: str | None, named: str) -> str:
     from workflow_rl.runs.saved_agent import load_saved
 
     try:
-        env_id = load_saved(agent, which).environment.env_id
+        env_id = load_saved(agent, which, trust=trust).environment.env_id
     except ValueError as error:  # CheckpointError: importing it would import torch.
         raise click.BadParameter(str(error), param_hint="AGENT") from None
     return env_id if env_id in _SHOWN else named

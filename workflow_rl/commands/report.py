@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH
+from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.output_files import require_writable, write_text
 
 
@@ -18,10 +18,13 @@ from workflow_rl.output_files import require_writable, write_text
 @click.option("--trace", "trace_paths", type=PATH, multiple=True, metavar="FILE",
               help="What --trace of a trainer wrote, to show what each worker did; may be given "
                    "again.")  # fmt: skip
+@click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--output", type=PATH, default=Path("report.html"), show_default=True, metavar="FILE",
               help="The page to write. The pages that it links to lie beside it, in a folder named "
                    "after it.")  # fmt: skip
-def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) -> None:
+def report(
+    runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path, trust: bool
+) -> None:
     """Write one HTML page about one or more RUNS, the folders of training runs.
 
     The page shows curves, scores, settings that differ, how time was spent, and faults. Runs that
@@ -34,11 +37,15 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     from workflow_rl.reporting.pages import uncollected
     from workflow_rl.reporting.report import read_runs, report_page, sections_of
     from workflow_rl.reporting.timeline import read_trace
+    from workflow_rl.runs.saved_agent import load_saved
 
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")
     if further.exists() and not further.is_dir():
         raise click.BadParameter(f"{further} is not a folder", param_hint="--output")
+    if trust:
+        for run in runs:
+            load_saved(run, trust=True)
     with uncollected():
         read = read_runs(runs)
         traces = [read_trace(path) for path in trace_paths]

@@ -25,10 +25,7 @@ def report(outcome: Outcome) -> None:
     else:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
-    # A file is not believed when it names a module of the user's own.
-    named = (config.algorithm, getattr(config.settings, "network", ""))
-    trust = ("--trust",) if any(":" in name for name in named) else ()
-    click.echo(f"is it good:      {own_command('evaluate', path, *trust)}")
+    click.echo(f"is it good:      {own_command('evaluate', path)}")
     if config.env in guests and guests[config.env].replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from agents.modules import imported
 from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
@@ -281,32 +280,8 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
     module_name, colon, name = env_id.partition(":")
     if not colon:
         return None
-    here = os.getcwd()
-    if place_of(module_name, [here, *sys.path]) != place_of(module_name, sys.path):
-        # An installed command does not search the folder in which it is called. Only a module of
-        # that folder needs the search: an installed module would import its own modules from here.
-        sys.path.insert(0, here)
-    factory: Callable[..., Env] | None = getattr(importlib.import_module(module_name), name, None)
+    factory: Callable[..., Env] | None = getattr(imported(module_name), name, None)
     return factory
-
-
-def place_of(module: str, path: Sequence[str]) -> str | None:
-    """Return the file or folder that a module's outermost package would be imported from, or None.
-
-    Import nothing. Do not resolve links: the other files beside a link would be imported too.
-    path: the folders to search, as in `sys.path`.
-    """
-    package = module.partition(".")[0]
-    if package in sys.builtin_module_names:
-        return "built-in"
-    spec = PathFinder.find_spec(package, path)
-    if spec is None:  # pip adds finders for packages that are installed as editable.
-        others = [one for one in sys.meta_path if one is not PathFinder]
-        specs = (one.find_spec(package, None) for one in others if hasattr(one, "find_spec"))
-        spec = next(filter(None, specs), None)
-    if spec is None:
-        return None
-    return os.path.abspath(spec.origin or next(iter(spec.submodule_search_locations or ("",))))
 
 
 def _where_it_may_be(env_id: str) -> str:

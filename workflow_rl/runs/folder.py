@@ -42,7 +42,7 @@ from workflow_rl.runs.metrics import columns
 from workflow_rl.runs.metrics import return_columns as return_columns
 from workflow_rl.runs.resume import flat
 from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
-from workflow_rl.runs.trust import remember
+from workflow_rl.runs.trust import remember, remember_classes
 
 NEEDED = frozenset(("update", "episodes", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -127,6 +127,8 @@ class RunDir:
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             remember(config.environment)
+            network = getattr(config.settings, "network", "")
+            remember_classes({"algorithm": config.algorithm, "network": network})
             logged = 0 if resumed is None else resumed.training.logged_updates
             rows = [] if resumed is None else read_metrics(path)
             rows = [row for row in rows if row["update"] <= logged]

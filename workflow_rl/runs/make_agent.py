@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from agents.algorithm import Agent, find
+from agents.policies.network import NetworkError
 from agents.spaces import Spaces
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
@@ -18,7 +19,10 @@ LATEST = "checkpoint.pt"
 
 
 def make_agent(config: TrainConfig) -> Agent:
-    """Return the agent that a run begins with. Raises ConfigError if its device is missing."""
+    """Return the agent that a run begins with.
+
+    Raises ConfigError if its device is missing, or its network does not do what it must.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_deterministic_debug_mode("error")
     # Nothing here reads uninitialised memory.
@@ -28,7 +32,13 @@ def make_agent(config: TrainConfig) -> Agent:
     algorithm, spaces = find(config.algorithm), config.environment.spaces()
     _require_playable(config, spaces)
     device = usable_device(config)
-    return algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
+    try:
+        agent = algorithm.make(config.settings, spaces, config.seed, device, config.learner_threads)
+    except NetworkError as error:
+        raise ConfigError("network", str(error)) from error
+    if agent is None:
+        raise ConfigError("algorithm", f"make of {config.algorithm} returns no agent")
+    return agent
 
 
 def _require_playable(config: TrainConfig, spaces: Spaces) -> None:

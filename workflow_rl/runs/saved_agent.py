@@ -40,9 +40,9 @@ from workflow_rl.runs.checkpoint import (
     own_settings,
 )
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import import_named
+from workflow_rl.runs.saved_config import import_named, named_by_file
 from workflow_rl.runs.saved_team import Team, team_of
-from workflow_rl.runs.trust import trusted
+from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
 from workflow_rl.version import __version__
 
@@ -125,7 +125,7 @@ def load_saved(
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
-        if trust:
+        if named_by_file(checkpoint.config) and may_import(checkpoint.config, trust):
             _import_named(checkpoint, path)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:

@@ -1,27 +1,29 @@
 """Which environments that a file names may be made: a file from a stranger is data.
 
-The whole promise is in docs/explanations/security.md. The environments that the user named are
-remembered in a folder outside of all runs, one small file each. A stranger's file can name such an
-environment too. It then gets what the user trained on: the same module from the same place, called
-with the same arguments.
+The whole promise is in docs/explanations/security.md. The environments, algorithms and networks
+that the user named are remembered in a folder outside of all runs, one small file each. A
+stranger's file can name them too. It then gets what the user trained with: the same module from the
+same place, called with the same arguments.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agents.modules import place_of
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment, place_of
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.saved_config import (
@@ -54,7 +56,7 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     if trust:
         remember(own)
         return own
-    if _is_remembered(own):
+    if _is_kept(functools.partial(_named, own)):
         return own
     if own.imports_a_module:
         raise InvalidEnvironmentError(ENV, _how_to_go_on(own.env_id))
@@ -83,7 +85,7 @@ def trusted_config(
             cluster.
     """
     if isinstance(config.settings, UnknownSettings):
-        if not trust:
+        if not may_import(config.to_dict(), trust):
             what = min(named_by_file(config.to_dict()))
             raise ConfigError(what, f"{only_the_file_names(config.to_dict())}: {TRUST_IT}")
         import_named(config.to_dict())
@@ -111,12 +113,50 @@ def remember(environment: Environment) -> None:
         return  # The name would not find the function again.
     if not environment.imports_a_module and all(map(_is_plain, environment.args.values())):
         return
-    with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
-        named = _named(environment)
-        file = _file_of(named)
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_text(file, named + "\n")
+    _keep(functools.partial(_named, environment))
+
+
+def may_import(config: Mapping[str, Any], trust: bool = False) -> bool:
+    """Whether to import the algorithm and the network that a saved config names.
+
+    That is the case if the user says so, which is remembered, or if the user has named them before
+    and nothing else in their settings can name a file.
+    """
+    classes = named_by_file(config)
+    if trust:
+        remember_classes(classes)
+        return True
+    settings = config.get("settings")
+    if not isinstance(settings, Mapping):
+        return False
+    others = {name: one for name, one in settings.items() if name not in classes}
+    with suppress(RecursionError):  # No user wrote such settings.
+        return _is_plain(others) and all(
+            _is_kept(functools.partial(_class_named, what, name)) for what, name in classes.items()
+        )
+    return False
+
+
+def remember_classes(classes: Mapping[str, str]) -> None:
+    """Remember algorithms and networks that the user has named or trusts: from now on, a file that
+    names the same ones asks nothing. classes: "algorithm" and "network", each with a name."""
+    for what, name in classes.items():
+        if ":" in name:
+            _keep(functools.partial(_class_named, what, name))
+
+
+def _class_named(what: str, name: str) -> str:
+    """The class, and where it is found, as JSON. Raises ValueError."""
+    return json.dumps({what: name, "place": _place_of_module(name)}, sort_keys=True)
+
+
+def _place_of_module(name: str) -> str:
+    """Where the module of "module:name" is found. Raises ValueError."""
+    module = name.partition(":")[0]
+    # The current folder comes first, as in `gymnasium_env`.
+    if (place := place_of(module, [os.getcwd(), *sys.path])) is None:
+        raise ValueError(f"there is no module {module}")
+    return place
 
 
 def _how_to_go_on(env_id: str) -> str:
@@ -133,9 +173,18 @@ def _how_to_go_on(env_id: str) -> str:
     return f"only the file names the environment {env_id}, which would run {place}: {TRUST_IT}"
 
 
-def _is_remembered(environment: GymnasiumEnvironment) -> bool:
+def _keep(text: Callable[[], str]) -> None:
+    with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
+        named = text()
+        file = _file_of(named)
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_text(file, named + "\n")
+
+
+def _is_kept(text: Callable[[], str]) -> bool:
     try:
-        return _file_of(_named(environment)).is_file()
+        return _file_of(text()).is_file()
     except (OSError, ValueError, TypeError, RuntimeError):
         return False
 
@@ -161,11 +210,7 @@ def _named(environment: GymnasiumEnvironment) -> str:
     """The id, the arguments, and where what they name is found, as JSON. Raises ValueError."""
     named = {"env": environment.env_id, "env_args": dict(environment.args)}
     if environment.imports_a_module:
-        module = environment.env_id.partition(":")[0]
-        # The current folder comes first, as in `gymnasium_env`.
-        if (place := place_of(module, [os.getcwd(), *sys.path])) is None:
-            raise ValueError(f"there is no module {module}")
-        named["place"] = place
+        named["place"] = _place_of_module(environment.env_id)
     texts = [text for text in _texts_in(named["env_args"]) if not _WORD.fullmatch(text)]
     if not all(map(os.path.isabs, texts)):
         named["folder"] = os.getcwd()  # In which an argument may name a file.

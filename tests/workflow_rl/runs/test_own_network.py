@@ -21,7 +21,14 @@ from agents.policies.own_network import load
 from agents.ppo.config import PPOConfig
 from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
-from tests.own_networks import Picture, Remembering
+from tests.own_networks import (
+    Centring,
+    Dropping,
+    Picture,
+    Remembering,
+    Stateless,
+    WrongOutputs,
+)
 from tests.pages import ROOT, blocks
 from tests.tiny_runs import run, same_weights
 from workflow_rl import api
@@ -30,6 +37,7 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.saved_agent import load_saved
 
 NAME = "tests.own_networks:Remembering"
@@ -104,11 +112,12 @@ def test_same_weights_when_a_worker_dies_and_after_a_stop(reference: Any, tmp_pa
 
 
 def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
-    reference: Any, monkeypatch: pytest.MonkeyPatch
+    reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = reference("lagged unrolls")
     expected = load_saved(path).policy
     monkeypatch.delitem(NETWORKS, NAME)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
         with pytest.raises(CheckpointError, match=f"only the file names the network {NAME}"):
             refused()
@@ -119,6 +128,21 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     trusted = load_saved(path, trust=True).policy
     obs = np.ones((2, expected.obs_dim), np.float32)
     np.testing.assert_array_equal(trusted.outputs(obs), expected.outputs(obs))
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        (WrongOutputs, r"gives outputs of shape \(3, 6\) for 3 observations, not \(3, 5\)"),
+        (Dropping, "a row must not depend on the other rows, nor on chance"),
+        (Centring, "a row must not depend on the other rows, nor on chance"),
+        (Stateless, "cannot be called: TypeError"),
+        (object, "network_args: builtins:object cannot be made"),
+    ],
+)
+def test_a_module_that_breaks_the_contract_is_refused(kind: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        make_agent(config_of(network=kind, settings={}))
 
 
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from agents.policies.networks import NETWORKS
 from tests.strangers import HOSTILE_MODULE, TINY, save, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.commands.main import main
@@ -62,6 +63,48 @@ def test_the_users_own_runs_open_without_a_word() -> None:
     result = CliRunner().invoke(main, EVALUATE)
     assert result.exit_code == 0, result.output
     assert Path("made").exists()
+
+
+def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, n_inputs, n_outputs, file='none'):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Linear(n_inputs, n_outputs)\n"
+        "    def forward(self, obs):\n"
+        "        return self.layer(obs)\n"
+    )
+    Path("own_network_of_the_user.py").write_text(source)
+    name = "own_network_of_the_user:Net"
+
+    def forget() -> None:
+        sys.modules.pop("own_network_of_the_user", None)
+        NETWORKS.pop(name, None)
+
+    options = ["--env", "CartPole-v1", "--total-steps", "64", "--steps-per-update", "32"]
+    trained = [*TINY, *options, "--network", name, "--run-dir", "mine"]
+    result = CliRunner().invoke(main, ["train-async", *trained])
+    assert result.exit_code == 0, result.output
+    assert "--trust" not in result.output
+    forget()
+    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+
+    forget()  # Another argument is not the user's.
+    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    content["config"]["settings"]["network_args"] = {"file": "../another"}
+    save(Path("mine/checkpoint.pt"), content)
+    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
+    assert result.exit_code == 2
+    assert f"only the file names the network {name}" in result.output
+
+    another(monkeypatch)
+    assert CliRunner().invoke(main, EVALUATE).exit_code == 2
+    assert "own_network_of_the_user" not in sys.modules
+    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    forget()
+    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+    forget()
 
 
 def test_another_user_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,8 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"run folder:      {path}")
     click.echo(f"learning curve:  {path / 'learning_curve.png'}")
     click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
-    click.echo(f"last agent:      {path / 'checkpoint.pt'}")
+    digest = outcome.summaries[0]["weights"]
+    click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 

@@ -264,7 +264,7 @@ class Learner:
             if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
-        summary = summarise(self.config, self.state, reason)
+        summary = {**summarise(self.config, self.state, reason), "weights": self._weights()}
         self.run.write_summary(summary)
         return summary
 

@@ -45,7 +45,8 @@ def require_same_run(before: TrainConfig, asked: Mapping[str, Any]) -> None:
             raise ConfigError(name, f"{value}: the run to resume, on {of_run}, has no such setting")
         raise ConfigError(
             name,
-            f"{value}, but the run to resume has {was}: leave it out, or start a new run",
+            f"{value}, but the run to resume has {'none' if was is None else was}: leave it out, or "
+            "start a new run",
         )
 
 

@@ -43,10 +43,9 @@ def require_same_run(before: TrainConfig, asked: Mapping[str, Any]) -> None:
         if name not in saved:
             of_run = f"{before.env} with {before.algorithm}"
             raise ConfigError(name, f"{value}: the run to resume, on {of_run}, has no such setting")
+        has = "none" if was is None else was
         raise ConfigError(
-            name,
-            f"{value}, but the run to resume has {'none' if was is None else was}: leave it out, or "
-            "start a new run",
+            name, f"{value}, but the run to resume has {has}: leave it out, or start a new run"
         )
 
 

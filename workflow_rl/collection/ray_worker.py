@@ -75,20 +75,25 @@ class RayWorker:
             yield _pickled(Reply(host))
             return
         gc.freeze()
-        yield from map(_pickled, self._worker.messages(Request(Command.START, pickled_make_envs)))
+        yield from self._messages(Request(Command.START, pickled_make_envs))
 
     def answer(self, request: bytes, pickled_actor: bytes | None) -> Iterator[bytes]:
         """Load the actor, if one is given, then answer a pickled Request."""
         if pickled_actor is not None:
             loading = Request(Command.LOAD_ACTOR, pickled_actor)
-            yield from map(_pickled, self._worker.messages(loading))
+            yield from self._messages(loading)
             if self._worker.failure is not None:
                 return
-        yield from map(_pickled, self._worker.messages(pickle.loads(request)))
+        yield from self._messages(pickle.loads(request))
 
     def answer_once(self, request: bytes, pickled_actor: bytes | None) -> bytes:
         """Answer a request that has one reply, without a stream, which takes twice as long."""
         return list(self.answer(request, pickled_actor))[-1]
+
+    def _messages(self, request: Request) -> Iterator[bytes]:
+        # Ray sends values into a stream, which a generator takes and a `map` does not.
+        for message in self._worker.messages(request):
+            yield _pickled(message)
 
     def _host(self) -> Host:
         import ray

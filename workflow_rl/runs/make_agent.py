@@ -38,6 +38,10 @@ def make_agent(config: TrainConfig) -> Agent:
         raise ConfigError("network", str(error)) from error
     if agent is None:
         raise ConfigError("algorithm", f"make of {config.algorithm} returns no agent")
+    asked = getattr(config.settings, "network", None)
+    made = getattr(agent.policy_parameters(), "network", None)
+    if asked is not None and made is not None and made != asked:
+        raise ConfigError("network", f"{config.algorithm} makes {made}, not {asked}")
     return agent
 
 
@@ -55,7 +59,8 @@ def usable_device(config: TrainConfig) -> str:
     if config.device != "cuda" and "cuda" not in find(config.algorithm).devices:
         return "cpu"
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device", "torch finds no CUDA device here: use cpu")
+        why = "finds no CUDA device here" if torch.version.cuda else "is built without CUDA"
+        raise ConfigError("device", f"torch {torch.__version__} {why}: use cpu")
     if config.device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     return config.device

@@ -122,7 +122,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     its_mode = plan.configs[0].mode
     if its_mode != mode:
         raise click.UsageError(
-            f"--resume {path} is a run of the mode {its_mode}: resume it with train-{its_mode}"
+            f"--resume {path} is a run of train-{its_mode}: resume it with train-{its_mode}"
         )
     return plan
 

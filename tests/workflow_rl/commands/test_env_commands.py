@@ -259,7 +259,7 @@ def test_resuming_a_finished_run(finished: Path, tmp_path: Path) -> None:
     for steps in (50, 61, done):
         again = invoke(*resume, "--total-steps", str(steps))
         refused(again, "--total-steps", str(steps), f"after {done}")
-    refused(invoke(*resume, "--total-episodes", "500"), "--total-episodes", "500", "None")
+    refused(invoke(*resume, "--total-episodes", "500"), "--total-episodes", "500", "none")
     refused(invoke(*resume, "--env", "Pendulum-v1"), "--env", "Pendulum-v1", "CartPole-v1")
     refused(invoke(*resume, "--env-arg", "g=5"), "--env-arg", "{'g': 5}", "has {}")
     refused(invoke(*resume, "--red-agent", "mixed"), "--red-agent", "CartPole-v1")

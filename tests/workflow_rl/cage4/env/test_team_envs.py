@@ -130,7 +130,7 @@ def test_envs_do_not_depend_on_those_beside_them(observation: str) -> None:
     assert played(made[0], together) == played(made[1], apart)
 
 
-def random_team(observation: str, own_rewards: bool) -> TeamPolicy:
+def random_team(observation: str, own_rewards: bool = False) -> TeamPolicy:
     layout = Cage4(observation=observation, own_rewards=own_rewards).spaces().team
     assert layout is not None
     policies, parameters = policy_map(layout, ""), {}

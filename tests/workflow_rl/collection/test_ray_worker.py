@@ -6,6 +6,7 @@ import functools
 import os
 import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import cloudpickle
@@ -23,7 +24,7 @@ from workflow_rl.environments.flat_env import FlatEnv
 def read(stream: Iterator[bytes]) -> list[Any]:
     """As Ray does: it sends a value for each message of a stream."""
     messages = [next(stream)]
-    with pytest.raises(StopIteration):
+    with suppress(StopIteration):
         while True:
             messages.append(stream.send("more"))  # type: ignore[attr-defined]
     return [pickle.loads(message) for message in messages]

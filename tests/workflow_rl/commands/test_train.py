@@ -215,7 +215,9 @@ def test_resuming_a_checkpoint_of_another_shape(unfinished):
 
 def test_resuming_with_another_trainer_or_other_learning(unfinished):
     before = contents(unfinished)
-    refused(invoke("train-sync", "--resume", str(unfinished)), "a run of train-async", "resume it with")
+    refused(
+        invoke("train-sync", "--resume", str(unfinished)), "a run of train-async", "resume it with"
+    )
     refused(
         invoke("train-async", "--resume", str(unfinished), "--seed", "5"), "--seed", "5", "has 0"
     )

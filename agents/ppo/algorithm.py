@@ -11,7 +11,7 @@ from agents.policies.networks import NETWORKS
 from agents.policies.numpy_policy import Parameters, PolicyParameters
 from agents.policies.team_policy import TeamParameters
 from agents.ppo.config import PPOConfig
-from agents.ppo.metrics import OF_EACH_POLICY, PPOMetrics
+from agents.ppo.metrics import DECISIONS, OF_EACH_POLICY, PPOMetrics
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.saved import learner_state, saved_policy
 from agents.settings import ConfigError, Settings
@@ -96,9 +96,11 @@ class PPO(Algorithm):
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
         """See Algorithm. A team of several policies has some of the fields for each policy too."""
         assert isinstance(settings, PPOConfig)
-        names = [] if spaces.team is None else list(_policies(settings, spaces.team))
+        if spaces.team is None:
+            return self.metrics
+        names = _policies(settings, spaces.team)
         each = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
-        return (*self.metrics, *each) if len(names) > 1 else self.metrics
+        return (*self.metrics, DECISIONS, *(each if len(names) > 1 else ()))
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         """See Algorithm."""

@@ -27,21 +27,29 @@ class PPOMetrics(NamedTuple):
     stale_fraction: float
 
 
+DECISIONS = "decisions"
+"""What a team has besides the fields of PPOMetrics."""
 OF_EACH_POLICY = PPOMetrics._fields[: PPOMetrics._fields.index("learning_rate")]
 """The fields that a team of several policies has for each policy too."""
 
 
 @dataclass(frozen=True)
 class TeamMetrics:
-    """What one update of a team did. whole: means over the policies, each weighted by its
-    decisions. of_each: by the policy's name, for the policies that have learned."""
+    """What one update of a team did.
+
+    whole: means over the policies, each weighted by its decisions. decisions: of all agents; a busy
+    agent decides nothing. of_each: by the policy's name, for the policies that have learned.
+    """
 
     whole: PPOMetrics
+    decisions: int
     of_each: dict[str, PPOMetrics]
 
     def _asdict(self) -> dict[str, Any]:
-        """Return all of the whole, and OF_EACH_POLICY of each policy by "field_policy"."""
+        """Return the whole, the decisions, and OF_EACH_POLICY of each policy by "field_policy"."""
         named = [(name, one._asdict()) for name, one in self.of_each.items()]
-        return self.whole._asdict() | {
-            f"{field}_{name}": one[field] for name, one in named for field in OF_EACH_POLICY
-        }
+        return (
+            self.whole._asdict()
+            | {DECISIONS: self.decisions}
+            | {f"{field}_{name}": one[field] for name, one in named for field in OF_EACH_POLICY}
+        )

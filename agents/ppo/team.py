@@ -76,7 +76,7 @@ class TeamAgent(Agent):
         self.policy_version += 1
         weights = [sum(one.length for one in of[name]) for name in updated]
         whole = _mean(list(updated.values()), weights)
-        return TeamMetrics(whole, updated if len(self.policies) > 1 else {})
+        return TeamMetrics(whole, sum(weights), updated if len(self.policies) > 1 else {})
 
     def state_dict(self) -> dict[str, Any]:
         """See Agent. "learners" holds what each policy's learner has besides its weights."""

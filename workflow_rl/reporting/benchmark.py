@@ -78,7 +78,8 @@ def measured_rows(
     """
     settings: dict[str, Any] = {"env": env, "seed": seed}
     of_a_turn = {
-        simulator: episodes or episodes_in(seconds, simulator, env_args=env_args, **settings)
+        simulator: episodes
+        or episodes_in(seconds, simulator, max(n_envs), env_args=env_args, **settings)
         for simulator, env_args in simulators.items()
     }
     variants = make_variants(simulators, n_envs, names, of_a_turn, **settings)
@@ -101,7 +102,7 @@ def make_variants(
     variants = []
     for simulator, env_args in simulators.items():
         of_env = {**settings, "env_args": env_args}
-        variants.append(_ceiling(simulator, episodes[simulator], **of_env))
+        variants.append(_ceiling(simulator, episodes[simulator], max(n_envs), **of_env))
         for number in dict.fromkeys(n_envs):
             for name in dict.fromkeys(names):
                 packed = math.ceil(number / usable_cores()) if name == "sync-packed" else None
@@ -122,21 +123,27 @@ def _rollout_size(n_envs: int) -> int:
     return math.ceil(EPISODES_PER_UPDATE / n_envs) * n_envs
 
 
-def _ceiling(simulator: str, episodes: int, **settings: Any) -> Variant:
+def _ceiling(simulator: str, episodes: int, n_envs: int, **settings: Any) -> Variant:
+    """Return the variant of one process a core.
+
+    A process has its share of n_envs if one call or one forward pass serves several envs;
+    otherwise a process has one env, since more envs would not make it faster.
+    """
+    n_workers = usable_cores()
     config = TrainConfig(
-        "async",
-        usable_cores(),
-        total_episodes=episodes,
-        episodes_per_update=_rollout_size(usable_cores()),
-        **settings,
+        "async", n_workers, n_workers=n_workers, total_episodes=episodes, **settings
     )
-    return Variant(CEILING, simulator, config)
+    if config.environment.plays_together:
+        config = config.changed(n_envs=max(n_envs, n_workers))
+    return Variant(
+        CEILING, simulator, config.changed(episodes_per_update=_rollout_size(config.n_envs))
+    )
 
 
-def episodes_in(seconds: float, simulator: str, **settings: Any) -> int:
-    """Return how many episodes the machine can play in that time."""
+def episodes_in(seconds: float, simulator: str, n_envs: int, **settings: Any) -> int:
+    """Return how many episodes the machine can play in that time, with so many envs at most."""
     with ExitStack() as stack:
-        variant = _ceiling(simulator, EPISODES_PER_UPDATE, **settings)
+        variant = _ceiling(simulator, EPISODES_PER_UPDATE, n_envs, **settings)
         rate = _prepare(variant, seconds, stack)(0)
     return math.ceil(rate.episodes_per_second * seconds)
 
@@ -258,7 +265,9 @@ def make_rows(variants: Sequence[Variant], rates: Sequence[Sequence[Rate]]) -> l
     rows = []
     for name, simulator, config in variants:
         episodes, steps, utilisations = columns[name, simulator, config.n_envs]
-        sync = columns.get(("sync", simulator, config.n_envs))
+        sync = None
+        if name != CEILING:
+            sync = columns.get(("sync", simulator, config.n_envs))
         rows.append(
             {
                 "env": config.env,

@@ -13,7 +13,7 @@ from workflow_rl.runs.run_record import weights_digest
 
 
 def trained(path: Path, resume: bool = False, mode: Any = "async", **changes: Any) -> str:
-    args = {"observation": "belief", "actions": "suspects", "max_steps": 60}
+    args = {"observation": "belief", "actions": "suspects", "max_steps": 60, "messages": "learned"}
     args["simulator"] = changes.pop("simulator", "compiled")
     given = {"n_envs": 5, "total_episodes": 20, "episodes_per_update": 5, "n_workers": 1, **changes}
     # A run that goes on past its end has the same rate.

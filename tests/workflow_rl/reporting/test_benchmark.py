@@ -87,7 +87,11 @@ def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
         for row in rows:
             if row["simulator"] == simulator:
                 rates = measured[row["variant"]]
-                for name, other in (("ratio_to_ceiling", "ceiling"), ("speedup_over_sync", "sync")):
+                compared = {"ratio_to_ceiling": "ceiling", "speedup_over_sync": "sync"}
+                if row["variant"] == "ceiling":
+                    assert row["speedup_over_sync"] is None
+                    del compared["speedup_over_sync"]
+                for name, other in compared.items():
                     ratios = [a / b for a, b in zip(rates, measured[other], strict=True)]
                     assert row[name] == pytest.approx(statistics.median(ratios))
 
@@ -143,13 +147,23 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
     assert all(variant.config.seed == 3 for variant in variants)
 
 
+def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
+    monkeypatch.setattr("workflow_rl.runs.machine.usable_cores", lambda: 4)
+    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
+    simulators = {"compiled": {"simulator": "compiled"}}
+    ceiling, sync = make_variants(simulators, [2, 20], ["sync"], {"compiled": 20})[::2]
+    assert (ceiling.config.n_workers, ceiling.config.envs_per_worker) == (4, 5)
+    rows = make_rows([ceiling, sync], [[Rate(9.0, 45.0, 1.0)], [Rate(3.0, 15.0, 0.3)]])
+    assert [row["speedup_over_sync"] for row in rows] == [None, 1.0]
+
+
 def test_a_turn_is_as_long_as_asked_for(monkeypatch):
     def at_30_a_second(variant, ceiling_seconds, stack):
         assert (variant.name, ceiling_seconds) == ("ceiling", 2.5)
         return lambda number: Rate(30.0, 3000.0, 1.0)
 
     monkeypatch.setattr(benchmark_module, "_prepare", at_30_a_second)
-    assert benchmark_module.episodes_in(2.5, "cyborg") == 75
+    assert benchmark_module.episodes_in(2.5, "cyborg", 8) == 75
 
 
 def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(monkeypatch):

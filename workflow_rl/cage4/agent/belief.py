@@ -46,12 +46,13 @@ NEVER = -(10**6)
 
 _NAMES = 3 * len(SORTED_ZONES)
 _OF_A_ZONE = _NAMES + 2 * HOSTS_OF_A_ZONE
-_PROCESSES = np.array(
+PROCESSES = np.array(
     [
         FIRST_OBS[agent] + 1 + _OF_A_ZONE * i + _NAMES + np.arange(HOSTS_OF_A_ZONE)
         for agent, i in OWN_ZONES
     ]
 )
+"""Where the events of processes on the hosts `[7, 16]` of all own zones stand in observations."""
 _ANALYSES = np.array(
     [
         FIRST_ACTION[agent] + HOSTS_OF_A_ZONE * i + np.arange(HOSTS_OF_A_ZONE)
@@ -92,8 +93,8 @@ class Belief:
 
     def update(self, observations: NDArray[np.integer]) -> None:
         """Read the observations of a step, `[N, 578]`: those of the five one after the other."""
-        processes = observations[:, _PROCESSES] > 0
-        connections = observations[:, _PROCESSES + HOSTS_OF_A_ZONE] > 0
+        processes = observations[:, PROCESSES] > 0
+        connections = observations[:, PROCESSES + HOSTS_OF_A_ZONE] > 0
         exploited: Bits = processes & (connections | ~IS_USER)
         doubtful = processes & ~exploited
         attacked = _of_the_agent(np.any(exploited & connections, axis=2))[:, :, None]

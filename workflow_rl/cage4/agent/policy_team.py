@@ -21,15 +21,23 @@ _DURATIONS = [[DURATIONS.get(action.kind, 1) for action in actions] for actions 
 
 
 class PolicyTeam:
-    """Policies behind `scripted.ScriptedTeam`. They send no messages.
+    """Policies behind `scripted.ScriptedTeam`.
 
-    observation, actions, max_steps: the arguments of the environment that the policies learned in.
+    observation, actions, max_steps, messages: the arguments of the environment that the policies
+    learned in.
     """
 
-    def __init__(self, policy: TeamPolicy, observation: str, actions: str, max_steps: int) -> None:
+    def __init__(
+        self,
+        policy: TeamPolicy,
+        observation: str,
+        actions: str,
+        max_steps: int,
+        messages: str = "none",
+    ) -> None:
         self._policy = policy
         own_rewards = policy.parameters.layout.own_rewards
-        self._made_with = observation, actions, max_steps, own_rewards
+        self._made_with = observation, actions, max_steps, own_rewards, messages
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
         self._policy.reset(seed)
@@ -38,7 +46,7 @@ class PolicyTeam:
         self._busy = np.zeros((1, len(AGENTS)), np.int64)
         self._taken = SLEEP[None]
 
-    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], None]:
+    def act(self, observations: Sequence[NDArray[np.int64]]) -> tuple[list[int], Bits | None]:
         obs = np.concatenate(observations)[None].astype(np.int8)
         if self._masks is not None:
             row = self._rows.begin([0], obs, self._masks, self._busy)
@@ -46,8 +54,9 @@ class PolicyTeam:
         else:
             row = self._rows.after([0], self._taken, obs, self._busy, np.zeros(1, np.bool_))
         actions, _ = self._policy.act(row)
-        self._taken = np.where(self._rows.acts, actions, SLEEP)
+        self._taken = self._rows.play([0], actions)
         for agent, action in enumerate(self._taken[0].tolist()):
             left = self._busy[0, agent]
             self._busy[0, agent] = left - 1 if left else _DURATIONS[agent][action] - 1
-        return self._taken[0].tolist(), None
+        sent = self._rows.sent
+        return self._taken[0].tolist(), None if sent is None else sent[0]

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.team import ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.cage4.agent.belief import Belief, Bits
+from workflow_rl.cage4.agent.belief import PROCESSES, Belief, Bits
+from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.interface import (
     AGENTS,
     MAX_STEPS,
+    MESSAGE_BITS,
     N_ACTIONS,
     OBS_SIZES,
     SLEEP_ACTIONS,
@@ -44,6 +46,7 @@ Joint = NDArray[np.int64]
 N_SEEN = 20
 """Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
 N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
+_HEARD = (len(AGENTS) - 1) * MESSAGE_BITS
 _ENDS = np.cumsum(OBS_SIZES)
 _FIRST_ACTION = np.cumsum([0, *N_ACTIONS[:-1]])
 _OF_A_ZONE = 3 * len(SORTED_ZONES) + 2 * HOSTS_OF_A_ZONE
@@ -70,13 +73,21 @@ _BELIEF_ZONE_SIZE = _OF_A_ZONE - len(SORTED_ZONES) + HOSTS_OF_A_ZONE * _N_CONCLU
 
 class View:
     """What the team sees in several envs, numbered from 0: the challenge's own vectors, or more in
-    a subclass. It has to be told every step. max_steps: the length of episodes."""
+    a subclass. It has to be told every step.
+
+    max_steps: the length of episodes. listens: whether the agents send messages.
+    """
 
     dtype: type = np.uint8
-    obs_sizes: tuple[int, ...] = OBS_SIZES
 
-    def __init__(self, max_steps: int) -> None:
+    def __init__(self, max_steps: int, listens: bool = False) -> None:
         self.max_steps = max_steps
+        self.listens = listens
+
+    @staticmethod
+    def obs_sizes(listens: bool) -> tuple[int, ...]:
+        """Return how many numbers each agent sees."""
+        return OBS_SIZES
 
     def begin(self, envs: Sequence[int], obs: Shown, masks: Bits) -> NDArray[np.generic]:
         """Begin episodes in M envs: return what the team sees [M, D].
@@ -96,20 +107,32 @@ class View:
         """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
         raise NotImplementedError("these vectors remember nothing")
 
+    def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
+        """Return the hosts of all own zones [M, 7, 16] that an alert is about.
+
+        obs: [M, 578], the last step's, which this method reads events of processes from.
+        """
+        return obs[:, PROCESSES] > 0
+
 
 class BeliefView(View):
     """What blue concludes from the whole episode: see `belief.Belief`. An agent sees, float32:
 
     - the phase, one of three; how much of the episode is over, and of the phase;
     - per own zone: which zones it blocks, 9; which it should block, 9; events of processes, 16;
-      events of connections, 16; the conclusions on its 16 hosts.
+      events of connections, 16; the conclusions on its 16 hosts;
+    - the messages of the other four agents, 32, if the agents send messages.
     """
 
     dtype = np.float32
-    obs_sizes = tuple(_CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE for zones in AGENT_ZONES)
 
-    def __init__(self, max_steps: int) -> None:
-        super().__init__(max_steps)
+    @staticmethod
+    def obs_sizes(listens: bool) -> tuple[int, ...]:
+        heard = listens * _HEARD
+        return tuple(_CLOCK_SIZE + len(zones) * _BELIEF_ZONE_SIZE + heard for zones in AGENT_ZONES)
+
+    def __init__(self, max_steps: int, listens: bool = False) -> None:
+        super().__init__(max_steps, listens)
         # Envs whose episodes began together share a belief: one call updates it for all of them.
         self._beliefs: dict[int, tuple[Belief, int]] = {}
 
@@ -119,7 +142,7 @@ class BeliefView(View):
         return self._shown(belief, obs)
 
     def after(self, envs: Sequence[int], taken: Joint, obs: Shown) -> NDArray[np.generic]:
-        shown = np.empty((len(envs), sum(self.obs_sizes)), np.float32)
+        shown = np.empty((len(envs), sum(self.obs_sizes(self.listens))), np.float32)
         for belief, rows in self._groups(envs):
             _note(belief, taken[rows])
             shown[rows] = self._shown(belief, obs[rows])
@@ -128,11 +151,16 @@ class BeliefView(View):
     def suspects(self, envs: Sequence[int]) -> Bits:
         possible = np.ones((len(envs), N_MASKS), np.bool_)
         for belief, rows in self._groups(envs):
-            taken = belief.exploited | belief.ever_doubtful | belief.sources
-            suspected = taken | (belief.first_foothold > 0)
+            suspected = _attacked(belief) | (belief.first_foothold > 0)
             possible[np.array(rows)[:, None, None], _AT["Restore"]] = suspected
             possible[np.array(rows)[:, None, None], _AT["Remove"]] = belief.doubtful
         return possible
+
+    def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
+        found = np.empty((len(envs), *_AT["Restore"].shape), np.bool_)
+        for belief, rows in self._groups(envs):
+            found[rows] = _attacked(belief)
+        return found
 
     def _groups(self, envs: Sequence[int]) -> list[tuple[Belief, list[int]]]:
         """Return the beliefs of these envs, each with the places of its envs, in the order of the
@@ -169,6 +197,8 @@ class BeliefView(View):
                 parts += [obs[:, start + len(SORTED_ZONES) : end]]
                 parts += [conclusions[:, _FIRST_ZONE[agent] + i]]
                 start = end
+            if self.listens:
+                parts.append(obs[:, start : start + _HEARD])
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
 
@@ -176,6 +206,12 @@ def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
     """Return which actions [M, 5] are a Restore or a Remove, and the numbers of their hosts."""
     host = taken - _FIRST[kind]
     return (host >= 0) & (host < [len(zones) * HOSTS_OF_A_ZONE for zones in AGENT_ZONES]), host
+
+
+def _attacked(belief: Belief) -> Bits:
+    """Return the hosts [N, 7, 16] that events of attacks were seen on since their Restore."""
+    attacked: Bits = belief.exploited | belief.ever_doubtful | belief.sources
+    return attacked
 
 
 def _note(belief: Belief, taken: Joint) -> None:
@@ -199,26 +235,33 @@ def _part(belief: Belief, rows: list[int]) -> Belief:
 VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
 
 
-def layout_of(observation: str, own_rewards: bool = False) -> TeamLayout:
+def layout_of(observation: str, own_rewards: bool = False, messages: str = "none") -> TeamLayout:
     """Return where the parts of a row stand for a team with one of OBSERVATIONS.
 
     own_rewards: whether agents have rewards of their own, and critics may see the true state.
+    messages: one of `messages.MESSAGES`. An agent that learns what it sends chooses an action and a
+    word together: action * N_WORDS + word.
     """
+    n_words = N_WORDS if messages == "learned" else 1
     return TeamLayout(
-        *(AGENTS, VIEWS[observation].obs_sizes, N_ACTIONS, own_rewards),
+        AGENTS,
+        VIEWS[observation].obs_sizes(messages != "none"),
+        tuple(n * n_words for n in N_ACTIONS),
+        own_rewards,
         masked=True,
         state_size=own_rewards * len(AGENTS) * N_SEEN,
     )
 
 
 class TeamRows:
-    """Makes rows of `agents.team` of what N envs give.
+    """Makes rows of `agents.team` of what N envs give, and plays what the policies decide.
 
     observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. max_steps: the length of
-    episodes. own_rewards: see `layout_of`. acts: bool [N, 5], who decides next: an agent that is
-    not busy, and has a choice. own: float32 [N, 5 or 0], the agents' own rewards of the last step.
-    seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. Who steps the envs fills
-    `own` and `seen` before `after`.
+    episodes. own_rewards, messages: see `layout_of`. acts: bool [N, 5], who decides next: an agent
+    that is not busy, and has a choice. own: float32 [N, 5 or 0], the agents' own rewards of the
+    last step. seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. Who steps the envs
+    fills `own` and `seen` before `after`. sent: bool [N, 5, 8], the messages of the coming step, or
+    None.
     """
 
     def __init__(
@@ -228,14 +271,31 @@ class TeamRows:
         actions: str,
         max_steps: int,
         own_rewards: bool = False,
+        messages: str = "none",
     ) -> None:
-        self._view = VIEWS[observation](max_steps)
+        talks = messages != "none"
+        self._view = VIEWS[observation](max_steps, talks)
         self._only_suspects = actions == "suspects"
+        self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(_ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, N_MASKS), np.bool_)
         self.acts = np.zeros((n_envs, len(AGENTS)), np.bool_)
         self.own = np.zeros((n_envs, own_rewards * len(AGENTS)), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
+        self.sent = np.zeros((n_envs, len(AGENTS), MESSAGE_BITS), np.bool_) if talks else None
+
+    def play(self, envs: Sequence[int], decided: Joint) -> Joint:
+        """Return the actions [M, 5] of the coming step. Who decides nothing sleeps.
+
+        decided: [M, 5], of the spaces of `layout_of`. An agent that learned its messages sends the
+        word of its last decision until it decides again.
+        """
+        acts = self.acts[envs]
+        if self._learned:
+            assert self.sent is not None
+            decided, words = np.divmod(decided, N_WORDS)
+            self.sent[envs] = np.where(acts[:, :, None], spoken(words), self.sent[envs])
+        return np.where(acts, decided, SLEEP)
 
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, busy: Joint
@@ -243,21 +303,23 @@ class TeamRows:
         """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]."""
         self._masks[envs] = masks & self._chosen_from
         self.own[envs] = self.seen[envs] = 0
-        return self._rows(envs, self._view.begin(envs, obs, masks), busy)
+        if self.sent is not None:
+            self.sent[envs] = False
+        return self._rows(envs, self._view.begin(envs, obs, masks), obs, busy)
 
     def after(
         self, envs: Sequence[int], taken: Joint, obs: Shown, busy: Joint, ended: Bits
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
         seen = self._view.after(envs, taken, obs)
-        rows = self._rows(envs, seen, busy)
+        rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
             rows[np.flatnonzero(ended), start : start + len(AGENTS)] = CUT_OFF
         return rows
 
     def _rows(
-        self, envs: Sequence[int], seen: NDArray[np.generic], busy: Joint
+        self, envs: Sequence[int], seen: NDArray[np.generic], obs: Shown, busy: Joint
     ) -> NDArray[np.generic]:
         masks = self._masks[envs]
         acts = busy == 0
@@ -265,6 +327,11 @@ class TeamRows:
             masks &= self._view.suspects(envs)
             acts &= np.add.reduceat(masks, _FIRST_ACTION, axis=1, dtype=np.int64) > 1
         self.acts[envs] = acts
+        if self._alerts:
+            assert self.sent is not None
+            self.sent[envs] = alerts(self._view.suspected(envs, obs))
+        if self._learned:
+            masks = np.repeat(masks, N_WORDS, axis=1)
         state = self.seen[envs].reshape(len(envs), -1)
         parts = [seen, np.where(acts, ACTS, BUSY), self.own[envs], state, masks]
         dtype = np.float32 if state.size else seen.dtype

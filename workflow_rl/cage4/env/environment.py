@@ -14,7 +14,7 @@ from workflow_rl.cage4.agent.views import SLEEP, TeamRows, layout_of
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.interface import MAX_STEPS, N_ACTIONS, RED_AGENTS
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.registration import ENV_ID
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.environment import InvalidEnvironmentError, Spaces
@@ -35,6 +35,7 @@ class Cage4:
     observation: str = "flat"
     actions: str = "all"
     own_rewards: bool = False
+    messages: str = "none"
 
     env_id: ClassVar[str] = ENV_ID
     settings: ClassVar[Mapping[str, Any]] = {
@@ -80,8 +81,9 @@ class Cage4:
 
     def spaces(self) -> Spaces:
         """Return the spaces: those of a team, with masks."""
-        layout = layout_of(self.observation, self.own_rewards)
-        return Spaces(layout.obs_dim, MultiCategorical(N_ACTIONS), masked=True, team=layout)
+        layout = layout_of(self.observation, self.own_rewards, self.messages)
+        actions = MultiCategorical(layout.n_actions)
+        return Spaces(layout.obs_dim, actions, masked=True, team=layout)
 
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not there, or not as needed.
@@ -104,11 +106,12 @@ class Cage4:
 
         Raise InvalidEnvironmentError for another team: see `agent.policy_team`.
         """
-        if (self.observation, self.actions) == ("flat", "all"):
+        if (self.observation, self.actions, self.messages) == ("flat", "all", "none"):
             return actor
         raise InvalidEnvironmentError(
             "observation",
-            f"the team learned on {self.observation} observations and {self.actions} actions: "
+            f"the team learned with observation={self.observation}, actions={self.actions} and "
+            f"messages={self.messages}: "
             "evaluate plays it, and export --format cage4 writes it for the challenge",
         )
 
@@ -121,7 +124,7 @@ class Cage4:
         else:
             made = (self.simulator, self.red_agent, self.max_steps)
             networks = SerialNetworks([make_simulator(*made) for _ in range(n_envs)])
-        shown = (self.observation, self.actions, self.max_steps, self.own_rewards)
+        shown = self.observation, self.actions, self.max_steps, self.own_rewards, self.messages
         return TeamEnvs(networks, TeamRows(n_envs, *shown))
 
     def __getstate__(self) -> dict[str, Any]:

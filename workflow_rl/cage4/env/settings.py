@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS
 from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
 from workflow_rl.cage4.env.environment import Cage4
@@ -49,6 +50,14 @@ class Cage4Arguments(Settings):
         description="Let each agent learn from what happens in its own zones and what its own "
         "Restores cost, in the place of the team's reward. A central critic then sees the true "
         "state. Needs the simulator compiled. Scores stay those of the team.",
+    )
+
+    messages: Annotated[str, OneOf(MESSAGES)] = Field(
+        Cage4.messages,
+        description="What the agents send each other. alerts: per own zone, whether the agent "
+        "suspects a server, and whether it suspects a user host. learned: two bits, which each "
+        "agent chooses together with its action. Policies that send messages also see those of "
+        "the others.",
     )
 
     @model_validator(mode="after")

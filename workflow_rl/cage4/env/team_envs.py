@@ -31,8 +31,11 @@ class Networks(Protocol):
     def reset(self, seeds: Sequence[int | None], chosen: Bits) -> Any:
         """Begin episodes in the chosen ones, bool [N]. seeds: [N]."""
 
-    def step(self, actions: Joint, messages: None, chosen: Bits) -> Any:
-        """Step the chosen ones once. actions: [N, 5]. Raises SimulationError."""
+    def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> Any:
+        """Step the chosen ones once. Raises SimulationError.
+
+        actions: [N, 5]. messages: bool [N, 5, 8], or None.
+        """
 
     @property
     def busy_steps(self) -> Joint:
@@ -96,11 +99,12 @@ class SerialNetworks:
             self.masks[env] = np.concatenate(simulator.masks)
             self.busy_steps[env] = 0
 
-    def step(self, actions: Joint, messages: None, chosen: Bits) -> None:
+    def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
             simulator = self._simulators[env]
             self._failed = [env]
-            result = simulator.step(actions[env].tolist(), messages)
+            sent = None if messages is None else messages[env]
+            result = simulator.step(actions[env].tolist(), sent)
             self.obs[env] = np.concatenate(result.observations)
             self.rewards[env] = result.machine_reward, result.action_cost
             self.dones[env] = result.done
@@ -133,13 +137,13 @@ class TeamEnvs:
         )
 
     def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once. actions: [M, 5]. Who decides nothing sleeps."""
+        """Step each of M envs once. actions: [M, 5], see `TeamRows.play`."""
         networks = self._networks
-        taken = np.where(self._rows.acts[envs], actions, SLEEP)
+        taken = self._rows.play(envs, actions)
         played = np.tile(SLEEP, (self.n_envs, 1))
         played[envs] = taken
         try:
-            networks.step(played, None, self._chosen(envs))
+            networks.step(played, self._rows.sent, self._chosen(envs))
         except SimulationError as error:
             raise EpisodeError(self._specs[networks.failed()[-1]]) from error
         if self._rows.own.size:

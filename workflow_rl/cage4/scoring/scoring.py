@@ -189,4 +189,4 @@ def policy_team(actor: Actor | None, environment: Environment, steps: int) -> Po
     if not isinstance(actor, TeamPolicy) or actor.parameters.layout != layout:
         raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
     args = environment.args
-    return PolicyTeam(actor, args["observation"], args["actions"], steps)
+    return PolicyTeam(actor, args["observation"], args["actions"], steps, args["messages"])

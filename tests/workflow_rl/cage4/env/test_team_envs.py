@@ -43,12 +43,14 @@ def status(rows: NDArray[np.generic]) -> list[int]:
     return rows[0, -N_MASKS - 5 : -N_MASKS].astype(int).tolist()
 
 
-@pytest.mark.parametrize("observation", OBSERVATIONS)
+@pytest.mark.parametrize(
+    ("observation", "messages"), [("flat", "none"), ("flat", "alerts"), ("belief", "alerts")]
+)
 def test_cyborg_and_the_compiled_simulator_give_the_same_rows(
-    checkout: Path, observation: str
+    checkout: Path, observation: str, messages: str
 ) -> None:
     made: list[EnvBatch] = [
-        Cage4(simulator=one, observation=observation, max_steps=40).make_envs(2)
+        Cage4(simulator=one, observation=observation, max_steps=40, messages=messages).make_envs(2)
         for one in ("compiled", "cyborg")
     ]
     random, rows = np.random.default_rng(3), [envs.reset([0, 1], specs(4, 5)) for envs in made]
@@ -130,8 +132,8 @@ def test_envs_do_not_depend_on_those_beside_them(observation: str) -> None:
     assert played(made[0], together) == played(made[1], apart)
 
 
-def random_team(observation: str, own_rewards: bool = False) -> TeamPolicy:
-    layout = Cage4(observation=observation, own_rewards=own_rewards).spaces().team
+def random_team(environment: Cage4) -> TeamPolicy:
+    layout = environment.spaces().team
     assert layout is not None
     policies, parameters = policy_map(layout, ""), {}
     for name, of in policies.items():
@@ -143,21 +145,30 @@ def random_team(observation: str, own_rewards: bool = False) -> TeamPolicy:
     return TeamParameters(layout, policies, parameters).actor()
 
 
-@pytest.mark.parametrize("own_rewards", [False, True])
+@pytest.mark.parametrize(
+    ("own_rewards", "messages"),
+    [(False, "none"), (True, "none"), (False, "alerts"), (True, "learned")],
+)
 @pytest.mark.parametrize("observation", OBSERVATIONS)
-def test_a_trained_team_plays_alone_as_in_training(observation: str, own_rewards: bool) -> None:
-    policy, (spec,) = random_team(observation, own_rewards), specs(7)
-    environment = Cage4(observation=observation, max_steps=60, own_rewards=own_rewards)
+def test_a_trained_team_plays_alone_as_in_training(
+    observation: str, own_rewards: bool, messages: str
+) -> None:
+    environment = Cage4(
+        observation=observation, max_steps=60, own_rewards=own_rewards, messages=messages
+    )
+    policy, (spec,) = random_team(environment), specs(7)
     trajectory = play_episode(environment.make_envs(1), policy, spec)
     simulator = CompiledSimulator("FiniteStateRedAgent", 60)
-    team = PolicyTeam(policy, observation, "all", 60)
+    team = PolicyTeam(policy, observation, "all", 60, messages)
     observations = simulator.reset(spec.env_seed)
     team.reset(simulator.masks, spec.action_seed)
-    rewards, done = [], False
+    rewards, heard, done = [], 0, False
     while not done:
         observations, reward, _, _, done = simulator.step(*team.act(observations))
         rewards.append(reward)
+        heard += sum(int(one[-32:].sum()) for one in observations)
     assert rewards == trajectory.reward.tolist()
+    assert (heard > 0) == (messages != "none")
     assert np.count_nonzero(policy.parameters.layout.status(trajectory.obs) == BUSY) > 20
 
 

@@ -134,8 +134,8 @@ def test_moments_join_what_costs_again_and_again() -> None:
 
 def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
     path = tmp_path / "team.npz"
-    environment = Cage4(observation="belief")
-    export_policy(random_team("belief").parameters, environment, "npz", path)
+    environment = Cage4(observation="belief", messages="alerts")
+    export_policy(random_team(environment).parameters, environment, "npz", path)
     page = tmp_path / "replay.html"
     # The file names the environment: the default, CAGE-2, is not asked.
     arguments = ["replay", path, "--stochastic", "--max-steps", STEPS, "--output", page]

@@ -60,8 +60,8 @@ def test_a_team_of_the_package_is_handed_in(checkout: Path, tmp_path: Path, name
 
 
 def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
-    environment = Cage4(observation="belief", actions="suspects")
-    team = random_team("belief").parameters
+    environment = Cage4(observation="belief", actions="suspects", messages="learned")
+    team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
     own = policy_team(team.actor(), environment, 500)
     scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=60)
@@ -69,7 +69,7 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:
-    team = random_team("flat").parameters
+    team = random_team(Cage4()).parameters
     with pytest.raises(InvalidEnvironmentError, match="500 steps"):
         write_submission(team, Cage4(max_steps=100), tmp_path / "submission")
     with pytest.raises(InvalidEnvironmentError, match="sleep is neither rules"):

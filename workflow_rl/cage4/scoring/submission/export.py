@@ -30,6 +30,7 @@ ACTING = (
     "workflow_rl.cage4.agent.champion",
     "workflow_rl.cage4.agent.memory",
     "workflow_rl.cage4.agent.champion_network",
+    "workflow_rl.cage4.agent.messages",
     "workflow_rl.cage4.agent.policy_team",
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.views",

@@ -32,7 +32,8 @@ def make_team() -> Any:
         return RuleTeam()
     team, about = load_policy_or_team(HERE / "team.npz")
     args = about["env_args"]
-    return PolicyTeam(team.actor(), args["observation"], args["actions"], args["max_steps"])
+    made_with = (args[name] for name in ("observation", "actions", "max_steps", "messages"))
+    return PolicyTeam(team.actor(), *made_with)
 
 
 class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]

@@ -4,8 +4,8 @@ For every file of `examples/` an environment of its own, `.clients/NAME`, with t
 ranges and the versions of `examples/requirements/NAME.txt`; several GB in all. There the example
 runs in full, once a seed. Rows go to docs/figures/clients.json as examples end, replacing those of
 the same example, and the table of all of them to docs/explanations/clients.md. One that fails has
-no row. Exits with 1 if one fails, or if with some seed the mean return of 100 further episodes is
-below -60.
+no row. Exits with 1 if one fails, or if with some seed its mean return is below its target: -60 on
+CAGE-2, in 100 further episodes; on CAGE-4 -5,000 in the last update, where random actions end.
 """
 
 from __future__ import annotations
@@ -39,8 +39,12 @@ CLIENTS = {
     "torchrl_ppo": "torchrl",
     "tianshou_ppo": "tianshou",
     "optuna_search": "optuna",
+    "rllib_cage4": "ray",
+    "torchrl_cage4": "torchrl",
 }
 """By example, the package whose version the table gives."""
+TARGETS = {"rllib_cage4": -5000.0, "torchrl_cage4": -5000.0}
+"""The lowest return of an example that learned: on CAGE-4 that of random actions, and TARGET."""
 TARGET = -60.0
 RESULT = re.compile(r"^(\d+) steps in (\d+) s; return (-?\d+\.\d)$", re.MULTILINE)
 TABLE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
@@ -66,8 +70,8 @@ def run_example(python: Path, name: str, seed: int, steps: int | None) -> dict[s
     return {**about, "return": float(found[3])}
 
 
-def learnt(row: dict[str, Any]) -> bool:
-    return all(run["return"] >= TARGET for run in row["runs"])
+def learnt(name: str, row: dict[str, Any]) -> bool:
+    return all(run["return"] >= TARGETS.get(name, TARGET) for run in row["runs"])
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
@@ -88,7 +92,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             f"{len(runs)}",
             f"{statistics.median(returns):.1f}",
             f"{min(returns):.1f}",
-            "yes" if learnt(row) else "no",
+            "yes" if learnt(name, row) else "no",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -128,8 +132,8 @@ def main(names: tuple[str, ...], seeds: int, steps: int | None) -> None:
                 write_row(name, rows.get(name))
     if failed := [name for name in names if name not in rows]:
         raise click.ClickException(f"failed: {', '.join(failed)}")
-    if steps is None and not all(map(learnt, rows.values())):
-        raise click.ClickException(f"not all examples reached {TARGET:g}")
+    if steps is None and not all(learnt(name, row) for name, row in rows.items()):
+        raise click.ClickException("not all examples reached their target")
 
 
 if __name__ == "__main__":

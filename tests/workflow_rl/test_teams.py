@@ -129,6 +129,7 @@ def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
         assert min(own) > 0
         assert sum(own) == pytest.approx(row["return_mean"])
         # 8 decisions of the one agent for each 3 of the other.
+        assert row["decisions"] % 11 == 0
         mean = np.average([row["entropy_early"], row["entropy_late"]], weights=[8, 3])
         assert mean == pytest.approx(row["entropy"])
     figure = learning_curves(tmp_path / "run")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import MASK, mask_in, privileged_space, without_mask
+from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import Flatten, flat_space, flattener
 
@@ -126,7 +127,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
 
     layout: where the parts of a row stand. rows: makes the rows.
 
-    Raises InvalidEnvironmentError for actions that are not Discrete.
+    Raises InvalidEnvironmentError for actions that are not Discrete. `reset` and `step` raise
+    ObservationError if an agent's observation or reward is missing, or if agents that ended stay.
     """
 
     def __init__(self, env: Any) -> None:
@@ -171,6 +173,16 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             if status == ACTS
         }
         obs, rewards, terminations, truncations, infos = self.env.step(actions)
+        unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
+        if unpaid:
+            raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
+        if self.env.agents and all(
+            terminations.get(agent) or truncations.get(agent) for agent in self.env.agents
+        ):
+            raise ObservationError(
+                f"{', '.join(self.env.agents)} terminated or were truncated, and are still in "
+                "`agents`: take them out, since an episode ends when no agent is left"
+            )
         given = list(rewards.values())
         reward = float(given[0] if self._shares_reward and given else sum(given))
         row, info = self._shown(obs, rewards, terminations, truncations, infos)
@@ -182,6 +194,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Return the row, and the masks if an agent has one."""
+        if unseen := [agent for agent in self.env.agents if agent not in obs]:
+            raise ObservationError(f"no observation of {', '.join(unseen)}, who is in `agents`")
         seen = {one: obs[one] for one in obs if not terminations.get(one, False)}
         self._status = [
             self._status_of(one, one in seen, truncations, infos) for one in self._agents

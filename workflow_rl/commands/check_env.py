@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from contextlib import closing
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
+from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
@@ -19,6 +22,9 @@ from workflow_rl.environments.flat_env import CheckedEnv, in_one_line
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 SEEDS = (0, 1, 2)
+MUCH_WAITING = 0.8
+"""From this share of a step on, more processes than cores surely collect faster. A busy machine makes
+any environment wait a little."""
 
 
 @click.command("check-env", cls=ClearCommand)
@@ -57,6 +63,8 @@ def check_env(
     )
     click.echo(f"spaces        ok: {seen}, {spaces.distribution}")
     problems = [*_gymnasium_problems(environment), *_played_problems(environment, steps, seconds)]
+    if not problems:
+        click.echo(f"speed         {_speed(environment)}")
     if env_id in guests:
         click.echo("It is a guest of this package: the trainers know its own options.")
     if problems:
@@ -135,3 +143,20 @@ def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: flo
             return [difference]
     click.echo("seeds         ok: each determines its episode, played again and elsewhere")
     return []
+
+
+def _speed(environment: GymnasiumEnvironment) -> str:
+    """Play at random for half a second. Return the speed, and what helps where steps wait."""
+    n_steps, wall, cpu = 0, time.perf_counter(), time.process_time()
+    with closing(environment.make_env()) as env:
+        ended = True
+        while (seconds := time.perf_counter() - wall) < 0.5:
+            if ended:
+                mask = mask_in(*env.reset(seed=n_steps))
+            obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
+            ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
+    waits = 1 - (time.process_time() - cpu) / seconds
+    speed = f"{n_steps / seconds:,.0f} steps/s, resets included"
+    if waits < MUCH_WAITING:
+        return speed
+    return f"{speed}; {waits:.0%} of the time is waiting: train with --n-workers 8 or more"

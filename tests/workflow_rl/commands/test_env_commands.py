@@ -67,6 +67,13 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
     assert f"spaces        ok: {spaces}" in result.output
     assert "gymnasium     ok" in result.output
     assert "seeds         ok" in result.output
+    assert "steps/s, resets included" in result.output
+
+
+def test_an_environment_whose_steps_wait_is_told_of_more_processes() -> None:
+    result = invoke("check-env", "tests.any_envs:SlowEnv", "--steps", "5")
+    assert result.exit_code == 0, result.output
+    assert "of the time is waiting: train with --n-workers 8 or more" in result.output
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 SEEDS = (0, 1, 2)
 MUCH_WAITING = 0.8
-"""From this share of a step on, more processes than cores surely collect faster. A busy machine makes
-any environment wait a little."""
+"""From this share on, more processes than cores collect faster. On a busy machine every environment
+waits a little."""
 
 
 @click.command("check-env", cls=ClearCommand)

@@ -9,6 +9,7 @@ if [ ! -f .venv-ray/.set_up ] || [ requirements-ray.txt -nt .venv-ray/.set_up ];
   .venv-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-ray.txt
   touch .venv-ray/.set_up
 fi
+export PATH="$PWD/.venv-ray/bin:$PATH"  # The page's steps call ray and python.
 exec .venv-ray/bin/python -m pytest -m "slow or not slow" --timeout 900 -v \
   tests/workflow_rl/collection/test_cluster.py tests/workflow_rl/collection/test_ray_pool.py \
   tests/workflow_rl/collection/test_ray_nodes.py tests/faults/test_cluster_faults.py \

@@ -35,7 +35,8 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
                  help="The same seed gives the same agent."),
     click.Option(["--total-episodes"], type=COUNT, metavar="N",
-                 help="Episodes of training." + _default("training")),
+                 help="Episodes of training (CAGE-4: of whole updates, 200 each)."
+                      + _default("training")),
     click.Option(["--selection-episodes"], type=click.IntRange(32, 1_000_000), metavar="N",
                  help="Episodes (CAGE-2: against each attacker) that compare the last candidates."
                       + _default("selection")),

@@ -17,6 +17,9 @@ WANTED = {
     "wandb": "how-to/logging/",
     "pandas": "how-to/pandas/",
     "troubleshooting": "how-to/troubleshooting/",
+    **dict.fromkeys(
+        ("RNN", "custom", "extend", "MARL", "SLURM", "recurrent", "warm"), "reference/glossary/"
+    ),
 }
 """Words, and a page that has to be among those found."""
 

@@ -14,7 +14,7 @@ set_up() {
     echo "Python 3.11, 3.12 or 3.13 is needed, and none is on the path." >&2
     return 1
   fi
-  echo "Setting up .venv from $requirements (once)..." >&2
+  echo "Setting up .venv from $requirements (once; one to three minutes)..." >&2
   [ -x .venv/bin/python ] || "$python" -m venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$requirements"
   # In any folder, `workflow-rl` and `import workflow_rl` are then those of this checkout.

@@ -70,9 +70,10 @@ def _choice_meant(error: click.UsageError) -> str:
 
 
 class ClearCommand(click.Command):
-    """A command whose errors are one line each."""
+    """A command whose errors are one line each. `-h` shows its help, too."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        extra.setdefault("help_option_names", ["--help", "-h"])
         with one_line():
             return super().make_context(*arguments, **extra)
 

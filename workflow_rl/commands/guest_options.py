@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "workflow_rl/CAGE2-v0": "CAGE-2",
     "workflow_rl/CAGE4-v0": "CAGE-4",
-    "workflow_rl/OrderedCAGE2-v0": "CAGE-2 in an order",
+    "workflow_rl/OrderedCAGE2-v0": "CAGE-2 workflows",
 }
 
 

@@ -81,7 +81,7 @@ def _summary(name: str) -> str:
 @click.group(cls=LazyGroup)
 @click.version_option(__version__, prog_name="workflow-rl")
 def main() -> None:
-    """Train and score agents: for CybORG's CAGE Challenge 2, or any Gymnasium environment."""
+    """Train and score agents for CAGE Challenges 2 and 4, or for any Gymnasium environment."""
 
 
 if __name__ == "__main__":

@@ -18,14 +18,18 @@ from workflow_rl.runs.progress import described_returns
 from workflow_rl.runs.returns import verdict
 
 
-def report(outcome: Outcome) -> None:
-    """Print what became of a run, of one policy or of several."""
+def report(outcome: Outcome, is_scored_next: bool) -> None:
+    """Print what became of a run, of one policy or of several, and what to do next.
+
+    is_scored_next: whether the best agent's score follows.
+    """
     if len(outcome.learners) > 1:
         _report_several(outcome)
     else:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
-    click.echo(f"is it good:      {own_command('evaluate', path)}")
+    if not is_scored_next:
+        click.echo(f"is it good:      {own_command('evaluate', path)}")
     if config.env in guests and guests[config.env].replays() is not None:
         click.echo(f"watch it:        {own_command('replay', path)}")
     click.echo(f"all on a page:   {own_command('report', path)}")

@@ -18,13 +18,14 @@ class Progress(tqdm):
     """A bar, or a line every tenth where there is no terminal.
 
     total, unit: how many of what the work has, such as 300 of "ep". facts: further arguments of
-    tqdm.
+    tqdm; `desc` says what the work is.
     """
 
     def __init__(self, quiet: bool, total: int, unit: str, initial: int = 0, **facts: Any) -> None:
         super().__init__(total=total, unit=unit, initial=initial, disable=quiet or None, **facts)
         self._in_lines = self.disable and not quiet
         self._done, self._whole, self._text = initial, total, ""
+        self._work = f"{facts['desc']}: " if facts.get("desc") else ""
         self._units = _NAMES.get(unit, f"{unit}s")
         self._last_line = time.monotonic()
 
@@ -46,5 +47,5 @@ class Progress(tqdm):
         if not self._text and now - self._last_line < SECONDS:
             return
         share = f"{self._done / self._whole:4.0%} ({self._done} of {self._whole} {self._units})"
-        print(share + (self._text and f": {self._text}"), file=sys.stderr, flush=True)
+        print(self._work + share + (self._text and f": {self._text}"), file=sys.stderr, flush=True)
         self._last_line = now

@@ -92,8 +92,9 @@ def refused(result: Result, *parts: str) -> None:
 
 @pytest.mark.parametrize("command", ["train-sync", "train-async"])
 def test_help_lists_every_config_field_under_a_heading(command):
-    result = invoke(command, "--help")
+    result = invoke(command, "-h")
     assert result.exit_code == 0
+    assert invoke(command, "--help").output == result.output
     for heading in ("Environment:", "CAGE-4:", "Workers:", "The run:", "PPO:"):
         assert f"\n{heading}\n" in result.output
     values = TrainConfig("sync", algorithm="mbpo").to_dict()

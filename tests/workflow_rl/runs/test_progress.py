@@ -52,9 +52,10 @@ def test_a_log_file_is_shown_a_line_every_tenth(tmp_path, monkeypatch):
 
 
 def test_work_without_a_text_is_shown_lines_only_if_it_takes_long(monkeypatch, capsys):
-    for seconds, lines in ((60.0, []), (0.0, [" 33% (1 of 3 episodes)", "100% (3 of 3 episodes)"])):
+    shown = ["playing:  33% (1 of 3 episodes)", "playing: 100% (3 of 3 episodes)"]
+    for seconds, lines in ((60.0, []), (0.0, shown)):
         monkeypatch.setattr(bar, "SECONDS", seconds)
-        with bar.Progress(quiet=False, total=3, unit="ep") as progress:
+        with bar.Progress(quiet=False, total=3, unit="ep", desc="playing") as progress:
             progress.update()
             progress.update(2)
         assert capsys.readouterr().err.splitlines() == lines

@@ -121,7 +121,8 @@ def choose(
     left, out = list(paths), list[Candidate]()
     for number, episodes in enumerate(rounds):
         ranked = []
-        with Progress(quiet, len(left), "agent", desc=f"{episodes} episodes each") as progress:
+        work = f"choosing the best agent, {episodes} episodes each"
+        with Progress(quiet, len(left), "agent", desc=work) as progress:
             for path in left:
                 checkpoint = load_checkpoint(path)
                 environment = _cage2(checkpoint, path)

@@ -132,6 +132,8 @@ class Cage2Guest(Guest):
 
         return {"cage2": write_submission}
 
+    played_by: ClassVar = {"cage2": "cd {output} && python evaluation.py --episodes 10"}
+
     def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any]:
         from workflow_rl.cage2.scoring.report import sections
 

@@ -108,5 +108,9 @@ class Cage4Guest(Guest):
 
         return {"cage4": write_submission}
 
+    played_by: ClassVar = {
+        "cage4": "python CybORG/Evaluation/evaluation.py {output} results, in CybORG 4's checkout"
+    }
+
 
 register(Cage4Guest())

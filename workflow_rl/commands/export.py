@@ -73,6 +73,9 @@ def export(
     except ExportError as error:
         raise click.BadParameter(str(error), param_hint=error.option) from None
     click.echo(f"{format_}: {output}")
+    for guest in guests.values():
+        if format_ in guest.played_by:
+            click.echo(f"play it: {guest.played_by[format_].format(output=output.absolute())}")
 
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:

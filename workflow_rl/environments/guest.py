@@ -259,6 +259,9 @@ class Guest:
         """Return functions that write an agent in formats of this environment, by format."""
         return NOTHING
 
+    played_by: ClassVar[Mapping[str, str]] = NOTHING
+    """By format of `exports`: the command that plays what was written, at `{output}`."""
+
     def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any] | None:
         """Return the sections (title, HTML) of a report about runs on this environment.
 

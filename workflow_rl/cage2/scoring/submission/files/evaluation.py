@@ -59,7 +59,11 @@ def find_simulator() -> Simulator:
         if error.name != "CybORG":
             raise
     from acting.scenario2 import scenario2
-    from csle_cyborg import agents
+
+    try:
+        from csle_cyborg import agents
+    except ModuleNotFoundError:
+        sys.exit("Neither CybORG nor csle-cyborg is installed: pip install -r requirements.txt")
     from csle_cyborg.agents.wrappers.challenge_wrapper import ChallengeWrapper
     from csle_cyborg.main import Main
 

@@ -34,9 +34,11 @@ def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:
     """Raise click.UsageError for a setting that an algorithm does not have."""
     having = [name for name in ALGORITHMS if setting in find(name).settings.model_fields]
     of = f"needs --algorithm {' or '.join(having)}" if having else "is no setting"
-    meant = [spelling(one) for one in word_meant(setting, settings.model_fields)]
+    # Only the package's own algorithms have an option for each setting.
+    spelled = spelling if algorithm in ALGORITHMS else "--setting {}=VALUE".format
+    meant = [spelled(one) for one in word_meant(setting, settings.model_fields)]
     raise click.UsageError(
-        f"{spelling(setting)} {of}: {algorithm} does not have it.{question(meant)}"
+        f"{spelled(setting)} {of}: {algorithm} does not have it.{question(meant)}"
     )
 
 
@@ -96,4 +98,4 @@ def typed(error: ConfigError, options: dict[str, Any]) -> str:
     its = {**its, **its.get("settings", {}), **its.get("env_args", {})}
     if name in its and name not in given_options():
         return f"--preset {preset} ({spelling(name)} {its[name]})"
-    return spelling(name)
+    return f"--setting {name}" if name in dict(options.get("setting", ())) else spelling(name)

@@ -122,7 +122,11 @@ def _plain(message: str) -> str:
 
 
 def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
-    click.echo(f"seeds         playing {len(SEEDS)} seeds, each of them three times...", err=True)
+    click.echo(
+        f"seeds         playing {len(SEEDS)} seeds, each of them three times, {seconds:g} "
+        "seconds at most each...",
+        err=True,
+    )
     for seed in SEEDS:
         try:
             difference = first_difference(
@@ -159,4 +163,6 @@ def _speed(environment: GymnasiumEnvironment) -> str:
     speed = f"{n_steps / seconds:,.0f} steps/s, resets included"
     if waits < MUCH_WAITING:
         return speed
-    return f"{speed}; {waits:.0%} of the time is waiting: train with --n-workers 8 or more"
+    return (
+        f"{speed}; {waits:.0%} of the time is waiting: train with --n-workers 8 --n-envs 8, or more"
+    )

@@ -9,7 +9,15 @@ import click
 
 from workflow_rl.commands.clear import GroupedCommand
 from workflow_rl.commands.guest_options import given_settings, joined_options, require_agent
-from workflow_rl.commands.options import PATH, SEED, TRUST, plain_option, setting_options, under
+from workflow_rl.commands.options import (
+    PATH,
+    SEED,
+    TRUST,
+    given_options,
+    plain_option,
+    setting_options,
+    under,
+)
 from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.reporting.pages import uncollected
@@ -69,7 +77,7 @@ def replay(
     output: Path,
     **options: Any,
 ) -> None:
-    """Write an episode as one HTML page to watch, which needs no network.
+    """Write an episode of CAGE-2 or CAGE-4 as one HTML page to watch, which needs no network.
 
     AGENT is a training run's folder, a checkpoint or policy file, champion, or the name of a
     scripted agent of --env. The episode is the one that evaluate plays with the same seed: the page
@@ -115,6 +123,12 @@ def _env_of(agent: Path, which: str | None, named: str, trust: bool) -> str:
         env_id = load_saved(agent, which, trust=trust).environment.env_id
     except ValueError as error:  # CheckpointError: importing it would import torch.
         raise click.BadParameter(str(error), param_hint="AGENT") from None
+    if env_id not in _SHOWN and not given_options() & {"env"}:
+        raise click.BadParameter(
+            f"{agent} was trained on {env_id}, and pages show CAGE-2 and CAGE-4 alone: "
+            "`evaluate --video` films an environment of Gymnasium's",
+            param_hint="AGENT",
+        )
     return env_id if env_id in _SHOWN else named
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import click
+import numpy as np
 from prettytable import PrettyTable, TableStyle
 
 from workflow_rl.collection.rollout import utilisation
@@ -43,7 +46,7 @@ def _report_one(outcome: Outcome) -> None:
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(state, RECENT_EPISODES)}"
     )
-    _say_how_good(config, state.recent_means(RECENT_EPISODES).get(""))
+    _say_how_good(config, state.recent_means(RECENT_EPISODES).get(""), state)
     if state.workers_restarted:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
@@ -54,9 +57,13 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 
-def _say_how_good(config: TrainConfig, mean: float | None) -> None:
+def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState) -> None:
     """Compare a mean return with known agents', and name the guest's recipe for better ones."""
-    words = None if mean is None else verdict(mean, known_returns(config))
+    if mean is None:
+        return
+    returns = list(state.recent_returns)[-RECENT_EPISODES:]
+    margin = 1.96 * float(np.std(returns)) / math.sqrt(len(returns))
+    words = verdict(mean, known_returns(config), margin)
     if words is None:
         return
     click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
@@ -125,7 +132,8 @@ def _report_several(outcome: Outcome) -> None:
         n_copies = sum(len(meeting.copies) for meeting in record.meetings)
         click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
     best = outcome.best
-    _say_how_good(outcome.learners[best].config, summaries[best]["return_mean_last_300"])
+    learner = outcome.learners[best]
+    _say_how_good(learner.config, summaries[best]["return_mean_last_300"], learner.state)
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     with only_warned(path / "learning_curve.png"):
         click.echo(f"picture:         {draw_population(path)}")

@@ -216,9 +216,11 @@ class GymnasiumEnvironment:
         except Exception as error:
             local = re.search(r"__main__|<", self.env_id)
             hint = ". From Python, give the function that makes it as env" if local else ""
-            if isinstance(error, gymnasium.error.NameNotFound) and self.factory is None:
-                hint = hint or _where_it_may_be(self.env_id)
-            problem = in_one_line(error).rstrip(".")
+            if self.factory is None:
+                hint = hint or _where_it_may_be(self.env_id, error)
+            problem = in_one_line(error)
+            if hint:  # It says more than Gymnasium's guess.
+                problem = problem.partition(" Did you mean")[0].rstrip(".")
             raise InvalidEnvironmentError(
                 ENV, f"{self.env_id} cannot be made: {problem}{hint}"
             ) from error
@@ -284,9 +286,16 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
     return factory
 
 
-def _where_it_may_be(env_id: str) -> str:
-    """Return a sentence about an id that Gymnasium does not know, or ""."""
+def _where_it_may_be(env_id: str, error: Exception) -> str:
+    """Return a sentence about an id that Gymnasium does not know, or whose module is missing."""
     module, colon, name = env_id.partition(":")
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        if module.endswith(".py"):
+            return f". Leave out .py: {module.removesuffix('.py')}:{name}"
+        if module.startswith(error.name):
+            return f". Call the command in the folder of {error.name}, or install that module"
+    if not isinstance(error, gymnasium.error.NameNotFound):
+        return ""
     if not colon:
         if not (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
             return ""
@@ -294,4 +303,5 @@ def _where_it_may_be(env_id: str) -> str:
     if hasattr(sys.modules[module], name):
         return ""  # The name was found. The environment itself misses another one.
     defined = [one for one, value in vars(sys.modules[module]).items() if callable(value)]
-    return "".join(f". Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1))
+    meant = [f" Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1)]
+    return f". Nor does {module} define {name}.{''.join(meant)}"

@@ -32,7 +32,7 @@ def write_onnx(policy: PolicyParameters, environment: Environment, path: Path) -
         import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
     except ModuleNotFoundError:
         raise ExportError(
-            "--format", "onnx needs more packages: pip install -e '.[onnx]'"
+            "--format", "onnx needs more packages: pip install onnx onnxscript"
         ) from None
     import torch
 

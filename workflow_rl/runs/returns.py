@@ -93,11 +93,12 @@ def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]
     return {value: ", ".join(names) for value, names in shown.items()}
 
 
-def verdict(mean: float, known: Mapping[str, float]) -> str | None:
+def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str | None:
     """Return in words how a mean return compares with those of known agents in such episodes.
 
-    The words name the best agent that is not better, and the weakest that is. None if no agent is
-    known.
+    The words name the best agent that is not better, and the weakest that is. An agent whose return
+    lies within the margin, the half of the mean's interval, is called about as good. None if no
+    agent is known.
     """
 
     def named(name: str) -> str:
@@ -107,6 +108,12 @@ def verdict(mean: float, known: Mapping[str, float]) -> str | None:
     better = [named(name) for name in sorted(known, key=known.__getitem__) if known[name] > mean]
     if not known:
         return None
+    near = min(known, key=lambda name: abs(known[name] - mean))
+    if 0 < abs(known[near] - mean) <= margin:
+        further = [one for one in better if one != named(near)]
+        return f"about as good as {named(near)}" + (
+            f", not as good as {further[0]}" if further else ""
+        )
     if not better:
         return f"better than every known agent; the best is {weaker[-1]}"
     if not weaker:

@@ -73,7 +73,7 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
 def test_an_environment_whose_steps_wait_is_told_of_more_processes() -> None:
     result = invoke("check-env", "tests.any_envs:SlowEnv", "--steps", "5")
     assert result.exit_code == 0, result.output
-    assert "of the time is waiting: train with --n-workers 8 or more" in result.output
+    assert "of the time is waiting: train with --n-workers 8 --n-envs 8, or more" in result.output
 
 
 @pytest.mark.parametrize(

@@ -282,8 +282,8 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
 def test_an_algorithm_of_the_users_own(tmp_path):
     name = "tests.agents.test_algorithm:REINFORCE"
     options = ["--env", "CartPole-v1", "--total-steps", "100", "--quiet", "--algorithm", name]
-    refused(invoke("train-async", *options, "--setting", "nonsense=1"), "--nonsense", name)
-    refused(invoke("train-async", *options, "--setting", "passes=0"), "--passes", "0")
+    refused(invoke("train-async", *options, "--setting", "nonsense=1"), "--setting nonsense", name)
+    refused(invoke("train-async", *options, "--setting", "passes=0"), "--setting passes", "0")
     refused(invoke("train-async", *options, "--epochs", "1"), "--epochs", "--algorithm ppo")
     run = tmp_path / "run"
     result = invoke("train-async", *options, "--setting", "passes=2", "--run-dir", str(run))

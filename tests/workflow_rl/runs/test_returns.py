@@ -11,3 +11,11 @@ def test_a_verdict_names_the_agents_on_both_sides() -> None:
     assert verdict(-800, known) == "worse than every known agent; the weakest is random (-725.4)"
     assert verdict(-10, known) == "better than every known agent; the best is champion (-12.4)"
     assert verdict(-10, {}) is None
+
+
+def test_an_agent_within_the_margin_is_about_as_good() -> None:
+    known = {"react": -517.5, "champion": -12.4}
+    words = "about as good as react (-517.5), not as good as champion (-12.4)"
+    assert verdict(-516.4, known, 30.0) == words
+    assert verdict(-530.0, known, 30.0) == words
+    assert verdict(-12.0, known, 1.0) == "about as good as champion (-12.4)"

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from agents.algorithm import find
-from agents.settings import Settings
 from workflow_rl.commands.guest_options import chosen_env, guest_args
 from workflow_rl.commands.options import ALGORITHMS, given_options, spelling
 from workflow_rl.commands.training_options import RESUME_RUN_DIR
@@ -26,20 +25,24 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     if "algorithm" not in fields:
         name = preset_named(options["preset"]).get("algorithm", name)
     for one in sorted(settings.keys() - find(name).settings.model_fields.keys()):
-        _refuse(one, name, find(name).settings)
+        _refuse(one, _spelled(one, options), name)
     return TrainConfig(mode, **chosen_env(options), **fields, settings=settings)
 
 
-def _refuse(setting: str, algorithm: str, settings: type[Settings]) -> None:
-    """Raise click.UsageError for a setting that an algorithm does not have."""
+def _refuse(setting: str, typed: str, algorithm: str) -> None:
+    """Raise click.UsageError for a setting, as typed, that an algorithm does not have."""
     having = [name for name in ALGORITHMS if setting in find(name).settings.model_fields]
     of = f"needs --algorithm {' or '.join(having)}" if having else "is no setting"
     # Only the package's own algorithms have an option for each setting.
-    spelled = spelling if algorithm in ALGORITHMS else "--setting {}=VALUE".format
-    meant = [spelled(one) for one in word_meant(setting, settings.model_fields)]
-    raise click.UsageError(
-        f"{spelled(setting)} {of}: {algorithm} does not have it.{question(meant)}"
-    )
+    spelled = spelling if algorithm in ALGORITHMS else "--setting {}".format
+    names = find(algorithm).settings.model_fields
+    meant = [spelled(one) for one in word_meant(setting, names)]
+    raise click.UsageError(f"{typed} {of}: {algorithm} does not have it.{question(meant)}")
+
+
+def _spelled(name: str, options: dict[str, Any]) -> str:
+    """Return how a field's option stands on the command line."""
+    return f"--setting {name}" if name in dict(options.get("setting", ())) else spelling(name)
 
 
 def asked_anew(options: dict[str, Any]) -> dict[str, Any]:
@@ -98,4 +101,4 @@ def typed(error: ConfigError, options: dict[str, Any]) -> str:
     its = {**its, **its.get("settings", {}), **its.get("env_args", {})}
     if name in its and name not in given_options():
         return f"--preset {preset} ({spelling(name)} {its[name]})"
-    return f"--setting {name}" if name in dict(options.get("setting", ())) else spelling(name)
+    return _spelled(name, options)

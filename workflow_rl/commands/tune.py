@@ -11,7 +11,7 @@ import click
 
 from workflow_rl.collection.cluster import require_cluster
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
-from workflow_rl.commands.errors import training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
     MOST_POLICIES,
@@ -246,8 +246,9 @@ def _report(search: Search, study: optuna.Study) -> None:
     settings = search.settings(best)
     write_best(search.path, settings)
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
-    options = " ".join(f"--{_spelled(name)} {value:.6g}" for name, value in settings.items())
-    click.echo(f"train with:     train-async {options}, and the search's own options")
+    words = [w for name, value in settings.items() for w in (f"--{_spelled(name)}", f"{value:.6g}")]
+    command = own_command("train-async", "--env", search.config.env, *words)
+    click.echo(f"train with:     {command}, and the trainer's other options that you searched with")
 
 
 def _spelled(name: str) -> str:

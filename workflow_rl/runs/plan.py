@@ -209,8 +209,8 @@ def _require_more_to_do(
         require_same_run(config, _own_names(config, asked))
         raise ConfigError(
             name,
-            f"the run in {path} is finished, with all its {state.episodes} episodes: to go on, "
-            "give a larger number",
+            f"the run in {path} is finished, with all its {done} "
+            f"{'steps' if in_steps else 'episodes'}: to go on, give a larger number",
         )
     if value <= done:
         raise ConfigError(

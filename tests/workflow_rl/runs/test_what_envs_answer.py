@@ -69,7 +69,7 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     at = step if what == "observation" else step + 1
     seed = episode_spec(3, 37).env_seed
     args = {"what": what, "bad_seed": seed, "switch": str(switch), "at": at}
-    config = config_of("tests.any_envs:SpoiltEnv", kind, mode, env_args=args)
+    config = config_of("tests.lying_envs:SpoiltEnv", kind, mode, env_args=args)
     run(tmp_path / "good", config)
     switch.touch()
     with pytest.raises(loop.NotFiniteError) as error:
@@ -106,7 +106,7 @@ def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     args = {"shown": shown, "bad_seed": episode_spec(3, 37).env_seed}
-    config = config_of("tests.any_envs:MisshapenEnv", kind, mode, env_args=args)
+    config = config_of("tests.lying_envs:MisshapenEnv", kind, mode, env_args=args)
     with pytest.raises(TooManyFailuresError) as error:
         run(tmp_path / "run", config)
     where = "in episode 37 the environment's observation of step 3"

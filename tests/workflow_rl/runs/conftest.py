@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow_rl.runs import any_env_runs, population_runs
+from tests.workflow_rl.runs import any_env_runs, cyborg_runs, population_runs
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +22,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str]
         return path
 
     return path_of
+
+
+@pytest.fixture(scope="session")
+def cyborg_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished run of `cyborg_runs`."""
+    path = tmp_path_factory.mktemp("cyborg") / "run"
+    cyborg_runs.run(path, cyborg_runs.config_of(n_workers=2))
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.pages import (
-    PAGES,
-    ROOT,
-    blocks,
-    lines_of_blocks,
-    name_of,
-)
+from tests.pages import PAGES, ROOT, blocks, lines_of_blocks, name_of
 from workflow_rl.commands.main import main
 
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]

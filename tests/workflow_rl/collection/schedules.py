@@ -13,13 +13,7 @@ from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from agents.trajectory import Trajectory
 from workflow_rl.collection.collector_thread import CollectorThread
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import (
-    BegunBatch,
-    ExactLag,
-    FreeRunning,
-    PlayBatch,
-    Share,
-)
+from workflow_rl.collection.schedule import BegunBatch, ExactLag, FreeRunning, PlayBatch, Share
 from workflow_rl.collection.trace import Trace
 
 STEPS = 3

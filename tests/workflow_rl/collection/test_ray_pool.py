@@ -25,11 +25,7 @@ from workflow_rl.collection import ray_pool
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import Cluster, ClusterError
 from workflow_rl.collection.env_positions import first_positions, player_at
-from workflow_rl.collection.failures import (
-    StopRequested,
-    TooManyFailuresError,
-    WorkerError,
-)
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.pool import MAX_RAISES
 from workflow_rl.collection.ray_pool import RayPool, node_variables

@@ -17,9 +17,7 @@ from tests.workflow_rl.collection.schedules import (
 )
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import (
-    Share,
-)
+from workflow_rl.collection.schedule import Share
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3])

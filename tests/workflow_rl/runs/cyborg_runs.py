@@ -12,10 +12,7 @@ import torch
 from agents.ppo.agent import PPOConfig
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.runs import loop
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import make_collector, train
 

@@ -11,10 +11,7 @@ from agents.mbpo.config import MBPOConfig
 from agents.policies.distributions import Categorical
 from agents.replay import Transitions
 from tests.tiny_runs import config_of
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    TrainingState,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
 

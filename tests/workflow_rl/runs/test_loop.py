@@ -17,12 +17,7 @@ from tests.workflow_rl.runs.cyborg_runs import (
     weights,
 )
 from workflow_rl.runs import learner
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    TrainingState,
-    load_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, read_metrics
 from workflow_rl.runs.loop import train

@@ -31,9 +31,7 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.runs.checkpoint import (
-    load_checkpoint,
-)
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
 
 ROOT = Path(__file__).resolve().parents[3]

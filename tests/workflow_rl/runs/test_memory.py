@@ -20,10 +20,7 @@ from agents.policies.distributions import SquashedGaussian
 from tests.tiny_runs import all_of
 from tests.workflow_rl.runs.remembered import an_agent, experience, numbered
 from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    TrainingState,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import load_memory, make_agent
 

@@ -14,10 +14,7 @@ from tests.workflow_rl.runs.population_runs import CART_POLE
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.runs.folder import RunDirError, read_metrics
-from workflow_rl.runs.population_dir import (
-    policy_folder,
-    read_population,
-)
+from workflow_rl.runs.population_dir import policy_folder, read_population
 
 
 @pytest.mark.parametrize(

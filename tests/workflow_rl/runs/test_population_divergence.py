@@ -26,11 +26,7 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
-from workflow_rl.runs.population_dir import (
-    policy_folder,
-    read_population,
-    run_folders,
-)
+from workflow_rl.runs.population_dir import policy_folder, read_population, run_folders
 
 
 @pytest.fixture

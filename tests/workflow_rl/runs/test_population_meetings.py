@@ -21,11 +21,7 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population import Population
-from workflow_rl.runs.population_dir import (
-    PopulationRecord,
-    read_population,
-    run_folders,
-)
+from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
 
 
 class Killed(BaseException):

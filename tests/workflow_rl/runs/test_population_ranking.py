@@ -11,10 +11,7 @@ from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.population import Population
-from workflow_rl.runs.population_dir import (
-    read_population,
-    run_folders,
-)
+from workflow_rl.runs.population_dir import read_population, run_folders
 
 BY_EVALUATION = EXCHANGE.changed(rank_by="evaluation")
 

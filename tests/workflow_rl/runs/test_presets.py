@@ -15,12 +15,7 @@ from agents.policies.numpy_policy import NumpyPolicy
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv
-from tests.tiny_runs import (
-    assert_nothing_missing,
-    lags,
-    recorded_updates,
-    run,
-)
+from tests.tiny_runs import assert_nothing_missing, lags, recorded_updates, run
 from tests.workflow_rl.conftest import assert_same_trajectories
 from tests.workflow_rl.runs.preset_runs import (
     MODES,

@@ -13,12 +13,7 @@ import pytest
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv, RaisingEnv
-from tests.tiny_runs import (
-    assert_nothing_missing,
-    config_of,
-    recorded_updates,
-    run,
-)
+from tests.tiny_runs import assert_nothing_missing, config_of, recorded_updates, run
 from tests.workflow_rl.runs.preset_runs import (
     MODES,
     check_books,

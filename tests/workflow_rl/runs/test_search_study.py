@@ -1,4 +1,4 @@
-"""The file of a search's trials: what is in none of this package is refused."""
+"""The file of a search's trials: one that is not of this package is refused."""
 
 from __future__ import annotations
 

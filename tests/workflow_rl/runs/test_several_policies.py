@@ -13,9 +13,7 @@ from tests.workflow_rl.runs.population_runs import configs_of, run, slow
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population_dir import (
-    run_folders,
-)
+from workflow_rl.runs.population_dir import run_folders
 
 
 @pytest.fixture(scope="module")

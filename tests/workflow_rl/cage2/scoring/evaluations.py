@@ -12,11 +12,7 @@ from agents.ppo.agent import PPOAgent, PPOConfig
 from agents.trajectory import Trajectory
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.evaluate import evaluate
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    TrainingState,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
 

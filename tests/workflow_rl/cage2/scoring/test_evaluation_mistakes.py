@@ -6,11 +6,7 @@ import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import error_line, run, save_agent
 from workflow_rl.cage2.cyborg.simulators import simulator_version
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    TrainingState,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):

@@ -8,10 +8,7 @@ import torch
 
 from tests.workflow_rl.cage2.scoring.evaluations import save_agent
 from workflow_rl.cage2.scoring.players import load_actor, load_trained
-from workflow_rl.runs.checkpoint import (
-    CheckpointError,
-    checkpoint_path,
-)
+from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train
 from workflow_rl.runs.saved_agent import load_agent

@@ -1,10 +1,9 @@
-"""Small Gymnasium environments of every kind of space, and ones that go wrong. No torch."""
+"""Small Gymnasium environments of every kind of space, and ones that cannot be used. No torch."""
 
 from __future__ import annotations
 
 import math
 import time
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -173,120 +172,6 @@ class EndingEnv(gymnasium.Env[Any, Any]):
         return np.ones(1, np.float32), 1.0, self._terminates, not self._terminates, {}
 
 
-class SpoiltEnv(TargetEnv):
-    """A TargetEnv of five steps whose `what`, "reward" or "observation", is NaN after the step `at`
-    of the episode that is reset with `bad_seed`, as long as the file `switch` exists."""
-
-    def __init__(self, what: str, bad_seed: int, switch: str, at: int = 3) -> None:
-        super().__init__(length=5)
-        self._what, self._bad_seed, self._switch, self._at = what, bad_seed, Path(switch), at
-        self._is_bad = False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._is_bad = seed == self._bad_seed and self._switch.exists()
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Result:
-        # An agent that has seen NaN answers with NaN.
-        obs, reward, *ends, info = super().step(np.nan_to_num(action))
-        if self._is_bad and self._steps == self._at:
-            reward = math.nan if self._what == "reward" else reward
-            obs = obs * np.nan if self._what == "observation" else obs
-        return obs, reward, ends[0], ends[1], info
-
-
-class MisshapenEnv(TargetEnv):
-    """A TargetEnv whose observation after the third step is `shown`, of another shape or kind, in
-    the episode that is reset with `bad_seed`."""
-
-    def __init__(self, shown: Any, bad_seed: int) -> None:
-        super().__init__(length=5)
-        self._strange, self._bad_seed = shown, bad_seed
-        self._is_bad = False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._is_bad = seed == self._bad_seed
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Result:
-        obs, *others = super().step(action)
-        return (self._strange if self._is_bad and self._steps == 3 else obs, *others)  # type: ignore[return-value]
-
-
-class LaterLyingEnv(gymnasium.Env[Any, Any]):
-    """From the third step on, it shows what its space does not hold."""
-
-    def __init__(self) -> None:
-        self.observation_space = spaces.Box(0, 100, (1,), np.int64)
-        self.action_space = spaces.Discrete(2)
-        self._steps = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self._steps = 0
-        return np.zeros(1, np.int64), {}
-
-    def step(self, action: Any) -> Result:
-        self._steps += 1
-        return np.array([100 * self._steps]), 0.0, False, self._steps == 5, {}
-
-
-class AlwaysSpoiltEnv(TargetEnv):
-    """The third reward of every episode is NaN."""
-
-    def step(self, action: Any) -> Result:
-        obs, reward, *ends, info = super().step(action)
-        return obs, math.nan if self._steps == 3 else reward, ends[0], ends[1], info
-
-
-class ShowsNoNumberEnv(TargetEnv):
-    """The second observation of every episode is infinite."""
-
-    def step(self, action: Any) -> Result:
-        obs, *others = super().step(action)
-        return (obs + np.float32(np.inf) if self._steps == 2 else obs, *others)  # type: ignore[return-value]
-
-
-class NoisyStepEnv(TargetEnv):
-    """Rewards have noise of NumPy's global generator."""
-
-    def step(self, action: Any) -> Result:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward + np.random.random(), terminated, truncated, info
-
-
-class NoisyResetEnv(TargetEnv):
-    """The seed decides all but what is observed first."""
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        obs, info = super().reset(seed=seed, options=options)
-        return obs + np.random.random(2).astype(np.float32), info
-
-
-class RememberingEnv(TargetEnv):
-    """An episode's rewards depend on how many there were before in this env."""
-
-    _episodes = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._episodes += 1
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Result:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward + self._episodes, terminated, truncated, info
-
-
 class TextEnv(TargetEnv):
     """What it observes is no numbers."""
 
@@ -385,18 +270,3 @@ class SeedEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> Result:
         return np.zeros(1, np.float32), self._reward, False, True, {}
-
-
-class Liar(gymnasium.Env[Any, Any]):
-    """Declares one space and shows something else."""
-
-    def __init__(self, declared: spaces.Space[Any], shown: Any) -> None:
-        self.observation_space, self._shown = declared, shown
-        self.action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        return self._shown, {}
-
-    def step(self, action: Any) -> Any:
-        return self._shown, 0.0, False, False, {}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 
 # Whatever begins like a block is one, so that none is left out for how it is written.
 _FENCE = re.compile(r"^ *```(?P<info>[^\n]+)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -44,6 +45,17 @@ def blocks(page: Path) -> list[Block]:
         text = textwrap.dedent(match["text"])
         found.append(Block(language[0], title and title[1], text))
     return found
+
+
+def lines_of_blocks() -> list[tuple[Path, str]]:
+    """Of the shell, on all pages, without what is after a comment or `&&`."""
+    commands = [(page, block) for page in PAGES for block in blocks(page)]
+    return [
+        (page, line.partition("  #")[0].partition(" && ")[0].strip())
+        for page, block in commands
+        if block.language == "bash"
+        for line in block.text.replace("\\\n", " ").splitlines()
+    ]
 
 
 def prose(page: Path) -> str:

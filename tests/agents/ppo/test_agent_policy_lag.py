@@ -13,7 +13,7 @@ from agents.ppo.agent import PPOAgent
 from agents.ppo.batch import make_batch, stack_obs
 from agents.trajectory import Trajectory
 from tests.agents.examples import example_trajectory
-from tests.agents.ppo.test_agent import (
+from tests.agents.ppo.small_agents import (
     ONE_STEP,
     TRAJECTORIES,
     collect,

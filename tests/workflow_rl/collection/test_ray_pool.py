@@ -25,13 +25,8 @@ from workflow_rl.collection import ray_pool
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import Cluster, ClusterError
 from workflow_rl.collection.env_positions import first_positions, player_at
-from workflow_rl.collection.failures import (
-    StopRequested,
-    TooManyFailuresError,
-    WorkerError,
-)
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
-from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.pool import MAX_RAISES
 from workflow_rl.collection.ray_pool import RayPool, node_variables
 from workflow_rl.collection.rollout import Rollout
@@ -112,12 +107,6 @@ def collect_sync(make_env, policy, specs, n_workers=2, **pool_options) -> Rollou
 
 
 COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
-
-
-@pytest.fixture(scope="module")
-def expected(policy) -> list:
-    env = SerialEnvs(CountingEnv, 1)
-    return [play_episode(env, policy, episode_spec(3, number, RED_AGENTS)) for number in range(11)]
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])

@@ -10,13 +10,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tests.any_envs import (
-    NoisyResetEnv,
-    NoisyStepEnv,
-    PuzzleEnv,
-    RememberingEnv,
-    TargetEnv,
-)
+from tests.any_envs import PuzzleEnv, TargetEnv
+from tests.lying_envs import NoisyResetEnv, NoisyStepEnv, RememberingEnv
 from tests.tiny_envs import CountingEnv
 from workflow_rl.environments.determinism import SEED, first_difference
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

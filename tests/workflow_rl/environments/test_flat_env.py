@@ -17,11 +17,10 @@ from agents.policies.distributions import (
     Distribution,
     MultiCategorical,
 )
-from tests.any_envs import Liar, PuzzleEnv, TargetEnv
+from tests.any_envs import PuzzleEnv, TargetEnv
+from tests.lying_envs import Liar
 from workflow_rl.environments.env_batch import ObservationError
-from workflow_rl.environments.environment import (
-    InvalidEnvironmentError,
-)
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     distribution_over,

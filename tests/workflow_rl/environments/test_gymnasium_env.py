@@ -21,7 +21,8 @@ from agents.policies.distributions import (
     MultiCategorical,
 )
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from tests.any_envs import Liar, PuzzleEnv, TargetEnv
+from tests.any_envs import PuzzleEnv, TargetEnv
+from tests.lying_envs import Liar
 from workflow_rl.cage2.registration import ENV_ID
 from workflow_rl.collection.env_positions import first_positions, player_at
 from workflow_rl.collection.player import play_episode
@@ -272,7 +273,7 @@ def test_observations_that_the_space_does_not_hold_are_refused(declared: Any, sh
 
 
 def test_observations_of_every_step_that_is_tried_have_to_be_of_the_space() -> None:
-    environment = GymnasiumEnvironment("tests.any_envs:LaterLyingEnv")
+    environment = GymnasiumEnvironment("tests.lying_envs:LaterLyingEnv")
     with pytest.raises(InvalidEnvironmentError, match=r"wrong answer.* of step 3 holds 300"):
         environment.check()
 

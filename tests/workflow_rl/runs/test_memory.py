@@ -1,10 +1,9 @@
+"""The steps that an agent remembers, in files: the same when they are read, few and small."""
+
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import pickle
-import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -17,52 +16,13 @@ from hypothesis import strategies as st
 
 from agents.mbpo.agent import MBPOAgent
 from agents.mbpo.config import MBPOConfig
-from agents.policies import archive
-from agents.policies.distributions import Categorical, SquashedGaussian
-from agents.replay import Transitions
-from tests.tiny_runs import all_of, config_of, remembering_agent
+from agents.policies.distributions import SquashedGaussian
+from tests.tiny_runs import all_of
+from tests.workflow_rl.runs.remembered import an_agent, experience, numbered
 from workflow_rl.runs import memory
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    CheckpointError,
-    TrainingState,
-    load_checkpoint,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import load_memory, make_agent
-
-CONFIG = config_of(
-    ppo={"activation": "relu"},
-    algorithm="mbpo",
-    mbpo={"model_members": 1, "model_elites": 1, "model_hidden_sizes": (2,), "warm_up_steps": 9},
-)
-
-
-def an_agent(capacity: int = 100, obs_dim: int = 3) -> MBPOAgent:
-    config = MBPOConfig(
-        hidden_sizes=(2,), replay_capacity=capacity, warm_up_steps=0, imagined_share=0.0
-    )
-    return MBPOAgent(config, obs_dim, Categorical(9), bits=False, seed=0)
-
-
-def numbered(first: int, count: int, obs_dim: int = 3) -> Transitions:
-    """Steps whose every number is their own."""
-    n = np.arange(first, first + count)
-    obs = np.stack([n + k / 8 for k in range(obs_dim)], axis=1).astype(np.float32)
-    return Transitions(obs, n % 9, n / 7, obs + 1, n % 2 == 0)
-
-
-def experience(agent: MBPOAgent, n_real: int, n_imagined: int = 0) -> None:
-    """So many steps more."""
-    obs_dim = agent.obs_dim
-    if n_real:
-        agent.replay.add(numbered(agent.replay.n_added, n_real, obs_dim))
-    if n_imagined:
-        imagined = numbered(1000 + agent.imagined_steps, n_imagined, obs_dim)
-        agent.imagined = [*agent.imagined, imagined][-2:]
-        agent.imagined_steps += n_imagined
 
 
 def inodes(folder: Path) -> dict[str, int]:
@@ -152,112 +112,6 @@ def test_numbers_within_bounds_are_kept_too(tmp_path: Path) -> None:
         memory.read(tmp_path, memory.write(tmp_path, agents[0].memory(), []), choices.memory())
 
 
-def saved_run(path: Path) -> MBPOAgent:
-    """A run that was saved once, and its agent."""
-    agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
-    with RunDir(path, CONFIG) as run:
-        experience(agent, 70, 9)
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
-    return agent
-
-
-def checkpoint_of(agent: MBPOAgent, updates: int) -> Checkpoint:
-    agent.policy_version = updates
-    return Checkpoint(CONFIG.to_dict(), agent.state_dict(), TrainingState(updates=updates))
-
-
-def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, moments = tmp_path / "run", tmp_path / "moments"
-    agent = saved_run(path)
-    before, n_moments = all_of(agent), 0
-
-    def watched(name: str) -> Callable[..., Any]:
-        call = getattr(os, name)
-
-        def watching(*arguments: Any, **options: Any) -> Any:
-            keep_moment()
-            result = call(*arguments, **options)
-            keep_moment()
-            return result
-
-        return watching
-
-    def keep_moment() -> None:
-        nonlocal n_moments
-        shutil.copytree(path, moments / str(n_moments))
-        n_moments += 1
-
-    with RunDir(path, CONFIG, load_checkpoint(path / "checkpoint.pt")) as run:
-        # All of the old files go: what they hold is part of larger ones, or was imagined long ago.
-        for _ in range(2):
-            experience(agent, 35, 4)
-        for name in ("fsync", "replace", "unlink"):
-            monkeypatch.setattr(os, name, watched(name))
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
-        monkeypatch.undo()
-    assert n_moments >= 20
-    states = [all_of(remembering_agent(moments / str(n))) for n in range(n_moments)]
-    versions = [state[0]["policy_version"] for state in states]
-    assert set(versions) == {1, 2}
-    assert sorted(versions) == versions
-    for version, state in zip(versions, states, strict=True):
-        assert state == (before if version == 1 else all_of(agent))
-    with RunDir(moments / "0", CONFIG, load_checkpoint(moments / "0" / "checkpoint.pt")) as run:
-        again = remembering_agent(moments / "0")
-        run.save("checkpoint.pt", checkpoint_of(again, 1), again.memory())
-    names = {part.name for part in load_checkpoint(moments / "0" / "checkpoint.pt").memory or ()}
-    assert {file.name for file in (moments / "0" / "memory").iterdir()} == names
-
-
-def test_all_that_is_left_of_a_save_that_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
-    agent = saved_run(tmp_path)
-    folder = tmp_path / "memory"
-    for name in ("real-000000070-000000090.npy", "imagined-000000001-000000002.npy"):
-        (folder / name).write_bytes(b"half")
-    (folder / ".real-000000070-000000095.npy.writing").write_bytes(b"half")
-    (folder / "notes.txt").write_text("the user's own")
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
-        experience(agent, 20)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
-    names = {file.name for file in folder.iterdir()} - {"notes.txt"}
-    assert names == {part.name for part in load_checkpoint(tmp_path / "checkpoint.pt").memory or ()}
-    assert (folder / "notes.txt").exists()
-    assert all_of(remembering_agent(tmp_path)) == all_of(agent)
-
-
-def test_other_checkpoints_of_the_run_have_no_steps(tmp_path: Path) -> None:
-    agent = saved_run(tmp_path)
-    sizes = []
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
-        for _ in range(2):
-            run.save("best.pt", checkpoint_of(agent, 1))
-            sizes.append((tmp_path / "best.pt").stat().st_size)
-            experience(agent, 5000, 500)
-    assert sizes[0] == sizes[1]
-    assert load_checkpoint(tmp_path / "best.pt").memory is None
-    assert all_of(remembering_agent(tmp_path))  # Whose files are still there.
-    shutil.copy(tmp_path / "best.pt", tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match=r"saved without the steps .*--init-from"):
-        remembering_agent(tmp_path)
-
-
-def test_the_steps_may_be_larger_than_any_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
-    experience(agent, 5000)
-    with RunDir(tmp_path, CONFIG) as run:
-        run.save("checkpoint.pt", checkpoint_of(agent, 1), agent.memory())
-    (part,) = load_checkpoint(tmp_path / "checkpoint.pt").memory or ()
-    monkeypatch.setattr(archive, "MOST_BYTES", (tmp_path / "checkpoint.pt").stat().st_size)
-    assert (tmp_path / "memory" / part.name).stat().st_size > 5 * archive.MOST_BYTES
-    assert all_of(remembering_agent(tmp_path)) == all_of(agent)
-
-
 def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
     agent = an_agent(200_000, obs_dim=100)
     experience(agent, 40_000)
@@ -282,49 +136,6 @@ def test_saving_and_loading_copy_no_more_than_a_chunk(tmp_path: Path) -> None:
     assert agent.state_dict().keys() == again.state_dict().keys()
 
 
-def flipped(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(content)
-
-
-def replaced_by_a_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def replaced_by_what_never_ends(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def grown_beyond_all_memory(path: Path) -> None:
-    os.truncate(path, 2**43)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (Path.unlink, "No such file"),
-        (flipped, "is damaged"),
-        (lambda path: os.truncate(path, 100), "is damaged"),
-        (replaced_by_a_pipe, "is no file"),
-        (replaced_by_what_never_ends, "is no file"),
-        (grown_beyond_all_memory, "this machine has"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["real", "imagined"])
-def test_a_file_that_is_not_as_it_was_saved(
-    kind: str, spoil: Callable[[Path], None], says: str, tmp_path: Path
-) -> None:
-    saved_run(tmp_path)
-    file = next((tmp_path / "memory").glob(f"{kind}-*"))
-    spoil(file)
-    with pytest.raises(CheckpointError, match=f"memory.*{says}") as caught:
-        remembering_agent(tmp_path)
-    assert "\n" not in str(caught.value)
-
-
 def test_it_is_what_is_loaded_that_needs_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,118 +156,7 @@ def test_it_is_what_is_loaded_that_needs_room(
             memory.read(tmp_path, parts, agent.memory())
 
 
-ROWS = 70
-RIGHT = numbered(0, ROWS, 52)
-
-
-def as_saved(steps: Any) -> np.ndarray:
-    row = [(name, column.dtype, column.shape[1:]) for name, column in steps._asdict().items()]
-    rows = np.empty(ROWS, row)
-    for name, column in steps._asdict().items():
-        rows[name] = column
-    return rows
-
-
-class Hostile:
-    def __reduce__(self) -> Any:
-        return os.system, ("touch ran",)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        as_saved(RIGHT)[:-1],
-        as_saved(RIGHT)[:, None],
-        as_saved(RIGHT)[["obs", "action", "reward", "next_obs"]],
-        as_saved(RIGHT._replace(obs=np.zeros((ROWS, 51), np.float32))),
-        as_saved(RIGHT._replace(obs=np.zeros((ROWS, 52), "U1"))),
-        as_saved(RIGHT._replace(obs=np.zeros((ROWS, 52), complex))),
-        as_saved(RIGHT._replace(action=np.full(ROWS, 145))),
-        as_saved(RIGHT._replace(action=np.full(ROWS, -1))),
-        as_saved(RIGHT._replace(action=np.zeros(ROWS))),
-        as_saved(RIGHT._replace(reward=np.zeros((ROWS, 2)))),
-        as_saved(RIGHT._replace(reward=np.zeros(ROWS, np.datetime64))),
-        as_saved(RIGHT._replace(terminated=np.zeros(ROWS))),
-        np.array([Hostile()] * ROWS),
-        np.zeros(ROWS),
-        b"",
-        b"\x93NUMPY\x01\x00v\x00{'descr': __import__('os').system('touch ran')}",
-        b"PK\3\4",
-        pickle.dumps(Hostile()),
-    ],
-)
-def test_a_file_with_something_else_in_it(
-    content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
-    monkeypatch.chdir(tmp_path)
-    part = memory.Part("real", 0, ROWS, "")
-    path = tmp_path / part.name
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        np.save(path, content, allow_pickle=True)
-    part = part._replace(digest=hashlib.sha256(path.read_bytes()).hexdigest())
-    with pytest.raises(ValueError, match=r"holds no steps|another environment"):
-        memory.read(tmp_path, [part], agent.memory())
-    assert not (tmp_path / "ran").exists()
-
-
-def test_files_that_are_not_all_there_is(tmp_path: Path) -> None:
-    agent = saved_run(tmp_path)
-    with RunDir(tmp_path, CONFIG, load_checkpoint(tmp_path / "checkpoint.pt")) as run:
-        experience(agent, 7, 3)
-        run.save("checkpoint.pt", checkpoint_of(agent, 2), agent.memory())
-    checkpoint = load_checkpoint(tmp_path / "checkpoint.pt")
-    parts = checkpoint.memory or []
-    assert [part[:3] for part in parts] == [
-        *[("real", 0, 70), ("real", 70, 77)],
-        *[("imagined", 0, 9), ("imagined", 9, 12)],
-    ]
-    for some in (parts[1:], parts[::-1], parts[:3], [*parts, parts[-1]]):
-        with pytest.raises(ValueError, match="not all of its agent's steps"):
-            memory.read(tmp_path / "memory", some, agent.memory())
-
-
-@pytest.mark.parametrize(
-    "memory_of",
-    [
-        "real",
-        [["real", 0, 5]],
-        [["../real", 0, 5, "0" * 64]],
-        [["real", 5, 5, "0" * 64]],
-        [["real", -1, 5, "0" * 64]],
-        [["real", 0, 2**53, "0" * 64]],
-        [["real", 0, 5.0, "0" * 64]],
-        [["real", "../../0", 5, "0" * 64]],
-        [["real", 0, 5, "0" * 63]],
-        [["real", 0, 5, 7]],
-    ],
-)
-def test_a_checkpoint_that_names_no_files(memory_of: Any, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    save_checkpoint(path, Checkpoint({}, {}, TrainingState(), memory=memory_of))
-    with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
-        load_checkpoint(path)
-
-
-def test_steps_that_the_agent_does_not_remember(tmp_path: Path) -> None:
-    parts = memory.parts_of([["other", 0, 5, "0" * 64]])
-    with pytest.raises(ValueError, match="other"):
-        memory.read(tmp_path, parts, an_agent().memory())
-
-
 def test_agents_that_remember_nothing_need_no_files(tmp_path: Path) -> None:
     agent = make_agent(TrainConfig("async"))
     load_memory(agent, Checkpoint({}, agent.state_dict(), TrainingState()), tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_steps_of_no_bytes_are_none(tmp_path):
-    rows = np.zeros(5, [(name, "f4", (0,)) for name in Transitions._fields])
-    path = tmp_path / memory.Part("real", 0, 5, "").name
-    np.save(path, rows)
-    part = memory.Part("real", 0, 5, hashlib.sha256(path.read_bytes()).hexdigest())
-    with pytest.raises(ValueError, match="holds no steps"):
-        memory.read(tmp_path, [part], an_agent().memory())

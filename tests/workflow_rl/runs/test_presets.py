@@ -6,136 +6,36 @@ import ast
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from agents.policies.numpy_policy import NumpyPolicy
-from agents.trajectory import Trajectory
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
-from tests.tiny_envs import CountingEnv, RaisingEnv
-from tests.tiny_runs import (
-    Learned,
-    assert_nothing_missing,
-    assert_one_episode_each,
-    config_of,
-    lags,
-    recorded_updates,
-    run,
-)
+from tests.tiny_envs import CountingEnv
+from tests.tiny_runs import assert_nothing_missing, lags, recorded_updates, run
 from tests.workflow_rl.conftest import assert_same_trajectories
+from tests.workflow_rl.runs.preset_runs import (
+    MODES,
+    check_books,
+    check_trajectories,
+    entered_schedules,
+    learned_in,
+    learner_that_waits,
+    preset_config,
+)
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_positions import first_positions, player_at
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.schedule import FreeRunning
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.environments.episode import episode_spec
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.presets import PRESETS
-
-MBPO = {
-    "batch_size": 8,
-    "gradient_steps": 0.1,
-    "model_members": 2,
-    "model_elites": 1,
-    "model_hidden_sizes": (8,),
-    "model_epochs": 1,
-    "warm_up_steps": 40,
-}
-# Small batches in the place of the presets' own sizes.
-SIZES = {
-    "sample-factory-sync": {"num_steps_per_env": 4, "steps_per_update": 40},
-    "sample-factory-async": {"num_steps_per_env": 4, "steps_per_update": 40},
-    "alf": {"num_steps_per_env": 8},
-    "rsl-batch": {"num_steps_per_env": 4},
-    "continuous": {"num_steps_per_env": 4},
-    "mbpo-continuous": {"num_steps_per_env": 4, "mbpo": MBPO},
-    "mbpo-batch": {"n_envs": 5, "num_steps_per_env": 4, "mbpo": MBPO},
-}
-MODES = [
-    *(("async", name) for name in PRESETS),
-    *(("sync", name) for name in ("sample-factory-sync", "rsl-batch")),
-]
-
-
-def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
-    settings = {**PRESETS[name], **SIZES[name], "total_episodes": 40, "n_workers": 2}
-    if name in ("rsl-batch", "mbpo-batch"):
-        settings["steps_per_update"] = 20
-    settings.update(changes)
-    of_algorithm = settings.pop("settings", {})
-    if "mbpo" not in settings:
-        return config_of(mode, of_algorithm, **settings)
-    return config_of(mode, **{**settings, "mbpo": {**of_algorithm, **settings["mbpo"]}})
-
-
-def learned_in(updates: list[Learned]) -> list[Trajectory]:
-    return [trajectory for _, trajectories in updates for trajectory in trajectories]
-
-
-@contextmanager
-def entered_schedules() -> Iterator[list[FreeRunning]]:
-    """Those of the runs in here."""
-    schedules: list[FreeRunning] = []
-    enter = FreeRunning.__enter__
-
-    def entered(schedule: FreeRunning) -> FreeRunning:
-        schedules.append(schedule)
-        return enter(schedule)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FreeRunning, "__enter__", entered)
-        yield schedules
-
-
-@contextmanager
-def learner_that_waits(until: Callable[[FreeRunning], object]) -> Iterator[list[Learned]]:
-    """An update of the runs in here lasts until so much waits for the next one. Gives them all."""
-    with (
-        entered_schedules() as schedules,
-        recorded_updates(lambda: eventually(lambda: until(schedules[-1]))) as updates,
-    ):
-        yield updates
-
-
-def check_books(path: Path, updates: list[Learned]) -> None:
-    """What is logged is what was learned from, and what was not."""
-    rows = read_metrics(path)
-    assert len(rows) == len(updates)
-    collected = 0
-    for row, (version, learned), lag in zip(rows, updates, lags(updates), strict=True):
-        steps = [t.length for t in learned]
-        collected += sum(steps) + int(row["dropped_steps"])
-        assert row["env_steps"] == collected
-        assert (row["policy_lag_min"], row["policy_lag_max"]) == (min(lag), max(lag))
-        mean = np.average([version - t.policy_version for t in learned], weights=steps)
-        assert row["policy_lag_mean"] == pytest.approx(mean)
-        assert min(lag) >= 0
-    training = load_checkpoint(path / "checkpoint.pt").training
-    assert training.env_steps == collected
-    assert training.dropped_steps == sum(row["dropped_steps"] for row in rows)
-    if all(row["dropped_steps"] == 0 for row in rows):
-        assert training.episodes == sum(t.ended for t in learned_in(updates))
-
-
-def check_trajectories(updates: list[Learned], n_steps: int) -> None:
-    learned = learned_in(updates)
-    assert_one_episode_each(learned)
-    pieces = [(t.episode, t.steps_before) for t in learned]
-    assert len(set(pieces)) == len(pieces), "a sample is learned from twice"
-    for _, trajectories in updates:
-        assert sum(t.length for t in trajectories) % n_steps == 0
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
@@ -312,119 +212,3 @@ def value_of(shown: str) -> Any:
         return ast.literal_eval(shown)
     except (SyntaxError, ValueError):
         return shown
-
-
-@pytest.mark.parametrize("name", ["sample-factory-async", "alf", "rsl-batch", "continuous"])
-def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp_path):
-    tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
-
-    def make_envs(n_envs: int) -> SerialEnvs:
-        return SerialEnvs(lambda: FaultyEnv(CountingEnv, "exception", "step", 30, tickets), n_envs)
-
-    path = tmp_path / "run"
-    config = preset_config("async", name, max_worker_failures=2, total_episodes=100_000)
-    start = time.monotonic()
-    with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
-        run(path, config, make_envs=make_envs)
-    assert time.monotonic() - start < 60
-    assert load_checkpoint(path / "checkpoint.pt").training.updates == len(read_metrics(path))
-
-
-@pytest.mark.parametrize(("mode", "name"), MODES)
-def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
-    # No end before it is stopped, however many episodes are dropped, or learned from at once.
-    config = preset_config(mode, name, total_episodes=1_000_000)
-    n_updates = 0
-
-    def stop() -> None:
-        nonlocal n_updates
-        n_updates += 1
-        if n_updates == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.01)
-
-    with recorded_updates(stop) as updates, pytest.raises(StopRequested, match="SIGTERM"):
-        run(tmp_path, config)
-    check_books(tmp_path, updates)
-    assert len(updates) == 3
-    episodes = load_checkpoint(tmp_path / "checkpoint.pt").training.episodes
-    config = config.changed(total_episodes=episodes + 60)
-    with recorded_updates() as more:
-        summary = run(tmp_path, config)
-    assert [version for version, _ in updates + more] == list(range(summary["updates"]))
-    check_books(tmp_path, updates + more)
-    check_trajectories(updates + more, config.num_steps_per_env)
-    if not summary["dropped_steps"]:
-        assert_nothing_missing(learned_in(updates + more), 5)
-    assert json.loads((tmp_path / "summary.json").read_text())["episodes"] >= config.total_episodes
-
-
-@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
-@pytest.mark.parametrize("when_full", ["wait", "drop"])
-@pytest.mark.parametrize("take_all", [False, True])
-def test_complete_episodes_are_learned_once_through_every_stop(
-    batching, when_full, take_all, tmp_path
-):
-    """Stopped after every fourth update, while workers are in the middle of others."""
-    config = config_of(
-        "async",
-        async_rl=True,
-        num_batches_to_accumulate=2,
-        total_episodes=160 if when_full == "drop" else 80,
-        n_workers=3,
-        **{"batching": batching, "when_full": when_full, "take_all": take_all},
-    )
-    n_updates = 0
-
-    def stop() -> None:
-        nonlocal n_updates
-        n_updates += 1
-        time.sleep(0.01)
-        if n_updates == 1 and when_full == "drop":
-            eventually(lambda: schedules[-1]._dropped)
-        if n_updates % 4 == 0:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.01)
-
-    with entered_schedules() as schedules, recorded_updates(stop) as updates:
-        while not is_finished(tmp_path):
-            with suppress(StopRequested):
-                run(tmp_path, config)
-    numbers = [t.episode for t in learned_in(updates)]
-    assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
-    assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
-    training = load_checkpoint(tmp_path / "checkpoint.pt").training
-    if when_full == "wait":
-        assert training.dropped_steps == 0
-        finished = set(range(training.episodes + len(training.unfinished)))
-        assert set(numbers) == finished - set(training.unfinished)
-    else:
-        assert training.episodes > len(numbers)
-
-
-@pytest.mark.parametrize(("mode", "name"), [("async", None), ("sync", None), *MODES])
-def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
-    """By a run and by what goes on with it; it counts as played."""
-    config = config_of(mode) if name is None else preset_config(mode, name)
-    if config.batching == "first-come":
-        # Of two workers that run freely one might play too little to come to the episode.
-        config = preset_config(mode, name, n_workers=1)
-    broken = episode_spec(config.seed, 17, RED_AGENTS)
-
-    def make_envs(n_envs: int) -> SerialEnvs:
-        return SerialEnvs(lambda: RaisingEnv(frozenset([broken.env_seed])), n_envs)
-
-    with recorded_updates() as updates:
-        summary = run(tmp_path, config, make_envs=make_envs)
-    more = config.changed(total_episodes=2 * config.total_episodes)
-    with recorded_updates() as later:
-        run(tmp_path, more, make_envs=make_envs)
-    steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
-    assert not steps or max(steps) == 1, "it raises at its second step"
-    assert load_checkpoint(tmp_path / "checkpoint.pt").training.skipped_episodes == [17]
-    if config.batching == "exact-lag":
-        assert summary["skipped_episodes"] == [17]
-    assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1
-    if name is None:
-        played = {t.episode for t in learned_in(updates + later)}
-        assert played == set(range(2 * config.total_episodes)) - {17}

@@ -1,0 +1,125 @@
+"""Small agents of PPO, what they learn from, and what an update does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from agents.policies.distributions import Categorical
+from agents.policies.numpy_policy import NumpyPolicy
+from agents.ppo.agent import PPOAgent
+from agents.ppo.config import PPOConfig
+from agents.trajectory import Trajectory
+from tests.agents.examples import example_trajectory
+from tests.tiny_envs import N_ACTIONS, OBS_DIM
+from workflow_rl.collection.player import play_episode
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+# Every number that an expected value below follows from.
+CONFIG = PPOConfig(
+    hidden_sizes=(16,),
+    learning_rate=1e-3,
+    learning_rate_final=0.0,
+    discount=0.99,
+    gae_lambda=0.95,
+    clip_range=0.2,
+    epochs=2,
+    minibatch_size=16,
+    entropy_coef=0.01,
+    value_coef=0.5,
+    max_grad_norm=0.5,
+    normalise_advantage=True,
+    reward_scale=1.0,
+)
+ONE_STEP = CONFIG.changed(epochs=1, minibatch_size=1000)
+NO_CLIPPING = 1e9
+
+# 40 steps: in minibatches of 16, three an epoch.
+TRAJECTORIES = [
+    example_trajectory(np.random.default_rng(n).normal(size=10).tolist(), seed=n) for n in range(4)
+]
+
+
+def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
+    """An agent for the observations and actions of `example_trajectory`."""
+    config = config.changed(**changes)
+    return PPOAgent(config, obs_dim=6, distribution=Categorical(4), seed=seed)
+
+
+def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
+    return PPOAgent(config.changed(**changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
+
+
+def collect(
+    agent: PPOAgent, env: gymnasium.Env[Any, Any], numbers: Sequence[int]
+) -> list[Trajectory]:
+    """One episode for each number, played by the agent."""
+    actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+    envs = SerialEnvs(lambda: env, 1)
+    return [
+        play_episode(envs, actor, episode_spec(0, number, ("SleepAgent",))) for number in numbers
+    ]
+
+
+def weights(agent: PPOAgent) -> list[bytes]:
+    return [p.detach().numpy().tobytes() for p in agent.network.parameters()]
+
+
+def optimizer_steps(agent: PPOAgent) -> int:
+    return max((int(s["step"]) for s in agent.optimizer.state.values()), default=0)
+
+
+def gradients_of(agent: PPOAgent) -> dict[str, Tensor]:
+    """A copy of the gradients that the parameters hold, by name."""
+    named = agent.network.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+
+def gradients_of_steps(agent: PPOAgent, trajectories: list[Trajectory]) -> list[dict[str, Tensor]]:
+    """The gradients that the optimizer is given, by parameter name, for each step of one update."""
+    steps: list[dict[str, Tensor]] = []
+    step = agent.optimizer.step
+
+    def noting() -> None:
+        steps.append(gradients_of(agent))
+        step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent.optimizer, "step", noting)
+        agent.update(trajectories, progress=0.0)
+    return steps
+
+
+def norm(gradients: dict[str, Tensor], part: str) -> float:
+    """Euclidean norm over all parameters of one network, "actor" or "critic"."""
+    chosen = [g.flatten() for name, g in gradients.items() if name.startswith(part)]
+    return float(torch.cat(chosen).norm())
+
+
+def silence_critic(agent: PPOAgent) -> None:
+    """Let the critic answer 0 for every observation."""
+    last = agent.network.critic[-1]
+    assert isinstance(last, nn.Linear)
+    nn.init.zeros_(last.weight)
+
+
+def policy_trajectory(agent: PPOAgent, trajectory: Trajectory, log_ratio: float) -> Trajectory:
+    """The trajectory as a policy recorded it that is `log_ratio` below the agent's."""
+    obs = torch.from_numpy(trajectory.obs.astype(np.float32))
+    with torch.no_grad():
+        log_probs = torch.log_softmax(agent.network(obs)[0], dim=-1).numpy()
+    log_prob = log_probs[np.arange(trajectory.length), trajectory.action]
+    return trajectory._replace(log_prob=log_prob - np.float32(log_ratio))
+
+
+def older_trajectory(agent: PPOAgent, trajectory: Trajectory, log_ratio: float) -> Trajectory:
+    """The same, of a policy of one update ago."""
+    version = agent.policy_version - 1
+    return policy_trajectory(agent, trajectory, log_ratio)._replace(policy_version=version)

@@ -1,0 +1,195 @@
+"""The losses and gradients of an update of PPO, beside those computed here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from agents.ppo.batch import make_batch, stack_obs
+from agents.ppo.metrics import PPOMetrics
+from tests.agents.examples import example_trajectory
+from tests.agents.ppo.small_agents import (
+    CONFIG,
+    NO_CLIPPING,
+    ONE_STEP,
+    TRAJECTORIES,
+    collect,
+    counting_agent,
+    example_agent,
+    gradients_of,
+    gradients_of_steps,
+    norm,
+    policy_trajectory,
+    silence_critic,
+    weights,
+)
+from tests.tiny_envs import CountingEnv
+
+
+def test_metrics_of_off_policy_steps_by_hand() -> None:
+    # Every ratio is 2, beyond the clip range 0.2. One step of reward 3 that terminates, a critic
+    # that answers 0: the advantage and the return are 3.
+    agent = example_agent(ONE_STEP, normalise_advantage=False)
+    silence_critic(agent)
+    trajectory = example_trajectory([3.0], terminated=True)
+    metrics = agent.update([policy_trajectory(agent, trajectory, math.log(2))], 0.0)
+    expected = PPOMetrics(
+        policy_loss=-1.2 * 3,
+        value_loss=0.5 * 3**2,
+        entropy=math.log(4),
+        approx_kl=1 - math.log(2),
+        clip_fraction=1.0,
+        explained_variance=math.nan,
+        learning_rate=1e-3,
+        policy_lag_min=0,
+        policy_lag_mean=0.0,
+        policy_lag_max=0,
+        stale_fraction=0.0,
+    )
+    assert tuple(metrics) == pytest.approx(tuple(expected), rel=1e-3, nan_ok=True)
+
+
+def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
+    agent = counting_agent(
+        ONE_STEP, entropy_coef=0.02, value_coef=0.7, max_grad_norm=NO_CLIPPING, reward_scale=0.5
+    )
+    trajectories = collect(agent, CountingEnv(), range(6))
+    obs, last_obs = (torch.from_numpy(array).float() for array in stack_obs(trajectories))
+    logits, value = agent.network(obs)
+    with torch.no_grad():
+        last_value = agent.network.critic(last_obs).squeeze(-1)
+    batch = make_batch(
+        trajectories,
+        value.detach().double().numpy(),
+        last_value.double().numpy(),
+        agent.config.discount,
+        agent.config.gae_lambda,
+        lambda reward: 0.5 * reward,
+    )
+    advantage = torch.from_numpy((batch.advantage - batch.advantage.mean()) / batch.advantage.std())
+    policy = torch.distributions.Categorical(logits=logits)
+    log_prob = policy.log_prob(torch.from_numpy(batch.action))
+    squared_error = (value - torch.from_numpy(batch.return_)) ** 2
+    loss = (
+        -(advantage * log_prob).mean()
+        + 0.7 * squared_error.mean() / 2
+        - 0.02 * policy.entropy().mean()
+    )
+    loss.backward()
+    expected = gradients_of(agent)
+
+    (gradients,) = gradients_of_steps(agent, trajectories)
+    assert gradients.keys() == expected.keys() == dict(agent.network.named_parameters()).keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-6)
+        assert gradient.abs().max() > 1e-4
+
+
+def test_normalised_advantages_make_the_policy_gradient_independent_of_the_rewards_scale() -> None:
+    def actor_norm(normalise_advantage: bool, reward_scale: float) -> float:
+        agent = example_agent(
+            ONE_STEP,
+            normalise_advantage=normalise_advantage,
+            reward_scale=reward_scale,
+            entropy_coef=0.0,
+            max_grad_norm=NO_CLIPPING,
+        )
+        silence_critic(agent)
+        (gradients,) = gradients_of_steps(agent, TRAJECTORIES)
+        return norm(gradients, "actor")
+
+    assert actor_norm(True, 8.0) == pytest.approx(actor_norm(True, 1.0), rel=1e-4)
+    assert actor_norm(False, 8.0) == pytest.approx(8 * actor_norm(False, 1.0), rel=1e-4)
+
+
+def test_gradients_are_clipped_for_actor_and_critic_apart() -> None:
+    def gradients(max_grad_norm: float) -> list[dict[str, Tensor]]:
+        agent = example_agent(
+            reward_scale=50.0, normalise_advantage=False, max_grad_norm=max_grad_norm
+        )
+        return gradients_of_steps(agent, TRAJECTORIES)
+
+    unclipped, clipped = gradients(NO_CLIPPING), gradients(0.3)
+    assert len(clipped) == 6
+    for part in ("actor", "critic"):
+        assert all(norm(step, part) > 1.0 for step in unclipped)
+        assert [norm(step, part) for step in clipped] == pytest.approx([0.3] * 6, rel=1e-4)
+        # The direction stays: the first step starts from the same weights.
+        scale = 0.3 / norm(unclipped[0], part)
+        for name in (name for name in clipped[0] if name.startswith(part)):
+            torch.testing.assert_close(
+                clipped[0][name], scale * unclipped[0][name], rtol=1e-3, atol=1e-7
+            )
+
+
+def test_gradients_below_the_bound_are_left_alone() -> None:
+    unclipped, clipped = (
+        gradients_of_steps(example_agent(ONE_STEP, max_grad_norm=bound), TRAJECTORIES)[0]
+        for bound in (NO_CLIPPING, 100.0)
+    )
+    for name, gradient in clipped.items():
+        assert torch.equal(gradient, unclipped[name])
+
+
+def test_terminated_and_truncated_episodes_teach_different_values() -> None:
+    truncated = example_trajectory([1.0])
+    terminated = example_trajectory([1.0], terminated=True)
+    agents = [example_agent(ONE_STEP, discount=0.5) for _ in range(2)]
+    with torch.no_grad():
+        obs, last_obs = stack_obs([truncated])
+        value = float(agents[0].network.critic(torch.from_numpy(obs).float()))
+        last_value = float(agents[0].network.critic(torch.from_numpy(last_obs).float()))
+    assert abs(last_value) > 0.1
+    losses = [
+        agent.update([trajectory], 0.0).value_loss
+        for agent, trajectory in zip(agents, (truncated, terminated), strict=True)
+    ]
+    expected = [0.5 * (1 + 0.5 * last_value - value) ** 2, 0.5 * (1 - value) ** 2]
+    assert losses == pytest.approx(expected, rel=1e-4)
+    assert losses[0] != pytest.approx(losses[1], rel=0.01)
+    assert weights(agents[0]) != weights(agents[1])
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_the_policy_that_acted_has_ratio_1(activation: str) -> None:
+    agent = counting_agent(
+        ONE_STEP, activation=activation, learning_rate=0.02, decoupled_clip=False
+    )
+    env = CountingEnv()
+    # Away from the nearly uniform policy of the start.
+    for _ in range(20):
+        agent.update(collect(agent, env, range(4)), 0.0)
+    trajectories = collect(agent, env, range(10, 30))
+    obs, _ = stack_obs(trajectories)
+    with torch.no_grad():
+        log_probs = torch.log_softmax(
+            agent.network(torch.from_numpy(obs).float())[0], dim=-1
+        ).numpy()
+    assert log_probs.std() > 0.2
+    action, log_prob = (
+        np.concatenate([getattr(t, name) for t in trajectories]) for name in ("action", "log_prob")
+    )
+    ratio = np.exp(log_probs[np.arange(len(action)), action] - log_prob)
+    np.testing.assert_allclose(ratio, 1, atol=1e-5)
+
+    metrics = agent.update(trajectories, 0.0)
+    assert metrics.approx_kl == pytest.approx(0, abs=1e-9)
+    assert metrics.clip_fraction == 0
+    # The second time the weights have moved on from the policy that acted.
+    assert agent.update(trajectories, 0.0).approx_kl > 1e-5
+
+
+def test_losses_of_ones_own_are_learned_from() -> None:
+    agent = example_agent()
+    agent.policy_loss = lambda ratio, advantage, clip_range: 0 * ratio.sum() + clip_range
+    agent.value_loss = lambda value, return_: 0 * value.sum() + len(return_)
+    metrics = agent.update(TRAJECTORIES, 0.0)
+    assert metrics.policy_loss == pytest.approx(CONFIG.clip_range)
+    assert metrics.value_loss == pytest.approx((16 + 16 + 8) / 3)
+    before = example_agent().network.critic.state_dict()
+    after = agent.network.critic.state_dict()
+    assert all(torch.equal(after[name], one) for name, one in before.items())

@@ -1,0 +1,196 @@
+"""Updates of PPO: their steps, in which order and how large, when they stop, what comes of them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from agents.policies.distributions import Categorical
+from agents.ppo import minibatches
+from agents.ppo.agent import PPOAgent
+from agents.ppo.minibatches import Minibatch
+from agents.trajectory import Trajectory
+from tests.agents.examples import example_trajectory
+from tests.agents.ppo.small_agents import (
+    CONFIG,
+    ONE_STEP,
+    TRAJECTORIES,
+    collect,
+    counting_agent,
+    example_agent,
+    gradients_of_steps,
+    optimizer_steps,
+    policy_trajectory,
+    weights,
+)
+from tests.tiny_envs import CountingEnv, MatchingEnv
+
+
+def test_the_same_trajectories_and_seed_give_the_same_bits() -> None:
+    first, second = example_agent(), example_agent()
+    torch.manual_seed(99)
+    for progress in (0.0, 0.5):
+        assert first.update(TRAJECTORIES, progress) == second.update(TRAJECTORIES, progress)
+        assert weights(first) == weights(second)
+    assert first.policy_version == 2
+    assert weights(first) != weights(example_agent())
+
+
+def test_an_update_leaves_the_trajectories_as_they_were() -> None:
+    before = pickle.dumps(TRAJECTORIES)
+    example_agent().update(TRAJECTORIES, 0.0)
+    assert pickle.dumps(TRAJECTORIES) == before
+
+
+def orders_of_update(
+    monkeypatch: pytest.MonkeyPatch, seed: int = 0, policy_version: int = 0
+) -> list[list[float]]:
+    """The order of the steps in each epoch of one update: their advantages, which all differ."""
+    agent = example_agent(seed=seed)
+    agent.policy_version = policy_version
+    orders: list[list[float]] = []
+
+    def record(*arguments: Any) -> Iterator[Minibatch]:
+        orders.append([])
+        for minibatch in minibatches.minibatches(*arguments):
+            orders[-1] += minibatch.steps.advantage.tolist()
+            yield minibatch
+
+    monkeypatch.setattr("agents.ppo.agent.minibatches", record)
+    agent.update(TRAJECTORIES, 0.0)
+    return orders
+
+
+def test_every_epoch_takes_every_step_once_in_an_order_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = orders_of_update(monkeypatch)
+    assert sorted(first) == sorted(second)
+    assert len(set(first)) == 40
+    assert first != second
+
+
+def test_the_order_follows_from_the_seed_and_the_number_of_the_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orders = orders_of_update(monkeypatch, seed=1, policy_version=3)
+    assert orders_of_update(monkeypatch, seed=1, policy_version=3) == orders
+    assert orders_of_update(monkeypatch, seed=1, policy_version=4)[0] not in orders
+    assert orders_of_update(monkeypatch, seed=2, policy_version=3)[0] not in orders
+
+
+def test_the_number_of_the_update_changes_the_weights_by_the_order_alone() -> None:
+    agents = [example_agent(), example_agent()]
+    agents[1].policy_version = 5
+    for agent in agents:
+        agent.update(TRAJECTORIES, 0.0)
+    assert weights(agents[0]) != weights(agents[1])
+
+
+@pytest.mark.parametrize(
+    ("minibatch_size", "steps"), [(16, 2 * 3), (40, 2 * 1), (1000, 2 * 1), (39, 2 * 2), (1, 2 * 40)]
+)
+def test_one_optimizer_step_for_each_minibatch_of_each_epoch(
+    minibatch_size: int, steps: int
+) -> None:
+    agent = example_agent(minibatch_size=minibatch_size, normalise_advantage=minibatch_size > 1)
+    agent.update(TRAJECTORIES, 0.0)
+    assert optimizer_steps(agent) == steps
+
+
+@pytest.mark.parametrize(("progress", "expected"), [(0.0, 1e-3), (0.25, 7.75e-4), (1.0, 1e-4)])
+def test_the_learning_rate_falls_linearly(progress: float, expected: float) -> None:
+    # 1e-3 + progress * (1e-4 - 1e-3)
+    agent = example_agent(learning_rate=1e-3, learning_rate_final=1e-4)
+    assert agent.update(TRAJECTORIES, progress).learning_rate == pytest.approx(expected)
+    assert agent.optimizer.learning_rate == pytest.approx(expected)
+
+
+def test_a_learning_rate_of_0_changes_nothing() -> None:
+    agent = example_agent(learning_rate_final=0.0)
+    before = weights(agent)
+    agent.update(TRAJECTORIES, progress=1.0)
+    assert weights(agent) == before
+
+
+def test_adams_first_step_is_the_learning_rate_against_the_gradients_sign() -> None:
+    # m = (1 - beta1) g and v = (1 - beta2) g^2, bias-corrected: a step of lr * g / (|g| + 1e-5).
+    agent = example_agent(ONE_STEP, learning_rate=0.01)
+    before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
+    (gradients,) = gradients_of_steps(agent, TRAJECTORIES)
+    for name, parameter in agent.network.named_parameters():
+        step = 0.01 * gradients[name] / (gradients[name].abs() + 1e-5)
+        torch.testing.assert_close(parameter, before[name] - step, rtol=1e-4, atol=1e-6)
+
+
+def test_target_kl_stops_an_update_early() -> None:
+    def steps(target_kl: float | None) -> int:
+        agent = counting_agent(ONE_STEP, learning_rate=0.1, epochs=5, target_kl=target_kl)
+        agent.update(collect(agent, CountingEnv(), range(6)), 0.0)
+        return optimizer_steps(agent)
+
+    # In the first epoch the policy is still the one that acted; a step of 0.1 overshoots.
+    assert steps(0.01) == 1
+    assert steps(None) == steps(1e9) == 5
+
+
+def test_target_kl_is_exceeded_by_half_before_it_stops() -> None:
+    # Every ratio is e, so the estimated KL is e - 1 - 1 = 0.718.
+    agent = example_agent(ONE_STEP)
+    stale = [policy_trajectory(agent, t, log_ratio=1.0) for t in TRAJECTORIES]
+    for target_kl, steps in ((0.47, 0), (0.49, 1)):
+        agent = example_agent(ONE_STEP, target_kl=target_kl)
+        metrics = agent.update(stale, 0.0)
+        assert optimizer_steps(agent) == steps
+        assert agent.policy_version == 1
+        assert metrics.approx_kl == pytest.approx(math.e - 2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("match_reward", "best"), [(1.0, 16.0), (-1.0, 0.0)])
+def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
+    match_reward: float, best: float
+) -> None:
+    env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
+    config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
+    agent = PPOAgent(config, obs_dim=4, distribution=Categorical(4), seed=0)
+    n_updates, episodes = 30, 16
+
+    def mean_return(trajectories: list[Trajectory]) -> float:
+        return float(np.mean([t.episode_return for t in trajectories]))
+
+    # At random one choice in four matches.
+    untrained = mean_return(collect(agent, env, range(10_000, 10_100)))
+    assert untrained == pytest.approx(match_reward * 16 / 4, abs=0.8)
+    for update in range(n_updates):
+        numbers = range(update * episodes, (update + 1) * episodes)
+        agent.update(collect(agent, env, numbers), update / n_updates)
+    trained = mean_return(collect(agent, env, range(10_000, 10_100)))
+    assert trained == pytest.approx(best, abs=0.5)
+
+
+def test_actor_and_critic_learned_at_once_end_with_the_same_bits() -> None:
+    one, two = example_agent(epochs=3), example_agent(epochs=3)
+    two.two_threads = True
+    assert one.update(TRAJECTORIES, 0.0) == two.update(TRAJECTORIES, 0.0)
+    assert weights(one) == weights(two)
+
+
+def test_the_second_thread_sums_as_the_first_does() -> None:
+    """Matrix products large enough for their library to split among cores, if it may."""
+    random = np.random.default_rng(0)
+    trajectory = example_trajectory(random.normal(size=200).tolist())
+    wide = trajectory._replace(
+        obs=random.normal(size=(200, 3000)).astype(np.float32),
+        last_obs=random.normal(size=3000).astype(np.float32),
+    )
+    config = CONFIG.changed(activation="relu", hidden_sizes=(64, 64))
+    one, two = (PPOAgent(config, 3000, Categorical(4), seed=0) for _ in range(2))
+    two.two_threads = True
+    assert one.update([wide], 0.0) == two.update([wide], 0.0)
+    assert weights(one) == weights(two)

@@ -1,0 +1,287 @@
+"""Whatever a checkpoint or a policy file holds: one clear line, and nothing called or filled."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import json
+import os
+import pickle
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.policies.policy_file import load_policy
+from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
+from tests.strangers.watch import save
+from workflow_rl.commands.main import main
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return exec, ("import pathlib; pathlib.Path('exploded').touch()",)
+
+
+class Vast:
+    """Eight gigabytes of nothing, by a name that torch takes for safe."""
+
+    def __reduce__(self) -> Any:
+        return bytearray, (2**33,)
+
+
+def laughs() -> list[Any]:
+    """A list that is read at once, and printed never."""
+    lists: list[Any] = ["ha"]
+    for _ in range(60):
+        lists = [lists, lists]
+    return lists
+
+
+@functools.cache
+def deflated(content: bytes) -> bytes:
+    """The same archive, with 640 MB of zeros that take less than one."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(archive, "w") as new:
+        names = old.namelist()
+        for name in names:
+            new.writestr(name, old.read(name), zipfile.ZIP_DEFLATED)
+        with new.open(zipfile.ZipInfo("archive/data/99"), "w", force_zip64=True) as file:
+            file._compressor = zlib.compressobj(1, zlib.DEFLATED, -15)
+            file._zinfo.compress_type = zipfile.ZIP_DEFLATED
+            for _ in range(40):
+                file.write(bytes(2**24))
+    return archive.getvalue()
+
+
+RESUME = ["train-async", "--resume", "run", "--quiet"]
+OF_CHECKPOINTS = [
+    RESUME,
+    ["train-async", *TINY, "--init-from", "run", "--run-dir", "new"],
+    ["evaluate", "run", "--quiet"],
+    ["evaluate", "run/checkpoint.pt", "--quiet"],
+    ["export", "run", "--format", "npz", "--output", "out.npz"],
+    ["export", "run/checkpoint.pt", "--format", "cage2", "--output", "out"],
+    ["parity", "--blue", "checkpoint", "--checkpoint", "run", "--episodes", "1", "--quiet"],
+]
+CALLED = [
+    ("os:system", {"command": "touch exploded"}),
+    ("subprocess:run", {"args": "touch exploded", "shell": True}),
+    ("builtins:exec", {"source": "open('exploded', 'w')"}),
+    ("no_such_module:Env", {}),
+]
+
+
+@cases(100)
+@given(data=st.data())
+def test_checkpoints(data: st.DataObject, run: Path, finished: Path) -> None:
+    path = restored(finished, run) / "checkpoint.pt"
+    content = torch.load(path, weights_only=True)
+    arguments = data.draw(st.sampled_from(OF_CHECKPOINTS))
+    kind = data.draw(st.sampled_from(list(MISTAKES)))
+    if kind in ("optimizer", "call"):
+        arguments = RESUME
+    replaced = MISTAKES[kind](data.draw, path.read_bytes(), content)
+    if isinstance(replaced, bytes):
+        path.write_bytes(replaced)
+    else:
+        save(path, replaced)
+    assert_refused(arguments, "run", "--init-from")
+
+
+def _truncated(draw: Any, archive: bytes, content: Any) -> bytes:
+    return archive[: draw(st.integers(0, len(archive) - 1))]
+
+
+def _noise(draw: Any, archive: bytes, content: Any) -> bytes:
+    return draw(st.sampled_from([b"", b"PK\3\4", b"PK\5\6"])) + draw(st.binary())
+
+
+def _flipped(draw: Any, archive: bytes, content: Any) -> bytes:
+    bit = draw(st.integers(0, 8 * len(archive) - 1))
+    changed = bytearray(archive)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def _other_version(draw: Any, archive: bytes, content: Any) -> Any:
+    return {**content, "format": draw(st.one_of(junk, st.integers(3, 99), st.builds(laughs)))}
+
+
+def _other_content(draw: Any, archive: bytes, content: Any) -> Any:
+    name = draw(st.sampled_from(["config", "agent", "training"]))
+    wrong = junk.filter(lambda value: value not in ([], {}) or name != "config")
+    return {**content, name: draw(st.one_of(wrong, st.builds(laughs)))}
+
+
+def _other_counts(draw: Any, archive: bytes, content: Any) -> Any:
+    names = ["updates", "episodes", "env_steps", "slots", "recent_returns", "best_score"]
+    content["training"][draw(st.sampled_from(names))] = draw(
+        st.sampled_from([None, "x", [1], [[1]], ["x"], {"a": 1}, laughs()])
+    )
+    return content
+
+
+def _less(draw: Any, archive: bytes, content: Any) -> Any:
+    values = draw(st.sampled_from([content, content["config"], content["config"]["settings"]]))
+    names = [*sorted(values.keys() & {"format", "config", "agent", "training", "settings"}), None]
+    name = draw(st.sampled_from([one for one in names if one] or ["hidden_sizes"]))
+    del values[name]
+    return content
+
+
+def _other_shape(draw: Any, archive: bytes, content: Any) -> Any:
+    weights = content["agent"]["network"]
+    name = draw(st.sampled_from(sorted(weights)))
+    shape = draw(st.lists(st.integers(0, 9), max_size=3).filter(lambda s: s != [8]))
+    weights[name] = torch.zeros(shape)
+    return content
+
+
+def _no_numbers(draw: Any, archive: bytes, content: Any) -> Any:
+    weights = content["agent"]["network"]
+    weights[draw(st.sampled_from(sorted(weights)))][..., 0] = torch.nan
+    return content
+
+
+def _other_network(draw: Any, archive: bytes, content: Any) -> Any:
+    sizes = st.lists(st.integers(-1, 10**9), max_size=3).filter(lambda s: s != [8])
+    content["config"]["settings"]["hidden_sizes"] = draw(st.one_of(sizes, junk))
+    return content
+
+
+def _stretched(draw: Any, archive: bytes, content: Any) -> Any:
+    """A weight that seems to have 40 billion numbers, and has one."""
+    weights = content["agent"]["network"]
+    weights[draw(st.sampled_from(sorted(weights)))] = torch.zeros(1).expand(200_000, 200_000)
+    return content
+
+
+def _optimizer(draw: Any, archive: bytes, content: Any) -> Any:
+    moments = content["agent"]["optimizer"]["state"]
+    one = moments[draw(st.sampled_from(sorted(moments)))]
+    one[draw(st.sampled_from(["exp_avg", "exp_avg_sq"]))] = torch.zeros(7, 7)
+    return content
+
+
+def _call(draw: Any, archive: bytes, content: Any) -> Any:
+    env, args = draw(st.sampled_from(CALLED))
+    guest = ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
+    config = {name: value for name, value in content["config"].items() if name not in guest}
+    return {**content, "config": {**config, "env": env, "env_args": args}}
+
+
+def _pickle(draw: Any, archive: bytes, content: Any) -> Any:
+    bomb = draw(st.sampled_from([Bomb(), Vast()]))
+    if draw(st.booleans()):
+        return pickle.dumps(bomb)
+    name = draw(st.sampled_from(["format", "config", "agent", "training", "other"]))
+    return {**content, name: bomb}
+
+
+MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
+    "truncated": _truncated,
+    "noise": _noise,
+    "flipped": _flipped,
+    "version": _other_version,
+    "content": _other_content,
+    "counts": _other_counts,
+    "less": _less,
+    "shape": _other_shape,
+    "nan": _no_numbers,
+    "network": _other_network,
+    "stretched": _stretched,
+    "optimizer": _optimizer,
+    "call": _call,
+    "pickle": _pickle,
+    "zip": lambda draw, archive, content: deflated(archive),
+}
+
+
+@pytest.mark.parametrize("arguments", [RESUME, *OF_CHECKPOINTS[2:4]], ids=" ".join)
+@pytest.mark.parametrize("called", CALLED, ids=lambda called: called[0])
+def test_nothing_is_called_that_a_checkpoint_names(
+    arguments: list[str], called: tuple[str, Any], run: Path
+) -> None:
+    content = torch.load(run / "checkpoint.pt", weights_only=True)
+    content = _call(lambda _: called, b"", content)
+    save(run / "checkpoint.pt", content)
+    (run / "config.json").write_text(json.dumps(content["config"]))
+    assert_refused(arguments, "run")
+
+
+def test_a_vast_checkpoint(run: Path) -> None:
+    os.truncate(run / "checkpoint.pt", 2**40)
+    for arguments in OF_CHECKPOINTS:
+        assert_refused(arguments, "checkpoint.pt")
+
+
+@cases(60)
+@given(data=st.data())
+def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
+    path = Path("agent.npz")
+    archive = (finished / "agent.npz").read_bytes()
+    with np.load(io.BytesIO(archive)) as file:
+        arrays: dict[str, Any] = dict(file)
+    about = json.loads(str(arrays["settings"]))
+    kinds = ["truncated", "noise", "zip", "shape", "dtype", "nan", "object", "setting", "deep"]
+    kind = data.draw(st.sampled_from([*kinds, "call", "vast header"]))
+    name = data.draw(st.sampled_from(sorted(arrays.keys() - {"settings"})))
+    if kind == "shape":
+        shape = data.draw(st.lists(st.integers(0, 9), max_size=3).filter(lambda s: s != [8]))
+        arrays[name] = np.zeros(shape, np.float32)
+    elif kind == "dtype":
+        arrays[name] = arrays[name].astype(data.draw(st.sampled_from(["f8", "i4", "S4", "c8"])))
+    elif kind == "nan":
+        arrays[name][..., 0] = np.nan
+    elif kind == "object":
+        arrays[name] = np.array([Bomb()], object)
+    elif kind == "setting":
+        wrong = data.draw(st.sampled_from(sorted(about)))
+        about[wrong] = data.draw(junk.filter(lambda value: value != about[wrong]))
+    elif kind == "call":
+        env, args = data.draw(st.sampled_from(CALLED))
+        about["about"] = {"env": env, "env_args": args}
+    arrays["settings"] = np.array(DEEP if kind == "deep" else json.dumps(about))
+    np.savez(path, **arrays)
+    content = path.read_bytes()
+    if kind == "truncated":
+        content = _truncated(data.draw, archive, None)
+    elif kind == "noise":
+        content = _noise(data.draw, archive, None)
+    elif kind == "zip":
+        content = deflated(archive)
+    elif kind == "vast header":
+        content = content.replace(b"(52, 8)", b"(9**9,)"[:7]).replace(b"(8,)", b"(1<<40,)"[:4])
+    path.write_bytes(content)
+    arguments = data.draw(
+        st.sampled_from(
+            [
+                ["evaluate", "agent.npz", "--quiet"],
+                ["export", "agent.npz", "--format", "npz", "--output", "out.npz"],
+            ]
+        )
+    )
+    if kind == "call":  # To export it nothing needs to be called.
+        arguments = ["evaluate", "agent.npz", "--quiet"]
+    assert_refused(arguments, "agent.npz")
+
+
+def test_what_is_whole_is_still_read(run: Path, finished: Path) -> None:
+    policy, about = load_policy(finished / "agent.npz")
+    assert about["env"] == "workflow_rl/CAGE2-v0"
+    content = torch.load(run / "checkpoint.pt", weights_only=True)
+    assert copy.deepcopy(content["config"])["total_episodes"] == 8
+    arguments = ["export", "run/checkpoint.pt", "--format", "npz", "--output", "out.npz"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert len(load_policy(Path("out.npz"))[0].weights) == len(policy.weights)

@@ -1,0 +1,147 @@
+"""What the pages name and link to is there.
+
+Commands in the text, which are mostly where a figure comes from, are parsed by the command they
+name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.pages import (
+    DOCS,
+    PAGES,
+    ROOT,
+    anchors,
+    code_spans,
+    is_generated,
+    lines_of_blocks,
+    links,
+    name_of,
+)
+from workflow_rl.commands.main import MODULES, main
+
+
+def code_in_text() -> list[tuple[Path, str]]:
+    return [(page, span) for page in PAGES for span in code_spans(page)]
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]] | None:
+    """The command that is meant, and its arguments; None if these words are none of ours."""
+    if words[:3] == ["python", "-m", "workflow_rl"]:
+        words = words[3:]
+    elif words[0] == "workflow-rl":
+        words = words[1:]
+    elif words[0] == "python" and words[1].startswith("scripts/"):
+        module = importlib.import_module(words[1].removesuffix(".py").replace("/", "."))
+        return module.main, words[2:]
+    if not words or words[0].partition("-")[0] not in {name.partition("-")[0] for name in MODULES}:
+        return None
+    _, command, arguments = main.resolve_command(click.Context(main), words)
+    assert command is not None
+    return command, arguments
+
+
+def test_commands_are_understood() -> None:
+    understood = set()
+    for page, span in [*code_in_text(), *lines_of_blocks()]:
+        if re.match(r"export [A-Z_]+=", span):  # The shell's, not this package's.
+            continue
+        # N and $seed stand for numbers.
+        words = shlex.split(re.sub(r"\b[A-Z]\b|\$\w+", "1", span.replace("'", "")))
+        while words and re.match(r"[A-Z_]+=", words[0]):
+            del words[0]
+        if len(words) < 2:
+            continue
+        try:
+            found = command_of(words)
+            if found is not None:
+                command, arguments = found
+                command.make_context("it", arguments)
+                understood.add(span)
+        except click.MissingParameter:
+            pass  # It is a part of one.
+        except click.UsageError as error:
+            if "cannot be imported: No module named 'my_" in error.format_message():
+                continue  # A file that the reader writes.
+            pytest.fail(f"{name_of(page)}: `{span}`: {error.format_message()}")
+    assert len(understood) > 60
+
+
+def test_options_in_the_text_exist() -> None:
+    context = click.Context(main)
+    commands = [main.get_command(context, name) for name in MODULES]
+    named = {
+        name
+        for command in commands
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help"}
+    scripts = "".join(path.read_text() for path in (ROOT / "scripts").glob("*.py"))
+    scripts += (ROOT / "workflow_rl/cage2/scoring/submission/files/evaluation.py").read_text()
+    for page, span in code_in_text():
+        if span.startswith("--"):
+            for option in re.findall(r"(?<!\S)--[a-z][\w-]*", span):
+                # pip's own.
+                if option != "--require-hashes" and f'"{option}"' not in scripts:
+                    assert option in named, f"{name_of(page)}: {option}"
+
+
+def test_targets_and_scripts_in_the_text_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page, span in code_in_text():
+        words = span.split()
+        if words[0] == "make":
+            assert targets.issuperset(words[1:]), f"{name_of(page)}: {span}"
+        if words[0] == "bash" and len(words) > 1:
+            assert (ROOT / words[1]).is_file(), f"{name_of(page)}: {span}"
+        if words[0] == "pip":
+            subprocess.run(
+                [sys.executable, "-m", "tests.page_commands", *shlex.split(span)],
+                cwd=ROOT,
+                check=True,
+            )
+        if re.fullmatch(r"(agents|workflow_rl|scripts|tests|examples|docs)/[\w/.-]+", words[-1]):
+            assert (ROOT / words[-1]).exists(), f"{name_of(page)}: {span}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        if page.is_relative_to(DOCS):
+            assert target.is_relative_to(DOCS), f"{link} is not on the site"
+        if anchor and not is_generated(target):
+            assert anchor in anchors(target), link
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(menu) == sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
+
+
+def test_pages_name_no_machine() -> None:
+    for page in PAGES:
+        assert not re.search(r"/(?:root|home|tmp|work)/", page.read_text()), name_of(page)
+
+
+def test_what_the_site_needs_is_pinned() -> None:
+    lines = (ROOT / "requirements-docs.txt").read_text().splitlines()
+    named = [line for line in lines if not line.startswith(("#", "-r"))]
+    assert named
+    assert all("==" in line for line in named)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not any("mkdocs" in line for line in project["dependencies"])

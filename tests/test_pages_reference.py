@@ -1,0 +1,71 @@
+"""What the reference says of files and of the environment is right."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agents.algorithm import find
+from tests.pages import DOCS, prose, table
+from workflow_rl.cage2.compiled.tables import RESTORE_COST, WORTH, WORTH_OF_OT_SERVICE
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS
+from workflow_rl.commands.main import main
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.metrics import METRICS, return_columns
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    options = (
+        "train-async --total-episodes 8 --episodes-per-update 4 --n-envs 2 --max-steps 5 "
+        "--keep-every 1 --final-evaluation 1 --quiet"
+    )
+    result = CliRunner().invoke(main, [*options.split(), "--run-dir", str(path)])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_every_column_of_the_metrics_is_documented(run_dir: Path) -> None:
+    rows = table(DOCS / "reference" / "metrics.md", "column")
+    with (run_dir / "metrics.csv").open(newline="") as file:
+        assert [row[0].strip("`") for row in rows] == next(csv.reader(file))
+    mixed = TrainConfig("async", env_args={"red_agent": "mixed"})
+    (of_each,) = table(DOCS / "reference" / "metrics.md", "column of each")
+    assert re.findall(r"`(\w+)`", of_each[0]) == list(return_columns(mixed).values())
+    further = table(DOCS / "reference" / "metrics.md", "further column")
+    own = [one for one in find("mbpo").metrics if one not in METRICS]
+    assert [row[0].strip("`") for row in further] == own
+    assert all(unit and meaning for _, unit, meaning in rows + further)
+
+
+def test_every_file_of_a_run_is_documented(run_dir: Path) -> None:
+    rows = table(DOCS / "reference" / "run-folder.md", "file")
+    documented = {row[0].strip("`"): row[1] for row in rows}
+    there = {str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file()}
+    patterns = [re.sub(r"\d+", "*", name) for name in documented]
+    for name in there:
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
+    for name, when in documented.items():
+        if when in {"always", "at the end", "once there is one"}:
+            assert any(fnmatch.fnmatch(one, name) for one in there), name
+
+
+def test_the_tables_of_the_environment_are_right() -> None:
+    page = DOCS / "reference" / "environment.md"
+    hosts = table(page, "index")
+    assert [row[1] for row in hosts] == list(HOSTS)
+    costs = [float(row[2].split(",")[0]) for row in hosts]
+    assert costs == [worth / 10 for worth in WORTH]
+    assert f"and {WORTH_OF_OT_SERVICE / 10:g} while" in hosts[HOSTS.index("Op_Server0")][2]
+    assert f"A Restore costs {RESTORE_COST / 10:g} besides" in prose(page)
+    for action, _, numbers in table(page, "action"):
+        first, _, last = numbers.partition(" to ")
+        names = ACTION_NAMES[int(first) : int(last or first) + 1]
+        wanted = [f"{action} {host}" for host in HOSTS] if last else [action]
+        assert list(names) == wanted

@@ -1,0 +1,55 @@
+"""The command `evaluate`, agents for it, and scores that are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from agents.policies.distributions import Categorical
+from agents.ppo.agent import PPOAgent, PPOConfig
+from agents.trajectory import Trajectory
+from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
+from workflow_rl.commands.evaluate import evaluate
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.config import TrainConfig
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(evaluate, [*map(str, arguments), "--quiet"])
+
+
+def error_line(result: Result) -> str:
+    """The one line a user sees below the usage."""
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    line = result.output.strip().splitlines()[-1]
+    assert line.startswith("Error: ")
+    return line
+
+
+def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 1) -> PPOAgent:
+    config = TrainConfig("async", n_envs=2, ppo=PPOConfig(hidden_sizes=(8,)))
+    agent = PPOAgent(config.settings, obs_dim, Categorical(n_actions), seed)
+    agent.policy_version = 7
+    save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))
+    return agent
+
+
+def returns(evaluation: ProtocolScores) -> dict[tuple[int, str], list[float]]:
+    return {(cell.max_steps, cell.red_agent): cell.returns for cell in evaluation.cells}
+
+
+def cell(*episode_returns: float, max_steps: int = 30, red_agent: str = "SleepAgent") -> CellScore:
+    trajectories = [
+        Trajectory(
+            *(n, red_agent, 0, np.zeros(1), np.zeros(1), np.zeros(1)),
+            reward=np.array([total]),
+            last_obs=np.zeros(1),
+            terminated=False,
+            truncated=True,
+        )
+        for n, total in enumerate(episode_returns)
+    ]
+    return CellScore(max_steps, red_agent, trajectories)

@@ -1,0 +1,82 @@
+"""One clear line, before any episode, for what cannot be evaluated or written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workflow_rl.cage2.scoring.evaluations import error_line, run, save_agent
+from workflow_rl.cage2.cyborg.simulators import simulator_version
+from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+
+
+def test_exactly_one_agent_must_be_named(tmp_path):
+    assert "or a scripted agent's name" in error_line(run())
+    assert "or a scripted agent's name" in error_line(run(tmp_path, "--agent", "sleep"))
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path):
+    assert "--stochastic" in error_line(run("--agent", "sleep", "--stochastic"))
+    assert "--which best" in error_line(run("--agent", "sleep", "--which", "best"))
+    upstream = ("--simulator", "cyborg-upstream", "--stock-simulator")
+    assert "--stock-simulator" in error_line(run("--agent", "sleep", *upstream))
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+    assert str(tmp_path / "no.pt") in error_line(run(tmp_path / "no.pt"))
+    assert str(tmp_path / "checkpoint.pt") in error_line(run(tmp_path))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    save_agent(path)
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], b"", b"not a checkpoint"):
+        path.write_bytes(damaged)
+        assert str(path) in error_line(run(path))
+
+
+def test_a_checkpoint_without_a_network_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
+    assert str(path) in error_line(run(path))
+
+
+@pytest.mark.parametrize(("obs_dim", "n_actions"), [(62, 145), (52, 36)])
+def test_a_network_of_another_shape_is_refused(tmp_path, obs_dim, n_actions):
+    path = tmp_path / "checkpoint.pt"
+    save_agent(path, obs_dim, n_actions)
+    line = error_line(run(path))
+    assert "another shape" in line
+    assert str(obs_dim if obs_dim != 52 else n_actions) in line
+
+
+@pytest.fixture
+def must_not_play(monkeypatch):
+    def fail(*arguments, **options):
+        raise AssertionError("episodes were played before the outputs were checked")
+
+    monkeypatch.setattr("workflow_rl.cage2.scoring.scoring.evaluate_actor", fail)
+
+
+@pytest.mark.usefixtures("must_not_play")
+def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path):
+    a_file = tmp_path / "a file"
+    a_file.touch()
+    for option, path in (
+        ("--json", tmp_path / "nowhere" / "scores.json"),
+        ("--json", tmp_path),
+        ("--json", a_file / "scores.json"),
+        ("--output-dir", a_file),
+    ):
+        line = error_line(run("--agent", "sleep", option, path))
+        assert option in line
+        assert str(path) in line
+    assert [path.name for path in tmp_path.iterdir()] == ["a file"]
+
+
+@pytest.mark.usefixtures("must_not_play")
+def test_the_upstream_simulator_must_be_installed():
+    if simulator_version("cyborg-upstream").version != "unknown":
+        pytest.skip("CybORG is installed")
+    line = error_line(run("--agent", "sleep", "--simulator", "cyborg-upstream"))
+    assert "CybORG" in line

@@ -1,0 +1,56 @@
+"""Which agent is taken from a run or a checkpoint, and how it acts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.workflow_rl.cage2.scoring.evaluations import save_agent
+from workflow_rl.cage2.scoring.players import load_actor, load_trained
+from workflow_rl.runs.checkpoint import CheckpointError, checkpoint_path
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.loop import train
+from workflow_rl.runs.saved_agent import load_agent
+from workflow_rl.runs.saved_agent import load_policy as load_saved_policy
+
+
+def test_the_policy_is_the_checkpoints_actor(tmp_path):
+    agent = save_agent(tmp_path / "checkpoint.pt")
+    policy = load_actor(tmp_path / "checkpoint.pt")
+    assert policy.greedy
+    assert policy.policy_version == 7
+    obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.float32)
+    with torch.no_grad():
+        logits = agent.network(torch.from_numpy(obs))[0].numpy()
+    np.testing.assert_allclose(policy.outputs(obs), logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("load", [load_actor, load_saved_policy, load_agent])
+def test_agents_are_loaded_by_any_path_and_act_on_one_observation(tmp_path, load):
+    save_agent(tmp_path / "checkpoint.pt")
+    obs = np.random.default_rng(0).integers(0, 2, (20, 52)).astype(np.uint8)
+    expected = load_actor(tmp_path / "checkpoint.pt").act(obs, [0] * 20)[0].tolist()
+    for path in (tmp_path, str(tmp_path), str(tmp_path / "checkpoint.pt")):
+        agent = load(path)
+        acts = [agent.act(one.astype(np.float32)) for one in obs]
+        if load is not load_agent:
+            acts = [actions.item() for actions, _ in acts]
+        assert acts == expected
+
+
+def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
+    latest, best = tmp_path / "checkpoint.pt", tmp_path / "best.pt"
+    latest.touch()
+    assert checkpoint_path(tmp_path) == latest
+    best.touch()
+    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "best") == best
+    assert checkpoint_path(tmp_path, "latest") == latest
+    assert checkpoint_path(latest) == latest
+
+
+def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_episodes=2, episodes_per_update=2)
+    train(config, tmp_path / "run", quiet=True)
+    with pytest.raises(CheckpointError, match="was trained on CartPole-v1, not on CAGE-2"):
+        load_trained(tmp_path / "run")

@@ -1,0 +1,96 @@
+"""Small runs of several policies on CountingEnv, and of populations whose members meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import tiny_runs
+from tests.tiny_runs import Interfered, on_counting_envs, same_weights
+from workflow_rl.runs import loop
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.exchange import ExchangeConfig, drawn
+from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.population import Population
+from workflow_rl.runs.population_dir import (
+    POPULATION_FILE,
+    PopulationRecord,
+    begin_population,
+    policy_folder,
+    read_population,
+    run_folders,
+)
+
+N_POLICIES = 4
+EXCHANGE = ExchangeConfig(
+    ranges={"learning_rate": (1e-4, 1e-1), "discount": (0.9, 0.99)},
+    period=12,
+    replace_fraction=0.3,
+    replace_gap=0.0,
+    mutation_rate=0.8,
+)
+
+
+def slow(value: Any) -> Any:
+    """One more moment of many, among the long checks."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+def configs_of(
+    n_policies: int, exchange: ExchangeConfig | None = None, **changes: Any
+) -> list[TrainConfig]:
+    configs = [tiny_runs.config_of(**{"seed": 3 + n, **changes}) for n in range(n_policies)]
+    if exchange is None:
+        return configs
+    return [
+        one.changed(settings=one.settings.changed(**drawn(exchange.ranges, one.seed)))
+        for one in configs
+    ]
+
+
+def run(
+    path: Path,
+    configs: list[TrainConfig],
+    exchange: ExchangeConfig | None = None,
+    before: Any = None,
+) -> list[dict[str, Any]]:
+    """Begin it, or go on with it."""
+    if not (path / POPULATION_FILE).exists():
+        settings = None if exchange is None else exchange.to_dict()
+        begin_population(path, PopulationRecord([one.to_dict() for one in configs], settings))
+    record = read_population(path)
+    learners = []
+    for number, config in enumerate(configs):
+        folder = policy_folder(path, number)
+        resumed = None
+        if (folder / "checkpoint.pt").exists():
+            resumed = load_checkpoint(folder / "checkpoint.pt")
+            changes = {"n_workers": config.n_workers, "envs_per_worker": config.envs_per_worker}
+            config = TrainConfig.from_dict(resumed.config).changed(**changes)
+        learners.append(Learner(config, folder, resumed))
+
+    def collector_of(pool: Any, config: TrainConfig) -> Any:
+        collector = loop.make_collector(pool, config)
+        return collector if before is None else Interfered(collector, pool, before)
+
+    with on_counting_envs():
+        return loop.train_together(
+            learners,
+            quiet=True,
+            watch=loop.stopped_by_signals,
+            collector_of=collector_of,
+            meetings=None if exchange is None else Population(path, record, learners),
+        )
+
+
+def same_population(one: Path, other: Path) -> bool:
+    left, right = read_population(one), read_population(other)
+    return left.meetings == right.meetings and all(
+        same_weights(*folders) for folders in zip(run_folders(one), run_folders(other), strict=True)
+    )
+
+
+CART_POLE = ["--env", "CartPole-v1", "--total-steps", "900", "--steps-per-update", "150"]

@@ -1,0 +1,239 @@
+"""Runs that are stopped, killed or fail go on to the same weights, and leave what that takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from tests.faulty_env import FaultyEnv
+from tests.patience import eventually
+from tests.workflow_rl.runs.cyborg_runs import (
+    config_of,
+    interfered_run,
+    run,
+    same_weights,
+    wait_for_signal,
+)
+from workflow_rl.cage2.env.cage2_env import Cage2Env
+from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.commands.main import main
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.folder import is_finished, read_metrics
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
+    return read_metrics(path) if (path / "metrics.csv").exists() else []
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("stop_after", [0, 1, 3])
+def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run, tmp_path):
+    config = config_of(mode, checkpoint_every=2)
+    calls = []
+
+    def stop(pool, policy, specs):
+        calls.append(specs)
+        if len(calls) > stop_after:
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_for_signal(pool)
+
+    with pytest.raises(StopRequested, match="SIGINT"):
+        interfered_run(tmp_path / "run", config, stop)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.training.updates == stop_after
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert not summary["finished"]
+    assert summary["reason"] == "stopped by SIGINT"
+    assert summary["updates"] == stop_after
+    assert not is_finished(tmp_path / "run")
+    run(tmp_path / "run", config, checkpoint)
+    assert is_finished(tmp_path / "run")
+    assert same_weights(tmp_path / "run", cyborg_run)
+    assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
+
+
+def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
+    cyborg_run, tmp_path, monkeypatch
+):
+    def make_envs(n_envs: int) -> SerialEnvs:
+        def make_env() -> FaultyEnv:
+            tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
+            return FaultyEnv(
+                lambda: Cage2Env("SleepAgent", 8, obs_dtype="uint8"),
+                "exception",
+                "step",
+                60,
+                tickets,
+            )
+
+        return SerialEnvs(make_env, n_envs, variant_option="red_agent")
+
+    monkeypatch.setattr(Cage2, "make_envs", staticmethod(make_envs))
+    config = config_of(max_worker_failures=1)
+    with pytest.raises(TooManyFailuresError, match="injected fault"):
+        run(tmp_path / "run", config)
+    monkeypatch.undo()
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert 1 <= checkpoint.training.updates < 4
+    run(tmp_path / "run", config, checkpoint)
+    assert same_weights(tmp_path / "run", cyborg_run)
+
+
+COMMAND_LINE = [
+    *("--n-envs", "4", "--max-steps", "8", "--episodes-per-update", "6", "--total-episodes", "24"),
+    *("--red-agent", "mixed", "--seed", "3", "--hidden-sizes", "16", "--minibatch-size", "40"),
+    *("--epochs", "2", "--checkpoint-every", "1", "--quiet"),
+]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a trainer; whatever becomes of the test, it does not outlive it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
+        process = subprocess.Popen(
+            [sys.executable, str(script), *options],
+            cwd="/",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+def wait_for_rows(path: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(read_metrics_if_any(path)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_killed_at_a_random_moment_and_resumed(start, cyborg_run, tmp_path):
+    path = tmp_path / "run"
+    first = start(*COMMAND_LINE, "--run-dir", str(path))
+    wait_for_rows(path, 1)
+    time.sleep(random.Random(0).uniform(0, 0.1))
+    first.kill()
+    first.wait(10)
+    second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    if second.exit_code == 2:  # The run was quicker than the kill.
+        assert "finished" in second.output
+    else:
+        assert second.exit_code == 0, second.output
+    assert same_weights(path, cyborg_run)
+
+
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(start, tmp_path):
+    """SIGTERM; the next test sends SIGINT."""
+    path = tmp_path / "run"
+    options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
+    process = start(*options, "--run-dir", str(path))
+    wait_for_rows(path, 2)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert f"--resume {path}" in errors
+    assert "Traceback" not in errors
+    training_state = load_checkpoint(path / "checkpoint.pt").training
+    assert training_state.updates == len(read_metrics(path)) >= 2
+
+
+def test_a_second_signal_stops_at_once(tmp_path):
+    """While it learns, the run cannot stop for the first signal; the second does not wait."""
+    path, begun = tmp_path / "run", tmp_path / "begun"
+    endless = ["--total-episodes", "4", "--episodes-per-update", "4", "--epochs", "10000000"]
+    command = [sys.executable, "-m", "tests.faults.runs", str(begun), "train-async"]
+    process = subprocess.Popen(
+        [*command, *COMMAND_LINE, *endless, "--run-dir", str(path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        stop_twice_while_it_learns(process, path, begun)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, begun: Path) -> None:
+    eventually(lambda: begun.exists() and begun.stat().st_size)
+    children = psutil.Process(process.pid).children(recursive=True)
+    before = (path / "checkpoint.pt").read_bytes()
+    process.send_signal(signal.SIGINT)
+    # Two that it had not seen yet would be one.
+    assert process.stderr is not None
+    assert any(b"again stops at once" in line for line in process.stderr)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert (path / "checkpoint.pt").read_bytes() == before
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive
+
+
+@pytest.mark.parametrize("cause", ["signal", "failures"])
+def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp_path):
+    config = config_of(eval_every=2, eval_episodes=3, checkpoint_every=100)
+
+    def interrupt(pool, policy, specs):
+        if policy.greedy and cause == "signal":
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_signal(pool)
+        elif policy.greedy:
+            raise TooManyFailuresError
+
+    with pytest.raises((StopRequested, TooManyFailuresError)):
+        interfered_run(tmp_path / "run", config, interrupt)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.training.updates == 2
+    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1]
+    run(tmp_path / "run", config, checkpoint)
+    assert same_weights(tmp_path / "run", cyborg_run)
+    run(tmp_path / "undisturbed", config)
+    scores = [
+        [(row["update"], row["eval_return_mean"]) for row in read_metrics(path)]
+        for path in (tmp_path / "run", tmp_path / "undisturbed")
+    ]
+    assert np.array_equal(*scores, equal_nan=True)
+    best, undisturbed = (
+        load_checkpoint(path / "best.pt").training
+        for path in (tmp_path / "run", tmp_path / "undisturbed")
+    )
+    assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
+
+
+def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    for name in ("config.json", "metrics.csv", "checkpoint.pt"):
+        (path / name).write_bytes((cyborg_run / name).read_bytes())
+    result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert same_weights(path, cyborg_run)
+    assert (path / "summary.json").exists()
+    assert (path / "best.pt").exists()

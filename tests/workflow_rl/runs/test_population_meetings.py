@@ -1,0 +1,186 @@
+"""What a population's members take over from each other, whatever happens on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.checks import assert_same_history
+from tests.workflow_rl.runs.population_runs import (
+    EXCHANGE,
+    N_POLICIES,
+    configs_of,
+    run,
+    same_population,
+    slow,
+)
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics
+from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.population import Population
+from workflow_rl.runs.population_dir import PopulationRecord, read_population, run_folders
+
+
+class Killed(BaseException):
+    """In the place of a SIGKILL: nothing catches it, nothing is saved after it."""
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory) -> Path:
+    """A population with evaluations in the updates before its meetings."""
+    path = tmp_path_factory.mktemp("evaluated") / "run"
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE, eval_every=2, eval_episodes=2)
+    run(path, configs, exchange=EXCHANGE)
+    return path
+
+
+def test_weights_and_settings_are_taken_over(population):
+    record = read_population(population)
+    assert [meeting.at for meeting in record.meetings] == [12, 24]
+    assert any(meeting.copies for meeting in record.meetings)
+    for number, folder in enumerate(run_folders(population)):
+        ppo = read_config(folder).settings
+        for name, value in record.meetings[-1].settings[number].items():
+            assert getattr(ppo, name) == value
+        assert load_checkpoint(folder / "checkpoint.pt").config["settings"] == ppo.to_dict()
+        # A learning rate falls to 0 by the run's end, from where the last meeting put it.
+        last = read_metrics(folder)[-1]["learning_rate"]
+        assert last == pytest.approx(ppo.learning_rate * (1 - 30 / 36))
+
+
+def test_what_is_taken_over_is_a_copy(tmp_path, monkeypatch):
+    """Both learn on, and neither changes the other: weights and the optimizer's moments."""
+    taken: list[tuple[Learner, Learner]] = []
+    take_over = Learner.take_over
+
+    def noting(learner: Learner, other: Learner) -> None:
+        take_over(learner, other)
+        left, right = learner.agent.state_dict(), other.agent.state_dict()
+        for one, same in (
+            (left["network"], right["network"]),
+            *zip(
+                left["optimizer"]["state"].values(),
+                right["optimizer"]["state"].values(),
+                strict=True,
+            ),
+        ):
+            for name, tensor in one.items():
+                assert tensor.equal(same[name])
+                assert tensor.data_ptr() != same[name].data_ptr()
+        assert learner.agent.seed == learner.config.seed != other.agent.seed
+        assert learner.state.recent_returns == other.state.recent_returns
+        assert learner.state.recent_returns is not other.state.recent_returns
+        taken.append((learner, other))
+
+    monkeypatch.setattr(Learner, "take_over", noting)
+    run(tmp_path / "run", configs_of(N_POLICIES, exchange=EXCHANGE), exchange=EXCHANGE)
+    assert taken
+
+
+@pytest.mark.parametrize("shape", [{"n_workers": 1}, {"n_workers": 5}])
+def test_a_population_is_the_same_whatever_the_workers(shape, population, tmp_path):
+    def kill(pool: Any, policy: Any, count: int) -> None:
+        if count in (3, 11):
+            pool._workers[0].process.kill()
+
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE, **shape)
+    run(tmp_path / "run", configs, exchange=EXCHANGE, before=kill)
+    assert same_population(tmp_path / "run", population)
+
+
+@pytest.mark.parametrize("stop_at", [0, slow(7), 9, 12, slow(20)])
+def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_path):
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == stop_at:
+            pool.stop_signal = 15
+
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop)
+    run(tmp_path / "run", configs, exchange=EXCHANGE)
+    assert same_population(tmp_path / "run", population)
+
+
+@pytest.mark.parametrize("stop_at", [8, slow(9), 10, slow(11)])
+def test_an_evaluation_that_was_stopped_is_made_up_for_before_a_meeting(
+    stop_at, evaluated, tmp_path
+):
+    def stop(pool: Any, policy: Any, count: int) -> None:
+        if count == stop_at:
+            pool.stop_signal = 15
+
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE, eval_every=2, eval_episodes=2)
+    with pytest.raises(StopRequested):
+        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop)
+    run(tmp_path / "run", configs, exchange=EXCHANGE)
+    for folders in zip(run_folders(tmp_path / "run"), run_folders(evaluated), strict=True):
+        assert_same_history(*folders)
+    assert same_population(tmp_path / "run", evaluated)
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call with n: the run dies before the nth file of a meeting is written."""
+
+    def die_before(n: int) -> None:
+        counts = iter(range(100))
+        meet = Population.meet
+        meeting: list[bool] = []
+
+        def noted(population: Population) -> None:
+            meeting.append(True)
+            try:
+                meet(population)
+            finally:
+                meeting.pop()
+
+        def fatal(of: type, name: str) -> None:
+            method = getattr(of, name)
+
+            def maybe(*arguments: Any) -> Any:
+                if meeting and next(counts) == n:
+                    raise Killed
+                return method(*arguments)
+
+            monkeypatch.setattr(of, name, maybe)
+
+        monkeypatch.setattr(Population, "meet", noted)
+        fatal(Learner, "save")
+        fatal(PopulationRecord, "write")
+
+    return die_before
+
+
+@pytest.mark.parametrize("n", [0, 1, slow(2), slow(3), 4, 5, slow(6), slow(7), 8])
+def test_killed_in_the_middle_of_a_meeting_it_is_held_to_its_end(
+    n, dying, monkeypatch, population, tmp_path
+):
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE)
+    with monkeypatch.context():
+        dying(n)
+        with pytest.raises(Killed):
+            run(tmp_path / "run", configs, exchange=EXCHANGE)
+    monkeypatch.undo()
+    run(tmp_path / "run", configs, exchange=EXCHANGE)
+    assert same_population(tmp_path / "run", population)
+
+
+def test_nobody_meets_again_before_learning(tmp_path):
+    """Where a rollout is longer than several periods."""
+    shorter = EXCHANGE.changed(period=2, start=1)
+    run(tmp_path / "run", configs_of(N_POLICIES, exchange=shorter), exchange=shorter)
+    meetings = read_population(tmp_path / "run").meetings
+    assert [meeting.at for meeting in meetings] == [6, 12, 18, 24, 30]
+
+
+def test_a_disk_that_is_full_at_a_meeting_is_one_clear_line(tmp_path, monkeypatch):
+    def full(record: PopulationRecord, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PopulationRecord, "write", full)
+    configs = configs_of(N_POLICIES, exchange=EXCHANGE)
+    with pytest.raises(NotWrittenError, match="No space left"):
+        run(tmp_path / "run", configs, exchange=EXCHANGE)

@@ -1,0 +1,174 @@
+"""The Python interface: training on functions of the user's own, evaluations, agents that act."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import any_envs
+from tests.any_envs import TargetEnv
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.runs.any_env_runs import ENVS, PPO, config_of, run
+from workflow_rl import api as interface
+from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.folder import read_config, read_metrics
+from workflow_rl.runs.trust import trusted_config
+
+
+def local_env() -> Callable[..., TargetEnv]:
+    """A function that no worker could import."""
+
+    class LocalEnv(TargetEnv):
+        def step(self, action: Any) -> Any:
+            obs, reward, *rest = super().step(action)
+            return obs, reward + 1, *rest
+
+    return lambda length: LocalEnv(length)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """By interface.train, from a thread, on environments of a local function."""
+    path = tmp_path_factory.mktemp("interface") / "run"
+    config = TrainConfig(
+        *("async", 4),
+        env="mine",
+        env_args={"length": 6},
+        total_steps=150,
+        steps_per_update=60,
+        ppo=PPO,
+        device="cpu",
+    )
+    returned: list[Path] = []
+    thread = threading.Thread(
+        target=lambda: returned.append(interface.train(config, path, env=local_env()))
+    )
+    thread.start()
+    thread.join(60)
+    assert returned == [path]
+    return path
+
+
+def test_training_from_a_thread_on_a_local_function(trained: Path) -> None:
+    assert (trained / "learning_curve.png").exists()
+    summary = json.loads((trained / "summary.json").read_text())
+    assert summary["env"] == "mine"
+    assert summary["env_steps"] >= 150
+    assert read_config(trained).env_args == {"length": 6}
+    lengths = {row["episode_length_mean"] for row in read_metrics(trained)}
+    assert lengths == {6}
+
+
+def test_a_loaded_agent_acts(trained: Path) -> None:
+    env = local_env()(6)
+    agent = interface.load_agent(trained, env=local_env())
+    obs, _ = env.reset(seed=0)
+    action = agent.act(obs)
+    assert env.action_space.contains(action)
+    np.testing.assert_array_equal(agent.act(obs), action)
+    sampling = interface.load_agent(trained / "checkpoint.pt", greedy=False, env=local_env())
+
+    def sampled(seed: int) -> list[list[float]]:
+        sampling.reset(seed)
+        return [sampling.act(obs).tolist() for _ in range(3)]
+
+    assert sampled(1) == sampled(1) != sampled(2)
+    first = sampled(1)
+    assert first[0] != first[1]
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_a_loaded_agent_acts_in_every_kind_of_space(env: str, undisturbed: Any) -> None:
+    path = undisturbed(env, "episodes")
+    agent = interface.load_agent(path, greedy=False)
+    made: Any = trusted_config(read_config(path)).environment.make_env()  # type: ignore[attr-defined]
+    obs, _ = made.reset(seed=0)
+    for _ in range(2):
+        action = agent.act(obs)
+        assert made.action_space.contains(action)
+        obs, *_ = made.step(action)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_an_evaluation_is_the_same_with_any_number_of_workers(trained: Path, greedy: bool) -> None:
+    one, three = (
+        interface.evaluate(
+            trained, episodes=7, env=local_env(), seed=2, greedy=greedy, n_workers=n_workers
+        )
+        for n_workers in (1, 3)
+    )
+    assert one.returns == three.returns
+    assert len(set(one.returns)) == 7
+    assert one.lengths == [6] * 7
+    assert one.mean == pytest.approx(sum(one.returns) / 7)
+    other_seed = interface.evaluate(trained, 7, env=local_env(), seed=3, n_workers=1)
+    assert other_seed.returns != one.returns
+
+
+def test_an_evaluations_numbers_by_hand() -> None:
+    evaluation = interface.Evaluation("env", 0, [1.0, 2.0, 6.0], [3, 4, 5], 1.0)
+    assert evaluation.mean == 3
+    assert evaluation.std == pytest.approx(math.sqrt(7))
+    assert evaluation.interval_95 == pytest.approx(1.96 * math.sqrt(7 / 3))
+    assert math.isnan(interface.Evaluation("env", 0, [1.0], [3], 1.0).std)
+
+
+def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"env_args": {"length": 6}, "steps_per_update": 60, "ppo": PPO}
+    config = functools.partial(TrainConfig, "async", 4, env="mine", device="cpu", **settings)
+    path = interface.train(
+        config(total_steps=60), tmp_path / "run", env=local_env(), init_from=trained
+    )
+    interface.train(config(total_steps=150), path, env=local_env(), resume=True)
+    assert read_metrics(path)[-1]["env_steps"] >= 150
+    assert not same_weights(path, trained)
+
+
+def test_a_resumed_run_begins_with_no_other_agent(trained: Path, tmp_path: Path) -> None:
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
+    with pytest.raises(ConfigError, match=r"init_from: .*does not go with resume.*own agent"):
+        interface.train(config, tmp_path / "run", resume=True, init_from=trained)
+
+
+def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
+    """The run ends, and says why."""
+    here = os.getpid()
+
+    def make_env() -> TargetEnv:
+        if os.getpid() != here:
+            raise OSError("no more licences")
+        return TargetEnv()
+
+    config = TrainConfig("async", 2, total_steps=60, max_worker_failures=1, ppo=PPO, device="cpu")
+    with pytest.raises(TooManyFailuresError) as error:
+        interface.train(config, tmp_path / "run", env=make_env)
+    assert "no more licences" in str(error.value) + str(error.value.__cause__)
+    assert load_checkpoint(tmp_path / "run" / "checkpoint.pt").training.updates == 0
+
+
+def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path: Path) -> None:
+    assert "tests/Target-v0" in any_envs.gymnasium.registry
+    config = config_of("tests.any_envs:tests/Target-v0", env_args={"length": 4})
+    summary = run(tmp_path / "run", config)
+    assert summary["env_steps"] == 4 * summary["episodes"] >= 300
+
+
+@pytest.mark.parametrize("change", [{"seed": 9}, {"env_args": {"length": 3}}])
+def test_another_run_is_not_resumed(change, tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_steps=200, steps_per_update=100)
+    path = interface.train(config, tmp_path / "run")
+    before = (path / "config.json").read_text()
+    with pytest.raises(ConfigError, match="but the run to resume has"):
+        interface.train(config.changed(**change), path, resume=True)
+    assert (path / "config.json").read_text() == before

@@ -1,0 +1,95 @@
+"""When a run in steps or episodes ends, and how it goes on past its end."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
+from workflow_rl import api as interface
+from workflow_rl.collection.failures import StopRequested
+from workflow_rl.runs import loop
+from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.folder import is_finished, read_metrics
+
+
+def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path: Path) -> None:
+    config = config_of(steps_per_update=200, total_steps=1200)
+    summary = run(tmp_path / "run", config)
+    rows = read_metrics(tmp_path / "run")
+    steps = np.diff([0, *(row["env_steps"] for row in rows)])
+    episodes = np.diff([0, *(row["episodes"] for row in rows)])
+    assert episodes[0] == 8, "nobody knows yet how long they are"
+    assert len(set(episodes[1:])) > 1, "or else their lengths would have made no difference"
+    assert np.abs(steps[1:] / 200 - 1).max() < 0.5
+    assert abs(steps[1:].mean() / 200 - 1) < 0.2
+    assert 1200 <= summary["env_steps"] < 1200 + 300
+    assert rows[-2]["env_steps"] < 1200
+
+
+def test_the_end_of_a_run_in_steps_is_that_of_its_learning_rate(undisturbed: Any) -> None:
+    rows = read_metrics(undisturbed("Puzzle", "episodes"))
+    before = [0, *(row["env_steps"] for row in rows[:-1])]
+    expected = [PPO.learning_rate * (1 - steps / 300) for steps in before]
+    assert [row["learning_rate"] for row in rows] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        ("episodes", "total_steps"),
+        ("unrolls", "total_steps"),
+        ("lagged", "total_steps"),
+        ("lagged", "total_episodes"),
+    ],
+)
+def test_a_finished_run_goes_on_past_its_end(kind: str, unit: str, tmp_path: Path) -> None:
+    ends = {"total_steps": None, "total_episodes": None}
+    first, second = (60, 90) if unit == "total_episodes" else (200, 400)
+    run(tmp_path / "run", config_of(kind=kind, **{**ends, unit: first}))
+    before = (tmp_path / "run" / "metrics.csv").read_text()
+    summary = run(tmp_path / "run", config_of(kind=kind, **{**ends, unit: second}))
+    after = (tmp_path / "run" / "metrics.csv").read_text()
+    assert after.startswith(before)
+    assert after != before
+    rows = read_metrics(tmp_path / "run")
+    done = "env_steps" if unit == "total_steps" else "episodes"
+    assert summary[done] == rows[-1][done] >= second
+    assert math.isfinite(rows[-1]["policy_loss"])
+
+
+def test_a_run_has_one_end() -> None:
+    with pytest.raises(ConfigError, match="does not go with total_episodes") as error:
+        TrainConfig("async", env="CartPole-v1", total_steps=5, total_episodes=5)
+    assert error.value.field_name == "total_steps"
+
+
+def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
+    """Its summary is of the shorter run; nothing may take it for finished."""
+    config = TrainConfig("async", env="CartPole-v1", total_steps=300, steps_per_update=100)
+    path = interface.train(config, tmp_path / "run")
+    longer = config.changed(total_steps=3000)
+    assert (path / "summary.json").exists()
+
+    class Stopping:
+        def __init__(self, collector):
+            self.collector, self.start_unrolls = collector, collector.start_unrolls
+
+        def collect(self, *arguments):
+            raise StopRequested(2)
+
+    with pytest.raises(StopRequested):
+        loop.train(
+            longer,
+            path,
+            load_checkpoint(path / "checkpoint.pt"),
+            collector_of=lambda pool, config: Stopping(loop.make_collector(pool, config)),
+        )
+    assert not is_finished(path)
+    interface.train(longer, path, resume=True)
+    assert load_checkpoint(path / "checkpoint.pt").training.env_steps >= 3000

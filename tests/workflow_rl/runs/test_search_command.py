@@ -1,0 +1,150 @@
+"""The command `tune`: what it refuses, resumes and leaves."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.tiny_runs import config_of
+from tests.workflow_rl.runs.search_runs import COMPLETE
+from workflow_rl.commands.tune import TUNE_FILE, tune
+from workflow_rl.runs.folder import read_config
+
+optuna = pytest.importorskip("optuna")
+from workflow_rl.runs.search import Search  # noqa: E402
+
+
+def test_what_cannot_go_on_is_one_line():
+    result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1"])
+    assert result.exit_code == 2
+    assert "nowhere is no folder of tune's" in result.output.splitlines()[-1]
+
+
+def resumed(path: Path, changes: dict[str, Any]) -> str:
+    """The line with which an edited TUNE_FILE is refused; nothing else is in the folder after."""
+    content = {"config": config_of().to_dict(), "ranges": {"learning_rate": [1e-4, 1e-2]}}
+    content |= {"n_policies": 1, "finalists": 1, **changes}
+    (path / TUNE_FILE).write_text(json.dumps(content))
+    result = CliRunner().invoke(tune, ["--resume", str(path), "--trials", "1"])
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert [file.name for file in path.iterdir()] == [TUNE_FILE]
+    line = result.output.splitlines()[-1]
+    assert str(path / TUNE_FILE) in line
+    return line
+
+
+def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
+    """The second is refused, and the first ends as if it had been alone."""
+    arguments = ["--env", "CartPole-v1", "--trials", "2", "--finalists", "0", "--quiet"]
+    answers = []
+
+    def meanwhile(self: Search, *arguments: Any) -> list[float]:
+        answers.append(CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "3"]))
+        return [1.0]
+
+    monkeypatch.setattr(Search, "_train", meanwhile)
+    result = CliRunner().invoke(tune, [*arguments, "--run-dir", str(tmp_path)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert len(answers) == 2
+    for other in answers:
+        assert other.exit_code == 2
+        assert f"{tmp_path} is in use" in other.output.splitlines()[-1]
+    trials = optuna.load_study(
+        study_name="tune", storage=f"sqlite:///{tmp_path / 'study.db'}"
+    ).get_trials()
+    assert [trial.state for trial in trials] == [COMPLETE] * 2
+    assert CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "2"]).exit_code == 0
+
+
+def test_no_search_has_anything_called(tmp_path):
+    path, called = tmp_path / "tuned", tmp_path / "called"
+    path.mkdir()
+    hostile = config_of().changed(env="os:mkdir", env_args={"path": str(called)})
+    assert "names the environment os:mkdir" in resumed(path, {"config": hostile.to_dict()})
+    assert not called.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranges": "nonsense"}, "'str' object"),
+        ({"ranges": {}}, "nothing to search"),
+        ({"ranges": {"nonsense": [1, 2]}}, "'nonsense' is not one of learning_rate"),
+        ({"ranges": {"learning_rate": [3, 1]}}, "learning_rate=3:1 is no range"),
+        ({"ranges": {"discount": [0.9, 2.0]}}, "discount=0.9:2 is no range"),
+        ({"ranges": {"epochs": [0.2, 0.4]}}, "epochs: 0.2 is not allowed"),
+        ({"n_policies": 0}, "n_policies 0"),
+        ({"n_policies": 10**9}, "n_policies 1000000000"),
+        ({"finalists": -1}, "finalists -1"),
+        ({"finalists": math.inf}, "infinity"),
+    ],
+)
+def test_an_edited_search_is_refused_by_name(changes, message, tmp_path):
+    assert message in resumed(tmp_path, changes)
+
+
+def test_a_search_of_an_environment_that_is_gone_is_refused(tmp_path):
+    gone = config_of().changed(env="Nowhere-v0", env_args={})
+    assert "Nowhere-v0 cannot be made" in resumed(tmp_path, {"config": gone.to_dict()})
+
+
+def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
+    config = config_of(num_steps_per_env=5, n_envs=4)
+    line = resumed(tmp_path, {"config": config.to_dict(), "n_policies": 2})
+    assert "num_steps_per_env: 5 does not go with several policies" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--trials"),
+        (["--trials", "0"], "--trials"),
+        (["--minutes", "0"], "--minutes"),
+        (["--trials", "1", "--range", "gamma=1:2"], "--range"),
+        (["--trials", "1", "--range", "epochs=5:2"], "--range"),
+        (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs: 0.2 is not allowed"),
+        (["--trials", "1", "--range", "minibatch-size=1:2"], "1 is too small: it must be 2"),
+        (
+            ["--trials", "1", "--preset", "continuous"],
+            "--preset continuous (--batching first-come)",
+        ),
+        (["--trials", "1", "--init-from", "run"], "--init-from"),
+        (["--trials", "1", "--cluster", "127.0.0.1:1", "--n-workers", "2"], "--cluster"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(tune, ["--env", "CartPole-v1", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_end_to_end(tmp_path):
+    path = tmp_path / "tuned"
+    arguments = ["--env", "CartPole-v1", "--total-steps", "2000", "--steps-per-update", "500"]
+    arguments += ["--n-policies", "1", "--finalists", "1", "--range", "learning-rate=1e-4:1e-2"]
+    result = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
+    assert result.exit_code == 0, result.output
+    settings = json.loads((path / "best.json").read_text())
+    assert 1e-4 <= settings["learning_rate"] <= 1e-2
+    assert f"--learning-rate {settings['learning_rate']:.6g}" in result.output
+    assert (path / "optimization_history.png").exists()
+    assert "Warning" not in result.output
+
+    again = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
+    assert again.exit_code == 2
+    assert "not empty" in again.output
+    on = ["--resume", str(path), "--trials", "3", "--quiet"]
+    other = CliRunner().invoke(tune, [*on, "--learning-rate", "1e-3"])
+    assert other.exit_code == 2
+    assert "--learning-rate does not go with --resume" in other.output.splitlines()[-1]
+    more = CliRunner().invoke(tune, [*on, "--n-workers", "1", "--worker-timeout", "50"])
+    assert more.exit_code == 0, more.output
+    config = read_config(path / "trial-2" / "policy-0")
+    assert (config.n_workers, config.worker_timeout) == (1, 50)

@@ -76,7 +76,7 @@ def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) ->
         **{name: values[name].numpy() for name in optional if name in values},
         distribution=distribution,
         network=values.get("network", "mlp"),
-        network_args=dict(values.get("network_args", {})),
+        network_args={**values.get("network_args", {})},
         masked=saved_flag(values, "masked"),
         n_further=saved_further(values),
     )

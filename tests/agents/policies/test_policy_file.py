@@ -19,7 +19,7 @@ from agents.policies.distributions import (
     SquashedGaussian,
 )
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from agents.policies.policy_file import load_policy, save_policy
+from agents.policies.policy_file import load_policy, packed, save_policy, unpacked
 
 
 def policy_for(distribution: Distribution) -> PolicyParameters:
@@ -102,6 +102,13 @@ def test_what_could_not_act_is_refused(changes: dict[str, Any], tmp_path: Path) 
 def small_policy() -> PolicyParameters:
     policy = ActorCritic(3, DiagonalGaussian(1), (), "tanh", seed=1).policy_parameters()
     return policy._replace(obs_mean=np.ones(3, np.float32), obs_scale=np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("network_args", ["", (), [], None])
+def test_settings_of_a_network_are_a_table(network_args: Any) -> None:
+    settings, arrays = packed(small_policy())
+    with pytest.raises(TypeError, match="mapping"):
+        unpacked({**settings, "network_args": network_args}, arrays)
 
 
 def unsealed(content: bytes) -> bytes:

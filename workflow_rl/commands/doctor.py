@@ -10,6 +10,7 @@ import click
 from workflow_rl.cage2 import installation as cage2
 from workflow_rl.cage4 import installation as cage4
 from workflow_rl.commands.clear import ClearCommand
+from workflow_rl.portable import NATIVE, is_native
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
@@ -41,7 +42,9 @@ def weights() -> Iterator[Finding]:
 
     record = read_record(cage2.REFERENCE)
     differences = ", ".join(differing(record.machines[0], machine()))
-    fix = f"what differs from where they were made: {differences}"
+    fix = f"look at what differs from where they were made: {differences}"
+    if is_native():
+        fix = f"unset {NATIVE}: with it, weights are this processor's own"
     yield from cage2.weights(config_of(record), record.weights, replayed, fix)
 
 

@@ -199,7 +199,8 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
             raise ValueError("render_mode='rgb_array' has no effect")
         recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
     except (DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise InvalidEnvironmentError("video", f"{error}: pip install -e '.[video]'") from None
+        missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
+        raise InvalidEnvironmentError("video", f"{missing}: pip install moviepy") from None
     except Exception as error:
         raise InvalidEnvironmentError(
             "video", f"{environment.env_id} draws no pictures: {error}"

@@ -50,7 +50,7 @@ def show_progress(
         means = [learner.state.recent_means(BEST_WINDOW).get("") for learner in learners]
         each = " ".join("none" if mean is None else f"{mean:.0f}" for mean in means)
         returns = f"mean returns {each} of the last {BEST_WINDOW}"
-    text = f"{returns}; {row['worker_utilisation']:.0%} utilisation"
+    text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
     bar.show(_done(learners, last_update), text)
 
 

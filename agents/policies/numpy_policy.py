@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -260,7 +260,7 @@ class NumpyPolicy:
         bits.advance(n_acted * self.distribution.n_draws)
         self._randoms[env] = np.random.Generator(bits)
         if self.network.memory_size:
-            self._states.pop(env, None)
+            self.forget([env])
             for obs in () if seen is None else self._own(seen):
                 self._go_on(obs[None], [env])
 
@@ -274,11 +274,22 @@ class NumpyPolicy:
                 f"observations of shape {obs.shape}, not ({len(envs)}, {self.obs_dim})"
             )
         randoms = [self._randoms[env] for env in envs]
+        return self.act_in(obs, envs, randoms)
+
+    def act_in(
+        self, obs: NDArray[Any], envs: Sequence[int], randoms: Sequence[np.random.Generator]
+    ) -> Choice:
+        """Return what `act` returns, with the numbers of `randoms` instead of the policy's own."""
         if not self._has_memory:
             return self.act_batch(obs, randoms)
         outputs = self._go_on(obs, envs)
         prepared = self.distribution.prepare(outputs, self.parameters.log_std)
         return self._choice(prepared, np.arange(len(obs)), randoms)
+
+    def forget(self, envs: Iterable[int]) -> None:
+        """Set the states of these envs to those at the beginning of an episode."""
+        for env in envs:
+            self._states.pop(env, None)
 
     def _own(self, obs: NDArray[Any]) -> NDArray[Any]:
         """Return observations [M, D] without what only the critic sees, if that is there."""

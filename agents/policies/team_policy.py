@@ -40,7 +40,6 @@ class TeamParameters(NamedTuple):
             (network.n_inputs, network.n_outputs) == (n_inputs, n_outputs)
             and parameters.distribution in (None, Categorical(n_outputs))
             and parameters.masked == layout.masked
-            and network.memory_size == 0
         )
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> TeamPolicy:
@@ -52,7 +51,8 @@ class TeamPolicy:
     """Acts for every agent of a team: an `numpy_policy.Actor` on joint rows.
 
     One forward pass of each policy serves all envs and all agents of the policy. An agent that does
-    not decide has action 0 and log-probability 0.
+    not decide has action 0 and log-probability 0. The state of its network, if there is one, stays
+    as it is.
     """
 
     def __init__(self, parameters: TeamParameters, policy_version: int, greedy: bool) -> None:
@@ -73,10 +73,14 @@ class TeamPolicy:
         """Begin an episode. The random numbers of an agent follow from the seed and the agent's
         number alone."""
         assert n_acted == 0, "a team plays complete episodes"
-        self._randoms[env] = [
-            np.random.Generator(np.random.PCG64([seed, k]))
-            for k in range(self.parameters.layout.n_agents)
-        ]
+        agents = range(self.parameters.layout.n_agents)
+        self._randoms[env] = [np.random.Generator(np.random.PCG64([seed, k])) for k in agents]
+        for actor in self._actors.values():
+            actor.forget(self._place(env, k) for k in agents)
+
+    def _place(self, env: int, agent: int) -> int:
+        """Return the number under which a policy keeps the state of an agent's network."""
+        return env * self.parameters.layout.n_agents + agent
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return joint actions [M, K] and their log-probabilities, float32 [M, K]."""
@@ -89,11 +93,13 @@ class TeamPolicy:
         log_probs = np.zeros(acts.shape, np.float32)
         for name, of in self.parameters.policies.items():
             rows = {k: np.flatnonzero(acts[:, k]) for k in of}
-            randoms = [self._randoms[envs[row]][k] for k in of for row in rows[k].tolist()]
-            if not randoms:
+            deciding = [(envs[row], k) for k in of for row in rows[k].tolist()]
+            if not deciding:
                 continue
+            places = [self._place(*one) for one in deciding]
+            randoms = [self._randoms[env][k] for env, k in deciding]
             seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])
             agents = np.repeat(of, [len(rows[k]) for k in of])
             where = np.concatenate([rows[k] for k in of]), agents
-            actions[where], log_probs[where] = self._actors[name].act_batch(seen, randoms)
+            actions[where], log_probs[where] = self._actors[name].act_in(seen, places, randoms)
         return actions, log_probs

@@ -50,35 +50,54 @@ def trained(
     return weights_digest(load_checkpoint(path / "checkpoint.pt").agent["network"])
 
 
-def lagging(lag: int) -> dict[str, Any]:
-    learning = {"critic": "central", "correction": "vtrace" if lag else "none"}
+def lagging(lag: int, network: str) -> dict[str, Any]:
+    learning = {
+        "critic": "central",
+        "correction": "vtrace" if lag else "none",
+        "network": network,
+    }
     return {"async_rl": bool(lag), "settings": learning, "n_envs": 5}
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["prompt", "lag-1"])
-def one(request: Any, tmp_path_factory: Any) -> tuple[int, str]:
-    """Return a lag, and the weights of a run with it that one worker has played undisturbed."""
-    lag, folder = request.param, tmp_path_factory.mktemp("one")
-    weights = trained(folder, **lagging(lag))
+@pytest.fixture(scope="module", params=[(0, "mlp"), (1, "mlp"), (1, "gru")], ids=str)
+def one(request: Any, tmp_path_factory: Any) -> tuple[dict[str, Any], str]:
+    """Return changes of the config, and the weights of a run with them that one worker has played
+    undisturbed."""
+    (lag, _), folder = request.param, tmp_path_factory.mktemp("one")
+    changes = lagging(*request.param)
+    weights = trained(folder, **changes)
     assert [row["policy_lag_max"] for row in read_metrics(folder)] == [0, lag, lag, lag]
-    return lag, weights
+    return changes, weights
 
 
 @pytest.mark.parametrize(("mode", "n_workers"), [("async", 5), ("sync", 2)])
 def test_weights_do_not_depend_on_workers_mode_or_a_kill(
-    tmp_path: Path, one: tuple[int, str], mode: str, n_workers: int
+    tmp_path: Path, one: tuple[dict[str, Any], str], mode: str, n_workers: int
 ) -> None:
-    lag, weights = one
+    changes, weights = one
     folder = tmp_path / "run"
     killed = {"env": deadly(tmp_path), "n_workers": n_workers}
-    assert trained(folder, mode, **killed, **lagging(lag)) == weights
+    assert trained(folder, mode, **killed, **changes) == weights
     assert sum(row["workers_restarted"] for row in read_metrics(folder)) >= 1
 
 
-def test_weights_do_not_depend_on_a_resume(tmp_path: Path, one: tuple[int, str]) -> None:
-    lag, weights = one
-    trained(tmp_path / "run", total_episodes=12, **lagging(lag))
-    assert trained(tmp_path / "run", resume=True, n_workers=2, **lagging(lag)) == weights
+def test_weights_do_not_depend_on_a_resume(tmp_path: Path, one: tuple[dict[str, Any], str]) -> None:
+    changes, weights = one
+    trained(tmp_path / "run", total_episodes=12, **changes)
+    assert trained(tmp_path / "run", resume=True, n_workers=2, **changes) == weights
+
+
+@pytest.mark.parametrize("network", ["gru", "lstm", "frame-stack"])
+def test_a_memory_goes_on_with_the_decisions_of_its_agent(tmp_path: Path, network: str) -> None:
+    """The learner computes the log-probabilities with which the workers acted."""
+    whole = {"network": network, "minibatch_size": 10**6, "epochs": 1}
+    trained(tmp_path / "run", n_envs=4, settings=whole)
+    for row in read_metrics(tmp_path / "run"):
+        assert abs(row["approx_kl"]) < 1e-9
+        assert row["clip_fraction"] == 0
+    # Alone, step by step, as a user plays it.
+    team = load_agent(tmp_path / "run", env=ShiftEnv)
+    assert played(team, 2) == played(load_agent(tmp_path / "run", env=ShiftEnv), 2)
 
 
 def test_a_checkpoint_keeps_the_policies_of_a_batch_that_is_being_collected(
@@ -192,7 +211,7 @@ def test_teams_collect_while_they_learn(tmp_path: Path, batching: str) -> None:
     ("changes", "field"),
     [
         ({"num_steps_per_env": 4, "episodes_per_update": None}, "num_steps_per_env"),
-        ({"settings": {"network": "gru"}}, "network"),
+        ({"settings": {"network": "entities"}}, "network"),
         ({"settings": {"policy_of": "*=all"}}, "policy_of"),
     ],
 )

@@ -173,10 +173,15 @@ def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
             assert same_weights(resumed_path, reference("lag-1"))
             assert_same_history(resumed_path, reference("lag-1"))
         if lost == "head":
-            again = start("train-async", "--resume", str(path))
-            _, errors = again.communicate(timeout=60)
-            assert again.returncode == 2
-            assert f"no cluster answers at {address}" in errors.splitlines()[-1]
+            # A file alone does not decide with which cluster a command talks.
+            for more, problem in (
+                ((), f"only the file names the cluster {address}"),
+                (("--cluster", address), f"no cluster answers at {address}"),
+            ):
+                again = start("train-async", "--resume", str(path), *more)
+                _, errors = again.communicate(timeout=60)
+                assert again.returncode == 2
+                assert problem in errors.splitlines()[-1]
 
 
 def test_a_cluster_that_is_joined_is_left_running(

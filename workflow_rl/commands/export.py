@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,9 +74,10 @@ def export(
     except ExportError as error:
         raise click.BadParameter(str(error), param_hint=error.option) from None
     click.echo(f"{format_}: {output}")
-    for guest in guests.values():
-        if format_ in guest.played_by:
-            click.echo(f"play it: {guest.played_by[format_].format(output=output.absolute())}")
+    played_by = guests[environment.env_id].played_by if environment.env_id in guests else {}
+    if format_ in played_by:
+        place = shlex.quote(str(output.absolute()))
+        click.echo(f"play it: {played_by[format_].format(output=place)}")
 
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:

@@ -76,7 +76,8 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     from workflow_rl.commands.evaluate import score_finished_run
     from workflow_rl.commands.train_report import report
 
-    report(outcome, is_scored_next=options["final_evaluation"] > 0)
+    is_scored_next = options["final_evaluation"] > 0 and outcome.summaries[outcome.best]["finished"]
+    report(outcome, is_scored_next)
     # This may fail: the runs are complete without it.
     for learner, summary in zip(outcome.learners, outcome.summaries, strict=True):
         if options["final_evaluation"] and summary["finished"]:

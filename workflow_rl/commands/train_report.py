@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import click
@@ -61,9 +62,7 @@ def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState)
     """Compare a mean return with known agents', and name the guest's recipe for better ones."""
     if mean is None:
         return
-    returns = list(state.recent_returns)[-RECENT_EPISODES:]
-    margin = 1.96 * float(np.std(returns)) / math.sqrt(len(returns))
-    words = verdict(mean, known_returns(config), margin)
+    words = verdict(mean, known_returns(config), _half_interval(state))
     if words is None:
         return
     click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
@@ -71,6 +70,23 @@ def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState)
     if config.preset not in recipes:
         for name in recipes:
             click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
+
+
+def _half_interval(state: TrainingState) -> float:
+    """Return half the 95% interval of the recent episodes' mean return.
+
+    Episodes of several kinds differ by more than chance, and a run plays a fixed mixture of kinds.
+    So only the variance within each kind counts.
+    """
+    recent = zip(
+        reversed(state.recent_returns), reversed(state.recent_variants), strict=False
+    )  # Checkpoints of earlier versions have returns without variants.
+    of_each: dict[str, list[float]] = {}
+    for value, variant in itertools.islice(recent, RECENT_EPISODES):
+        of_each.setdefault(variant, []).append(value)
+    n = sum(map(len, of_each.values()))
+    squares = sum(len(its) * float(np.var(its)) for its in of_each.values())
+    return 1.96 * math.sqrt(squares) / n if n else 0.0
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:

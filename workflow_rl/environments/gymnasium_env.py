@@ -292,7 +292,7 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         if module.endswith(".py"):
             return f". Leave out .py: {module.removesuffix('.py')}:{name}"
-        if module.startswith(error.name):
+        if f"{module}.".startswith(f"{error.name}."):
             return f". Call the command in the folder of {error.name}, or install that module"
     if not isinstance(error, gymnasium.error.NameNotFound):
         return ""

@@ -126,14 +126,15 @@ def _rollout_size(n_envs: int) -> int:
 def _ceiling(simulator: str, episodes: int, n_envs: int, **settings: Any) -> Variant:
     """Return the variant of one process a core.
 
-    A process has its share of n_envs if one call or one forward pass serves several envs;
-    otherwise a process has one env, since more envs would not make it faster.
+    A process has its share of n_envs if one call or one forward pass serves several envs, whose
+    episodes are equally long. Otherwise a process has one env: what the others have begun when the
+    time is up would not count.
     """
     n_workers = usable_cores()
     config = TrainConfig(
         "async", n_workers, n_workers=n_workers, total_episodes=episodes, **settings
     )
-    if config.environment.plays_together:
+    if config.environment.plays_together and config.environment.episode_steps is not None:
         config = config.changed(n_envs=max(n_envs, n_workers))
     return Variant(
         CEILING, simulator, config.changed(episodes_per_update=_rollout_size(config.n_envs))

@@ -109,11 +109,12 @@ def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str
     if not known:
         return None
     near = min(known, key=lambda name: abs(known[name] - mean))
-    if 0 < abs(known[near] - mean) <= margin:
-        further = [one for one in better if one != named(near)]
-        return f"about as good as {named(near)}" + (
-            f", not as good as {further[0]}" if further else ""
+    if abs(known[near] - mean) <= margin:
+        clearly = {name: value for name, value in known.items() if value > mean + margin}
+        not_as = (
+            f", not as good as {named(min(clearly, key=clearly.__getitem__))}" if clearly else ""
         )
+        return f"about as good as {named(near)}{not_as}"
     if not better:
         return f"better than every known agent; the best is {weaker[-1]}"
     if not weaker:

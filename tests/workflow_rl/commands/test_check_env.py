@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.any_envs import TargetEnv
 from tests.workflow_rl.commands.any_env_commands import invoke, refused
 
 
@@ -27,10 +29,29 @@ def test_an_environment_that_can_be_trained_on(arguments: list[str], spaces: str
     assert "steps/s, resets included" in result.output
 
 
+class TiringEnv(TargetEnv):
+    """Raises when all its instances have made 1000 steps."""
+
+    n_steps = 0
+
+    def step(self, action: Any) -> Any:
+        TiringEnv.n_steps += 1
+        if TiringEnv.n_steps > 1000:
+            raise OSError("tired")
+        return super().step(action)
+
+
+def test_an_exception_in_the_measurement_of_speed_is_one_line() -> None:
+    result = invoke("check-env", f"{__name__}:TiringEnv", "--steps", "5")
+    assert result.exit_code == 1
+    assert "episodes      fail: OSError: tired" in result.output
+    assert "Traceback" not in result.output
+
+
 def test_an_environment_whose_steps_wait_is_told_of_more_processes() -> None:
     result = invoke("check-env", "tests.any_envs:SlowEnv", "--steps", "5")
     assert result.exit_code == 0, result.output
-    assert "of the time is waiting: train with --n-workers 8 --n-envs 8, or more" in result.output
+    assert "this process waits: train with --n-workers 8 --n-envs 8, or more" in result.output
 
 
 @pytest.mark.parametrize(

@@ -19,3 +19,6 @@ def test_an_agent_within_the_margin_is_about_as_good() -> None:
     assert verdict(-516.4, known, 30.0) == words
     assert verdict(-530.0, known, 30.0) == words
     assert verdict(-12.0, known, 1.0) == "about as good as champion (-12.4)"
+    # Several within the margin: none of them is called better.
+    assert verdict(0.0, {"sleep": 0.0, "react": 0.0}, 0.0) == "about as good as sleep (0.0)"
+    assert verdict(-1.0, {"a": -1.5, "b": -0.6, "c": 0.0}, 1.1) == "about as good as b (-0.6)"

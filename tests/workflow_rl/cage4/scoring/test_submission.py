@@ -55,6 +55,7 @@ def test_a_team_of_the_package_is_handed_in(checkout: Path, tmp_path: Path, name
     command = ["export", name, "--format", "cage4", "--output", str(folder)]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
+    assert result.output.count("play it:") == 1
     scores = evaluate(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
     assert official_totals(checkout, folder, 40) == scores.totals
 

@@ -153,6 +153,9 @@ def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
     simulators = {"compiled": {"simulator": "compiled"}}
     ceiling, sync = make_variants(simulators, [2, 20], ["sync"], {"compiled": 20})[::2]
     assert (ceiling.config.n_workers, ceiling.config.envs_per_worker) == (4, 5)
+    # Episodes of other lengths would be cut off when the time is up.
+    unequal, _ = make_variants({"cart": {}}, [20], ["sync"], {"cart": 20}, env="CartPole-v1")
+    assert (unequal.config.n_workers, unequal.config.envs_per_worker) == (4, 1)
     rows = make_rows([ceiling, sync], [[Rate(9.0, 45.0, 1.0)], [Rate(3.0, 15.0, 0.3)]])
     assert [row["speedup_over_sync"] for row in rows] == [None, 1.0]
 

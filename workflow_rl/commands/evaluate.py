@@ -176,7 +176,8 @@ def evaluate(**options: Any) -> None:
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
         )
-    click.echo("\n".join(scores.lines(f"{player.name} ({player.actions} actions)")))
+    acts = "" if player.actor is None else f" ({player.actions} actions)"
+    click.echo("\n".join(scores.lines(f"{player.name}{acts}")))
     if json_path is not None:
         _write(json_path, scores, scoring, player)
     if video:

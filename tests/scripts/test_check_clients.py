@@ -10,7 +10,7 @@ from scripts import check_clients
 from scripts.check_clients import CLIENTS, PAGE, ROWS, TABLE, ExampleError, learnt, table
 
 
-def row(*returns: float) -> dict[str, object]:
+def row_of(*returns: float) -> dict[str, object]:
     runs = [
         {"seed": i, "steps": 2000, "seconds": 7 + i, "return": r} for i, r in enumerate(returns)
     ]
@@ -23,8 +23,9 @@ def test_the_page_has_the_table_of_the_rows() -> None:
     assert found is not None
     assert found[0] == table(rows)
     assert rows.keys() == CLIENTS.keys()
-    assert all(map(learnt, rows.values()))
-    assert not learnt(row(-60.1, -20))
+    assert all(learnt(name, row) for name, row in rows.items())
+    assert not learnt("sb3_ppo", row_of(-60.1, -20))
+    assert learnt("rllib_cage4", row_of(-4000.0, -3000.0))
 
 
 def test_what_an_example_is_told_and_what_is_read(
@@ -50,10 +51,10 @@ def test_rows_replace_those_of_the_same_example_and_go_when_it_fails(
     page.write_text("before\n<!-- table -->\nnothing yet\n<!-- end -->\nafter\n")
     monkeypatch.setattr(check_clients, "PAGE", page)
     monkeypatch.setattr(check_clients, "ROWS", rows)
-    for row_of_it in (row(-61), row(-50)):
-        check_clients.write_row("torchrl_ppo", row_of_it)
-    check_clients.write_row("sb3_ppo", row(-20))
-    both = {"torchrl_ppo": row(-50), "sb3_ppo": row(-20)}
+    for written in (row_of(-61), row_of(-50)):
+        check_clients.write_row("torchrl_ppo", written)
+    check_clients.write_row("sb3_ppo", row_of(-20))
+    both = {"torchrl_ppo": row_of(-50), "sb3_ppo": row_of(-20)}
     assert json.loads(rows.read_text()) == both
     assert page.read_text() == f"before\n<!-- table -->\n{table(both)}<!-- end -->\nafter\n"
     check_clients.write_row("sb3_ppo", None)

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-import agents
+from agents import modules
 from agents.policies.distributions import (
     Bounds,
     Categorical,
@@ -47,7 +47,7 @@ _NOT_THE_AUTHORS = tuple(
         Path(gymnasium.__file__).parent,
         Path(np.__file__).parent,
         Path(__file__).parents[1],
-        Path(agents.__file__).parent,
+        Path(modules.__file__).parent,
     )
 )
 """Folders of the standard library, of Gymnasium, of NumPy and of this package."""

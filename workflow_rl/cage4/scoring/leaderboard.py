@@ -28,7 +28,7 @@ OFFICIAL = "official CybORG 4"
 HERE = "this package's, `evaluate NAME --env workflow_rl/CAGE4-v0`"
 SCRIPTED = (
     KnownScore("champion", -158.6, 67.6, 1000, "compiled", "scripts/score_cage4_teams.py", True),
-    KnownScore("rules", -174.5, 54.9, 1000, "compiled", "scripts/score_cage4_teams.py", True),
+    KnownScore("rules", -171.0, 52.4, 1000, "compiled", "scripts/score_cage4_teams.py", True),
     KnownScore("restore-in-turn", -342.0, 52.0, 20, "cyborg", HERE),
     KnownScore("restore-when-seen", -982.0, 441.0, 20, "cyborg", HERE, True),
     KnownScore("random", -5023.0, 809.0, 20, "cyborg", HERE),

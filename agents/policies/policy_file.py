@@ -117,7 +117,7 @@ def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyPa
         **{name: arrays[name] for name in given},
         distribution=from_plain(settings["distribution"]),
         network=settings["network"],
-        network_args={**settings.get("network_args", {})},  # Of a mapping alone.
+        network_args={**settings.get("network_args", {})},  # A file may hold any type.
         masked=settings.get("masked", False),
         n_further=settings.get("n_further", 0),
     )

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from agents.mbpo.config import MBPOConfig
 from agents.ppo.config import PPOConfig
+from tests.workflow_rl.commands.any_env_commands import refused
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -79,15 +80,6 @@ def unfinished(finished, tmp_path) -> Path:
     content["config"]["total_episodes"] = 8
     torch.save(content, path / "checkpoint.pt")
     return path
-
-
-def refused(result: Result, *parts: str) -> None:
-    assert result.exit_code == 2, result.output
-    error = result.output.strip().splitlines()[-1]
-    assert error.startswith("Error: ")
-    for part in parts:
-        assert part in error
-    assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize("command", ["train-sync", "train-async"])

@@ -168,6 +168,8 @@ def learned(
     """
     import torch
 
+    from agents.ppo.adam import Adam
+
     torch.set_num_threads(1)
     layers: list[torch.nn.Module] = []
     for weight, bias in zip(policy.weights, policy.biases, strict=True):
@@ -178,16 +180,15 @@ def learned(
     network = torch.nn.Sequential(*layers[:-1])
     x, y = torch.tensor(states, dtype=torch.float32), torch.tensor(choices)
     importance = torch.tensor(np.maximum(np.sqrt(weights), LEAST_WEIGHT), dtype=torch.float32)
-    optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0.01, N_STEPS_OF_LEARNING)
+    optimizer = Adam(network.parameters(), LEARNING_RATE, 1e-8)
     generator = torch.Generator().manual_seed(0)
-    for _ in tqdm(range(N_STEPS_OF_LEARNING), desc="learning", unit="step", disable=None):
+    for step in tqdm(range(N_STEPS_OF_LEARNING), desc="learning", unit="step", disable=None):
+        optimizer.learning_rate = LEARNING_RATE * (1 - 0.99 * step / N_STEPS_OF_LEARNING)
         rows = torch.randint(len(x), (BATCH,), generator=generator)
         losses = torch.nn.functional.cross_entropy(network(x[rows]), y[rows], reduction="none")
         optimizer.zero_grad()
         (losses * importance[rows]).mean().backward()
         optimizer.step()
-        schedule.step()
     linears = [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
     return policy._replace(
         weights=tuple(np.ascontiguousarray(one.weight.detach().numpy().T) for one in linears),

@@ -7,6 +7,7 @@ do not share weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.ppo.adam import Adam
 from workflow_rl.cage4.agent.champion_network import POOLED, SHAPES, Weights
 from workflow_rl.cage4.agent.memory import CLOCK, END, N_CLOCK
 from workflow_rl.cage4.agent.views import N_SEEN
@@ -67,8 +69,8 @@ class Learner:
             torch.nn.Linear(CRITIC_HIDDEN, 1),
         )
         self._steps = {
-            "actor": torch.optim.Adam(self.w.values(), config.learning_rate, eps=1e-5),
-            "critic": torch.optim.Adam(self.critic.parameters(), config.critic_learning_rate),
+            "actor": Adam(self.w.values(), config.learning_rate, 1e-5),
+            "critic": Adam(self.critic.parameters(), config.critic_learning_rate, 1e-8),
         }
 
     @property
@@ -97,13 +99,12 @@ class Learner:
             {name: tensors[f"critic/{name}"] for name in self.critic.state_dict()}
         )
         for which, steps in self._steps.items():
-            n = len(steps.param_groups[0]["params"])
             moments = {
                 i: {key: tensors[f"steps/{which}/{i}/{key}"] for key in ADAM_STATE}
-                for i in range(n)
+                for i in range(len(steps.parameters))
                 if f"steps/{which}/{i}/step" in tensors
             }
-            steps.load_state_dict({**steps.state_dict(), "state": moments})
+            steps.load_state_dict({"state": moments})
 
     def _inputs(self, seen: NDArray[np.float32]) -> torch.Tensor:
         """Return what the critic sees, `[499, N, agents, N_INPUTS]`."""
@@ -143,7 +144,7 @@ class Learner:
     def copy(self, episodes: Episodes) -> float:
         """Learn to do as the teacher did. Returns the last epoch's mean loss."""
         hosts, context, options, chosen, _, weight, _ = self._decisions(episodes)
-        steps = torch.optim.Adam(self.w.values(), self.config.copy_learning_rate)
+        steps = Adam(self.w.values(), self.config.copy_learning_rate, 1e-8)
         for _ in range(self.config.copy_epochs):
             losses = []
             for part in torch.randperm(len(chosen)).split(self.config.copy_minibatch_size):
@@ -171,8 +172,9 @@ class Learner:
         Returns the critic's explained variance, and the last epoch's mean divergence.
         """
         config = self.config
-        for group in self._steps["actor"].param_groups:
-            group["lr"] = config.learning_rate * left + config.learning_rate_final
+        self._steps["actor"].learning_rate = (
+            config.learning_rate * left + config.learning_rate_final
+        )
         all_advantages, explained = self.advantages(episodes)
         hosts, context, options, chosen, before, weight, at = self._decisions(episodes)
         weight /= weight.mean()
@@ -180,7 +182,7 @@ class Learner:
         # costs more than all Restores of an episode.
         advantages = torch.from_numpy(all_advantages[at])
         advantages -= (advantages * weight).mean()
-        advantages /= (advantages**2 * weight).mean().sqrt()
+        advantages /= math.sqrt((advantages**2 * weight).mean())
         for _ in range(config.epochs):
             divergences = []
             for part in torch.randperm(len(chosen)).split(config.minibatch_size):

@@ -38,7 +38,9 @@ class ReinforceAgent(Agent):
         self.distribution = spaces.distribution
         sizes = config.hidden_sizes, config.activation
         self.network = ActorCritic(spaces.obs_dim, spaces.distribution, *sizes, seed)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=config.learning_rate, fused=True
+        )
 
     def policy_parameters(self):
         return self.network.policy_parameters()

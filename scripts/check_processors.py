@@ -10,6 +10,7 @@ not.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -66,13 +67,15 @@ def train(
     """
     # Importing `portable` has pinned this process, and children would inherit the pins.
     inherited = {name: value for name, value in os.environ.items() if name not in PINS}
-    command = [*start, "train-async", "--quiet", "--run-dir", str(run_dir), *options.split()]
+    command = [*start, *options.split(), "--quiet", "--run-dir", str(run_dir)]
     done = subprocess.run(
         command, cwd=ROOT, env={**inherited, **variables}, capture_output=True, text=True
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if not line.startswith(QEMU)]
         raise Failed(f"exit code {done.returncode}: {' '.join(lines[-3:])}")
+    if (champion := run_dir / "champion.npz").exists():
+        return hashlib.sha256(champion.read_bytes()).hexdigest()
     return weights_digest(load_checkpoint(run_dir / "checkpoint.pt").agent["network"])
 
 
@@ -133,13 +136,22 @@ def tell(name: str, digest: str, expected: str | None = None, note: str = "") ->
 @click.option("--episodes", default=72, help="On emulated processors.")
 @click.option("--max-steps", default=100, help="Of an episode.")
 @click.option("--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg")
+@click.option("--cage4-champion", is_flag=True, help="Train CAGE-4's champion, 200 episodes an "
+              "update: hours.")  # fmt: skip
 @click.option("--cpu", multiple=True, default=EMULATED, metavar="NAME",
               help=f"One of `{QEMU} -cpu help` to emulate; may be given again.")  # fmt: skip
 def main(
-    native_episodes: int, episodes: int, max_steps: int, simulator: str, cpu: tuple[str, ...]
+    native_episodes: int,
+    episodes: int,
+    max_steps: int,
+    simulator: str,
+    cage4_champion: bool,
+    cpu: tuple[str, ...],
 ) -> None:
-    common = f"--simulator {simulator} --max-steps {max_steps} --n-workers 2 --red-agent mixed"
-    common += " --worker-timeout 7200"
+    common = f"train-async --simulator {simulator} --max-steps {max_steps} --n-workers 2"
+    common += " --red-agent mixed --worker-timeout 7200"
+    if cage4_champion:
+        common = "train-champion --env workflow_rl/CAGE4-v0 --selection-episodes 32 --episodes 2"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         differing = natively(folder, f"{common} --total-episodes {native_episodes}")

@@ -1,0 +1,163 @@
+"""As good as other libraries, and faster? Both train on the same number of env steps.
+
+The tasks and their settings are in `tasks.py`. Every run is scored by the agent that it ends with:
+the mean return of 100 seeded episodes that the agent was not trained on, with the likeliest actions
+(BenchMARL: sampled ones). The two take turns, seed by seed. Seconds are wall time: of this package
+the whole command's, imports included; of the others from making the environments to the last
+update. Rows are added to --json as runs end, and runs that the file has already are left out, so
+that the command can be stopped and called again. Rows whose seconds are null were not timed beside
+others.
+
+The first call installs the libraries and this checkout in `.peers/returns`.
+
+    python scripts/compare_with_peers/compare_returns.py --task "recall 30" --json rows.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from prettytable import PrettyTable
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
+
+from client_environments import build_wheel, install  # noqa: E402
+from tasks import EPISODES, TASKS  # noqa: E402
+
+from workflow_rl.output_files import write_text  # noqa: E402
+from workflow_rl.reporting.harness import machine_name, text_table  # noqa: E402
+
+OURS = "workflow_rl"
+
+
+def call(python: Path, *words: str) -> str:
+    """Return what a program prints. Raises ClickException, with its end, if it fails."""
+    paths = os.pathsep.join([str(HERE), str(ROOT)])
+    done = subprocess.run(
+        [str(python), *words],
+        cwd=HERE,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise click.ClickException(f"{' '.join(words)}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def train_theirs(python: Path, name: str, steps: int, seed: int) -> dict[str, Any]:
+    """Train with the other library."""
+    file = "benchmarl_mappo.py" if TASKS[name].peer == "MAPPO" else "sb3.py"
+    shown = call(python, str(HERE / file), name, str(steps), str(seed))
+    row: dict[str, Any] = json.loads(shown.splitlines()[-1])
+    return row
+
+
+def train_ours(python: Path, name: str, steps: int, seed: int) -> dict[str, Any]:
+    """Train with this package."""
+    task = TASKS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        run, scores = f"{folder}/run", Path(folder) / "scores.json"
+        start = time.perf_counter()
+        training = f"--env {task.env} --total-steps {steps} --seed {seed} {task.ours}"
+        command = ("-m", "workflow_rl")
+        call(python, *command, "train-async", "--run-dir", run, *training.split(), "--quiet")
+        seconds = time.perf_counter() - start
+        scoring = f"--which latest --episodes {EPISODES} --seed {10_000 + seed} {task.scoring}"
+        call(python, *command, "evaluate", run, "--json", str(scores), *scoring.split(), "--quiet")
+        scored = json.loads(scores.read_text())
+        # CAGE-2's total is that of its one cell.
+        return {"return": scored.get("mean", scored.get("total")), "seconds": seconds}
+
+
+def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
+    """Return a line for each task and budget: mean and standard error of returns, and seconds."""
+    lines = []
+    for name, steps in dict.fromkeys((row["task"], row["steps"]) for row in rows):
+        peer = TASKS[name].peer
+        of = {
+            trainer: [
+                row
+                for row in rows
+                if (row["task"], row["steps"], row["trainer"]) == (name, steps, trainer)
+            ]
+            for trainer in (peer, OURS)
+        }
+        if not all(of.values()):
+            continue
+        seconds = [
+            statistics.median([one["seconds"] for one in own if one["seconds"]] or [math.nan])
+            for own in of.values()
+        ]
+        lines.append(
+            [
+                *(name, f"{steps:,}", "/".join(str(len(own)) for own in of.values()), peer),
+                *(mean_and_error([one["return"] for one in own]) for own in of.values()),
+                *(f"{one:.0f}" for one in seconds),
+                f"{seconds[0] / seconds[1]:.2f}",
+            ]
+        )
+    headings = ["task", "steps", "seeds", "peer", "its return", "our return", "its seconds"]
+    return text_table([*headings, "our seconds", "x as fast"], lines)
+
+
+def mean_and_error(returns: Sequence[float]) -> str:
+    mean = statistics.mean(returns)
+    if len(returns) == 1:
+        return f"{mean:.2f}"
+    return f"{mean:.2f} ± {statistics.stdev(returns) / len(returns) ** 0.5:.2f}"
+
+
+def peers_python() -> Path:
+    """Return the Python that has all libraries, installed if they are not there."""
+    environment = ROOT / ".peers" / "returns"
+    if (environment / "installed").exists():
+        return environment / "bin" / "python"
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = build_wheel(Path(folder))
+        python = install(environment, wheel, HERE / "requirements.txt", is_whole=True)
+    (environment / "installed").touch()
+    return python
+
+
+@click.command(help=__doc__, context_settings={"show_default": True})
+@click.option("--task", "names", type=click.Choice(list(TASKS)), multiple=True, default=list(TASKS))
+@click.option("--seeds", type=click.IntRange(1), default=5, help="Runs of each.")
+@click.option("--steps", type=click.IntRange(1), help="Fewer steps, to try it.", show_default="all")
+@click.option("--python", type=click.Path(path_type=Path), help="A Python that has all libraries.",
+              show_default="that of .peers/returns")  # fmt: skip
+@click.option("--json", "path", type=click.Path(path_type=Path), required=True, metavar="FILE")
+def main(
+    names: tuple[str, ...], seeds: int, steps: int | None, python: Path | None, path: Path
+) -> None:
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    python = python or peers_python()
+    for seed in range(seeds):
+        for name in names:
+            budget = steps or TASKS[name].steps
+            for trainer, train in ((TASKS[name].peer, train_theirs), (OURS, train_ours)):
+                key = {"task": name, "steps": budget, "trainer": trainer, "seed": seed}
+                if any(key.items() <= row.items() for row in rows):
+                    continue
+                rows.append({**key, **train(python, name, budget, seed)})
+                click.echo(rows[-1])
+                write_text(path, json.dumps(rows, indent=1) + "\n")
+    click.echo(comparison_table(rows))
+    click.echo(machine_name())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""PPO of Stable-Baselines3, RecurrentPPO or MaskablePPO of sb3-contrib on one of the tasks.
+
+    python sb3.py TASK STEPS SEED
+
+Prints the return and the seconds, from making the environments to the last update.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+import tasks
+import torch
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
+
+
+def make_envs(task: tasks.Task, n_envs: int, seed: int) -> VecEnv:
+    if task.peer == "MaskablePPO":
+        from workflow_rl.cage2.env.stable_baselines3_env import CompiledVecEnv
+
+        envs: VecEnv = VecMonitor(CompiledVecEnv(n_envs, red_agent="B_lineAgent"))
+        envs.seed(seed)
+        return envs
+    module, _, name = task.env.partition(":")
+    return make_vec_env(
+        getattr(importlib.import_module(module), name) if name else module, n_envs, seed
+    )
+
+
+def train(task: tasks.Task, steps: int, seed: int) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    settings = task.settings()
+    n_envs, normalise = settings.pop("n_envs"), settings.pop("normalize")
+    shape = settings.get("policy_kwargs", {})
+    if "activation" in shape:
+        shape["activation_fn"] = getattr(torch.nn, shape.pop("activation"))
+    start = time.perf_counter()
+    envs = make_envs(task, n_envs, seed)
+    if normalise:
+        envs = VecNormalize(envs, gamma=settings["gamma"])
+    package = "stable_baselines3" if task.peer == "PPO" else "sb3_contrib"
+    kind = getattr(importlib.import_module(package), task.peer)
+    policy = "MlpLstmPolicy" if task.peer == "RecurrentPPO" else "MlpPolicy"
+    model = kind(policy, envs, seed=seed, device="cpu", **settings)
+    model.learn(steps)
+    seconds = time.perf_counter() - start
+    test = make_envs(task, 1, 10_000 + seed)
+    if isinstance(envs, VecNormalize):
+        test = VecNormalize(test, training=False, norm_reward=False)
+        test.obs_rms = envs.obs_rms
+    module = "sb3_contrib.common.maskable.evaluation"
+    if task.peer != "MaskablePPO":
+        module = "stable_baselines3.common.evaluation"
+    score = importlib.import_module(module).evaluate_policy
+    mean, _ = score(model, test, n_eval_episodes=tasks.EPISODES, deterministic=True)
+    return {"return": float(mean), "seconds": seconds}
+
+
+if __name__ == "__main__":
+    print(json.dumps(train(tasks.TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]))))

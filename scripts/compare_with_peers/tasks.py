@@ -1,0 +1,200 @@
+"""What is compared: on which environment, for how many steps, and with which settings.
+
+The settings of Stable-Baselines3's PPO are the published ones of RL Baselines3 Zoo 2.9.2 (MIT
+licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO, MaskablePPO and
+BenchMARL's MAPPO have this package's settings where both have a setting, and their own defaults
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NamedTuple
+
+import gymnasium
+
+from tests.recall_env import RecallEnv
+
+EPISODES = 100
+"""Of a score."""
+CYCLES = 25
+"""Steps of an episode of MPE."""
+
+
+class Task(NamedTuple):
+    """steps: of the environment. ours: options of `train-async`. peer: the class of
+    Stable-Baselines3 or sb3-contrib, or MAPPO of BenchMARL. theirs: its settings; `n_envs` and
+    `normalize` are of the environments; lin_X falls from X to 0 in the run.
+    """
+
+    env: str
+    steps: int
+    ours: str
+    peer: str
+    theirs: str
+    scoring: str = ""
+    """Options of `evaluate`."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the peer's settings as values."""
+        settings: dict[str, Any] = {}
+        for name, _, text in (setting.partition("=") for setting in self.theirs.split()):
+            value = ast.literal_eval(text.removeprefix("lin_"))
+            is_linear = text.startswith("lin_")
+            settings[name] = (lambda left, start=value: start * left) if is_linear else value
+        return settings
+
+
+WIDE = (
+    "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
+)
+MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
+RECURRENT = (
+    "n_envs=16 normalize=False learning_rate=lin_3e-3 "
+    "policy_kwargs={'net_arch':[64],'lstm_hidden_size':64}"
+)
+TEAM = (
+    "--critic central --n-envs 8 --episodes-per-update 100 --minibatch-size 750 --epochs 10 "
+    "--learning-rate 1e-3"
+)
+MAPPO = (
+    "lr=1e-3 on_policy_n_envs_per_worker=10 on_policy_collected_frames_per_batch=2500 "
+    "on_policy_minibatch_size=250 on_policy_n_minibatch_iters=10"
+)
+TASKS = {
+    "CartPole": Task(
+        "CartPole-v1",
+        100_000,
+        "--num-steps-per-env 256",
+        "PPO",
+        "n_envs=8 normalize=False n_steps=32 batch_size=256 gae_lambda=0.8 gamma=0.98 n_epochs=20 "
+        "ent_coef=0.0 learning_rate=lin_0.001 clip_range=lin_0.2",
+    ),
+    "Acrobot": Task(
+        "Acrobot-v1",
+        1_000_000,
+        "--n-envs 16 --num-steps-per-env 256 --learning-rate 7e-4 --minibatch-size 128 --epochs 6 "
+        "--gae-lambda 0.94",
+        "PPO",
+        "n_envs=16 normalize=True n_steps=256 gae_lambda=0.94 gamma=0.99 n_epochs=4 ent_coef=0.0",
+    ),
+    "LunarLander": Task(
+        "LunarLander-v3",
+        1_000_000,
+        "--n-envs 16 --num-steps-per-env 256 --minibatch-size 512 --epochs 6 --discount 0.999 "
+        "--gae-lambda 0.98 --entropy-coef 0.01",
+        "PPO",
+        "n_envs=16 normalize=False n_steps=1024 batch_size=64 gae_lambda=0.98 gamma=0.999 "
+        "n_epochs=4 ent_coef=0.01",
+    ),
+    "Hopper": Task(
+        "Hopper-v5",
+        300_000,
+        "--num-steps-per-env 256 --learning-rate 6e-4 --minibatch-size 128",
+        "PPO",
+        "n_envs=1 normalize=True n_steps=512 batch_size=32 gamma=0.999 learning_rate=9.80828e-05 "
+        "ent_coef=0.00229519 clip_range=0.2 n_epochs=5 gae_lambda=0.99 max_grad_norm=0.7 "
+        f"vf_coef=0.835671 {WIDE}",
+    ),
+    "HalfCheetah": Task(
+        "HalfCheetah-v5",
+        300_000,
+        "--n-envs 4 --num-steps-per-env 128 --steps-per-update 512 --hidden-sizes 256,256 "
+        "--activation relu --log-std-init -2 --learning-rate 2e-4 --epochs 15 --clip-range 0.1 "
+        "--discount 0.98 --gae-lambda 0.92 --entropy-coef 0.0004 --max-grad-norm 0.8",
+        "PPO",
+        "n_envs=1 normalize=True n_steps=512 batch_size=64 gamma=0.98 learning_rate=2.0633e-05 "
+        "ent_coef=0.000401762 clip_range=0.1 n_epochs=20 gae_lambda=0.92 max_grad_norm=0.8 "
+        f"vf_coef=0.58096 {WIDE}",
+    ),
+    "recall 30": Task(
+        "tasks:recall_30",
+        60_000,
+        f"{MEMORY} --episodes-per-update 32 --minibatch-size 500",
+        "RecurrentPPO",
+        f"{RECURRENT} n_steps=64 batch_size=256 n_epochs=4",
+    ),
+    "recall 100": Task(
+        "tasks:recall_100",
+        200_000,
+        f"{MEMORY} --episodes-per-update 32 --minibatch-size 1500",
+        "RecurrentPPO",
+        f"{RECURRENT} n_steps=128 batch_size=512 n_epochs=4",
+    ),
+    "repeat the fourth last": Task(
+        "tasks:repeat_previous",
+        100_000,
+        f"{MEMORY} --episodes-per-update 32 --minibatch-size 400 --epochs 10 --discount 0.5",
+        "RecurrentPPO",
+        f"{RECURRENT} n_steps=64 batch_size=256 n_epochs=10 gamma=0.5",
+    ),
+    "CartPole without velocities": Task(
+        "tasks:cartpole_positions",
+        60_000,
+        f"{MEMORY} --episodes-per-update 16 --minibatch-size 1024 --epochs 6",
+        "RecurrentPPO",
+        f"{RECURRENT} n_steps=128 batch_size=256 n_epochs=4",
+    ),
+    "CAGE-2 with masks": Task(
+        "workflow_rl/CAGE2-v0",
+        300_000,
+        "--simulator compiled --actions possible --red-agent B_lineAgent --n-envs 100 "
+        "--episodes-per-update 20 --minibatch-size 500 --epochs 4 --learning-rate 1e-3",
+        "MaskablePPO",
+        "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3",
+        "--red-agent B_lineAgent --max-steps 100",
+    ),
+    "simple_spread": Task(
+        "tasks:simple_spread",
+        60_000,
+        TEAM,
+        "MAPPO",
+        MAPPO,
+    ),
+    "simple_speaker_listener": Task(
+        "tasks:simple_speaker_listener",
+        60_000,
+        TEAM,
+        "MAPPO",
+        MAPPO,
+    ),
+}
+"""By the name that the table shows."""
+
+
+def recall_30() -> gymnasium.Env[Any, Any]:
+    """Return an environment whose cue must be named 30 steps later. A hit gives 1, chance 0.25."""
+    return RecallEnv(30, 4)
+
+
+def recall_100() -> gymnasium.Env[Any, Any]:
+    """As `recall_30`, 100 steps later."""
+    return RecallEnv(100, 4)
+
+
+def repeat_previous() -> gymnasium.Env[Any, Any]:
+    """Return POPGym's task of naming the card shown four steps before, from -1 to 1."""
+    from popgym.envs.repeat_previous import RepeatPreviousEasy
+
+    return RepeatPreviousEasy()
+
+
+def cartpole_positions() -> gymnasium.Env[Any, Any]:
+    """Return POPGym's CartPole of 200 steps, from 0 to 1, that shows no velocities."""
+    from popgym.envs.position_only_cartpole import PositionOnlyCartPoleEasy
+
+    return PositionOnlyCartPoleEasy()
+
+
+def simple_spread() -> Any:
+    """Return MPE's three agents that cover three landmarks and must not collide."""
+    from mpe2 import simple_spread_v3
+
+    return simple_spread_v3.parallel_env(max_cycles=CYCLES)
+
+
+def simple_speaker_listener() -> Any:
+    """Return MPE's agent that knows the goal and another one that must go there."""
+    from mpe2 import simple_speaker_listener_v4
+
+    return simple_speaker_listener_v4.parallel_env(max_cycles=CYCLES)

@@ -138,8 +138,12 @@ def _is_shared(settings: NetworkSettings) -> bool:
 def for_entities(
     state: Mapping[str, Any], own: EntityLayout, distribution: Distribution
 ) -> dict[str, Any]:
-    """Return a `state_dict()` of a network on entities, of the same weights for other entities."""
+    """Return a `state_dict()` of a network on entities, of the same weights for other entities.
+
+    Raises ValueError if the same weights cannot play with them.
+    """
     before = layout_of(state["entities"])
+    before.demand_like(own)
     changed: dict[str, Any] = {"distribution": to_plain(distribution)}
     if "obs_moments" in state:
         moments = dict(state["obs_moments"])

@@ -106,6 +106,24 @@ class EntityLayout:
         alike[self.present] = -1
         return alike
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What two layouts must have as many of, to be played by the same weights."""
+        return {
+            "features": self.features.shape[1],
+            "traits": self.traits.shape[1],
+            "numbers of the whole": len(self.whole),
+            "verbs": self.n_verbs,
+            "actions on no entity": self.n_plain,
+        }
+
+    def demand_like(self, other: EntityLayout) -> None:
+        """Raise ValueError if the same weights cannot play this layout and another one."""
+        own, others = self.counts, other.counts
+        for name, count in own.items():
+            if count != others[name]:
+                raise ValueError(f"its entities have {count} {name}, not {others[name]}")
+
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as files keep them."""
         names = ("features", "actions", "present", "traits")

@@ -114,10 +114,9 @@ class PolicyParameters(NamedTuple):
         Raises ValueError if the entities are described by other numbers, or have other verbs.
         """
         before = layout_of(self.network_args["layout"])
+        before.demand_like(entities)
         args = {**self.network_args, "layout": entities.to_plain()}
         policy = self._replace(network_args=args, distribution=distribution)
-        if not policy.described().fits(self.layers):
-            raise ValueError("its entities have other features or verbs")
         if self.obs_mean is None or self.obs_scale is None:
             return policy
         mean, scale = (carried(one, before, entities) for one in (self.obs_mean, self.obs_scale))

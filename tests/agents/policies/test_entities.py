@@ -187,7 +187,7 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number() -> None:
     with pytest.raises(ValueError, match="entities are others"):
         larger.load_state_dict(agent.state_dict())
     other = EntityLayout(4, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
-    with pytest.raises(ValueError, match="its entities have .*, not "):
+    with pytest.raises(ValueError, match=r"its entities have .*, not "):
         parameters.on(other, Categorical(2))
 
 

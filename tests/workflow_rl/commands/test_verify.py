@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.workflow_rl.commands.any_env_commands import refused
 from workflow_rl.commands.main import main
 from workflow_rl.runs import folder as run_dir
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -42,14 +43,6 @@ def changed(run: Path, path: Path, **changes: object) -> Path:
     record["config"].update(changes.pop("config", {}))
     (path / "machine.json").write_text(json.dumps({**record, **changes}))
     return path
-
-
-def refused(result: Result, *parts: str) -> None:
-    assert result.exit_code == 2, result.output
-    error = result.output.strip().splitlines()[-1]
-    assert error.startswith("Error: ")
-    for part in parts:
-        assert part in error
 
 
 def test_the_record(finished: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,13 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 
 from client_environments import build_wheel, install  # noqa: E402
-from tasks import EPISODES, TASKS  # noqa: E402
+from tasks import EPISODES, TASKS, Task  # noqa: E402
 
 from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.reporting.harness import machine_name, text_table  # noqa: E402
 
-OURS = "workflow_rl"
+OURS, FORGETFUL = "workflow_rl", "workflow_rl, mlp"
+"""The second one learns what needs a memory, and has none."""
 
 
 def call(python: Path, *words: str) -> str:
@@ -58,17 +59,22 @@ def call(python: Path, *words: str) -> str:
     return done.stdout
 
 
-def train_theirs(python: Path, name: str, steps: int, seed: int) -> dict[str, Any]:
+def train_theirs(python: Path, task: Task, steps: int, seed: int) -> dict[str, Any]:
     """Train with the other library."""
-    file = "benchmarl_mappo.py" if TASKS[name].peer == "MAPPO" else "sb3.py"
+    file = "benchmarl_mappo.py" if task.peer == "MAPPO" else "sb3.py"
+    name = next(name for name, one in TASKS.items() if one is task)
     shown = call(python, str(HERE / file), name, str(steps), str(seed))
     row: dict[str, Any] = json.loads(shown.splitlines()[-1])
     return row
 
 
-def train_ours(python: Path, name: str, steps: int, seed: int) -> dict[str, Any]:
+def train_forgetful(python: Path, task: Task, steps: int, seed: int) -> dict[str, Any]:
+    """Train with this package, but for the memory."""
+    return train_ours(python, task._replace(ours=task.ours.replace("gru", "mlp")), steps, seed)
+
+
+def train_ours(python: Path, task: Task, steps: int, seed: int) -> dict[str, Any]:
     """Train with this package."""
-    task = TASKS[name]
     with tempfile.TemporaryDirectory() as folder:
         run, scores = f"{folder}/run", Path(folder) / "scores.json"
         start = time.perf_counter()
@@ -83,6 +89,12 @@ def train_ours(python: Path, name: str, steps: int, seed: int) -> dict[str, Any]
         return {"return": scored.get("mean", scored.get("total")), "seconds": seconds}
 
 
+def trainers(task: Task) -> dict[str, Callable[[Path, Task, int, int], dict[str, Any]]]:
+    """Return who trains, by name, with a function that trains."""
+    own = {FORGETFUL: train_forgetful} if task.peer == "RecurrentPPO" else {}
+    return {task.peer: train_theirs, OURS: train_ours, **own}
+
+
 def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
     """Return a line for each task and budget: mean and standard error of returns, and seconds."""
     lines = []
@@ -94,8 +106,9 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
                 for row in rows
                 if (row["task"], row["steps"], row["trainer"]) == (name, steps, trainer)
             ]
-            for trainer in (peer, OURS)
+            for trainer in (peer, OURS, FORGETFUL)
         }
+        forgetful = of.pop(FORGETFUL)
         if not all(of.values()):
             continue
         seconds = [
@@ -106,12 +119,14 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
             [
                 *(name, f"{steps:,}", "/".join(str(len(own)) for own in of.values()), peer),
                 *(mean_and_error([one["return"] for one in own]) for own in of.values()),
+                mean_and_error([one["return"] for one in forgetful]) if forgetful else "",
                 *(f"{one:.0f}" for one in seconds),
                 f"{seconds[0] / seconds[1]:.2f}",
             ]
         )
-    headings = ["task", "steps", "seeds", "peer", "its return", "our return", "its seconds"]
-    return text_table([*headings, "our seconds", "x as fast"], lines)
+    headings = ["task", "steps", "seeds", "peer", "its return", "our return"]
+    headings += ["without memory", "its seconds", "our seconds", "x as fast"]
+    return text_table(headings, lines)
 
 
 def mean_and_error(returns: Sequence[float]) -> str:
@@ -148,11 +163,11 @@ def main(
     for seed in range(seeds):
         for name in names:
             budget = steps or TASKS[name].steps
-            for trainer, train in ((TASKS[name].peer, train_theirs), (OURS, train_ours)):
+            for trainer, train in trainers(TASKS[name]).items():
                 key = {"task": name, "steps": budget, "trainer": trainer, "seed": seed}
                 if any(key.items() <= row.items() for row in rows):
                     continue
-                rows.append({**key, **train(python, name, budget, seed)})
+                rows.append({**key, **train(python, TASKS[name], budget, seed)})
                 click.echo(rows[-1])
                 write_text(path, json.dumps(rows, indent=1) + "\n")
     click.echo(comparison_table(rows))

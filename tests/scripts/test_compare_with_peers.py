@@ -28,7 +28,7 @@ def test_means_and_standard_errors() -> None:
     ]
     line = str(comparison_table(rows)).splitlines()[3]
     assert [cell.strip() for cell in line.split("│")[1:-1]] == [
-        *("Hopper", "9", "2/2", "PPO", "12.00 ± 2.00", "20.00 ± 0.00", "8", "4", "2.00")
+        *("Hopper", "9", "2/2", "PPO", "12.00 ± 2.00", "20.00 ± 0.00", "", "8", "4", "2.00")
     ]
 
 

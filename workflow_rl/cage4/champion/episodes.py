@@ -57,6 +57,8 @@ def play(weights: TeamWeights, seeds: Sequence[int], mode: int, kept: float = KE
         obs, gained, _ = simulator.step(actions)
         totals += gained.sum(1)
         look(simulator.states, on_hosts("Restore", actions)[0], seen[step + 1], rewards[step])
+    if any(room.n[0] == len(room.log_prob) for room in rooms):
+        raise RuntimeError(f"{n} episodes have more decisions than there is room for")
     return Episodes(totals, seen, rewards, rooms)
 
 

@@ -1,6 +1,7 @@
 """Trains on random networks of 13 hosts. The same weights then defend 9 and 20 hosts.
 
     python examples/any_size.py
+    python examples/any_size.py 20 1    # Trains on 20 hosts, with seed 1.
 
 The command line trains on these networks too:
 
@@ -8,6 +9,9 @@ The command line trains on these networks too:
 """
 
 from workflow_rl import TrainConfig, evaluate, train  # isort: skip (before NumPy: see `portable`)
+
+import sys
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -81,14 +85,15 @@ class RandomNetwork(gymnasium.Env):
 
 
 if __name__ == "__main__":
+    hosts, seed = map(int, sys.argv[1:] or (13, 0))
     config = TrainConfig(
         "async",
         n_envs=16,
-        env="examples.any_size:RandomNetwork",
+        seed=seed,
         total_steps=160_000,
         steps_per_update=4000,
         settings={"network": "entities", "hidden_sizes": (32, 32), "epochs": 4},
     )
-    run = train(config, quiet=False)
-    for hosts in (9, 13, 20):
-        print(evaluate(run, episodes=500, env=lambda hosts=hosts: RandomNetwork(hosts)))
+    run = train(config, env=partial(RandomNetwork, hosts), quiet=False)
+    for other in (9, 13, 20):
+        print(evaluate(run, episodes=300, env=partial(RandomNetwork, other)))

@@ -11,7 +11,6 @@ The command line trains on these networks too:
 from workflow_rl import TrainConfig, evaluate, train  # isort: skip (before NumPy: see `portable`)
 
 import sys
-from functools import partial
 
 import gymnasium
 import numpy as np
@@ -85,15 +84,20 @@ class RandomNetwork(gymnasium.Env):
 
 
 if __name__ == "__main__":
-    hosts, seed = map(int, sys.argv[1:] or (13, 0))
+    hosts = int(sys.argv[1]) if len(sys.argv) > 1 else 13
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     config = TrainConfig(
         "async",
         n_envs=16,
+        env="examples.any_size:RandomNetwork",
+        env_args={"hosts": hosts},
         seed=seed,
         total_steps=160_000,
         steps_per_update=4000,
         settings={"network": "entities", "hidden_sizes": (32, 32), "epochs": 4},
     )
-    run = train(config, env=partial(RandomNetwork, hosts), quiet=False)
+    run = train(config, quiet=False)
     for other in (9, 13, 20):
-        print(evaluate(run, episodes=300, env=partial(RandomNetwork, other)))
+        # The run's own argument is passed too.
+        other_network = lambda hosts, n=other: RandomNetwork(n)  # noqa: E731
+        print(evaluate(run, episodes=300, env=other_network))

@@ -112,7 +112,7 @@ class EntityLayout:
         return {
             "features": self.features.shape[1],
             "traits": self.traits.shape[1],
-            "numbers of the whole": len(self.whole),
+            "numbers that describe the whole": len(self.whole),
             "verbs": self.n_verbs,
             "actions on no entity": self.n_plain,
         }
@@ -122,7 +122,9 @@ class EntityLayout:
         own, others = self.counts, other.counts
         for name, count in own.items():
             if count != others[name]:
-                raise ValueError(f"its entities have {count} {name}, not {others[name]}")
+                raise ValueError(
+                    f"it learned with {name}: {count}, and the environment has {others[name]}"
+                )
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as files keep them."""

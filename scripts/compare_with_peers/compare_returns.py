@@ -2,11 +2,10 @@
 
 The tasks and their settings are in `tasks.py`. Every run is scored by the agent that it ends with:
 the mean return of 100 seeded episodes that the agent was not trained on, with the likeliest actions
-(BenchMARL: sampled ones). The two take turns, seed by seed. Seconds are wall time: of this package
-the whole command's, imports included; of the others from making the environments to the last
-update. Rows are added to --json as runs end, and runs that the file has already are left out, so
-that the command can be stopped and called again. Rows whose seconds are null were not timed beside
-others.
+(BenchMARL: sampled ones). They take turns, seed by seed. Seconds are wall time: of this package the
+whole command's, imports included; of the others from making the environments to the last update.
+Rows are added to --json as runs end, and runs that the file has already are left out, so that the
+command can be stopped and called again.
 
 The first call installs the libraries and this checkout in `.peers/returns`.
 
@@ -159,7 +158,7 @@ def main(
     names: tuple[str, ...], seeds: int, steps: int | None, python: Path | None, path: Path
 ) -> None:
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    python = python or peers_python()
+    python = python.absolute() if python else peers_python()
     for seed in range(seeds):
         for name in names:
             budget = steps or TASKS[name].steps

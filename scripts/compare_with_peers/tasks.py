@@ -2,8 +2,9 @@
 
 The settings of Stable-Baselines3's PPO are the published ones of RL Baselines3 Zoo 2.9.2 (MIT
 licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO, MaskablePPO and
-BenchMARL's MAPPO have this package's settings where both have a setting, and their own defaults
-elsewhere.
+BenchMARL's MAPPO have this package's networks, discount, lambda, clip range, learning rates,
+epochs, weight of the entropy, and numbers of environments. Their rollouts and minibatches have
+about as many steps.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ RECURRENT = (
     "policy_kwargs={'net_arch':[64],'lstm_hidden_size':64}"
 )
 TEAM = (
-    "--critic central --n-envs 8 --episodes-per-update 100 --minibatch-size 750 --epochs 10 "
-    "--learning-rate 1e-3"
+    "--critic central --n-envs 10 --episodes-per-update 100 --minibatch-size 750 --epochs 10 "
+    "--learning-rate 1e-3 --learning-rate-final 1e-3 --gae-lambda 0.9"
 )
 MAPPO = (
     "lr=1e-3 on_policy_n_envs_per_worker=10 on_policy_collected_frames_per_batch=2500 "
@@ -110,30 +111,30 @@ TASKS = {
     "recall 30": Task(
         "tasks:recall_30",
         60_000,
-        f"{MEMORY} --episodes-per-update 32 --minibatch-size 500",
+        f"{MEMORY} --episodes-per-update 32 --minibatch-size 500 --epochs 4",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=64 batch_size=256 n_epochs=4",
+        f"{RECURRENT} n_steps=64 batch_size=512 n_epochs=4",
     ),
     "recall 100": Task(
         "tasks:recall_100",
         200_000,
-        f"{MEMORY} --episodes-per-update 32 --minibatch-size 1500",
+        f"{MEMORY} --episodes-per-update 32 --minibatch-size 1500 --epochs 4",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=128 batch_size=512 n_epochs=4",
+        f"{RECURRENT} n_steps=200 batch_size=1600 n_epochs=4",
     ),
     "repeat the fourth last": Task(
         "tasks:repeat_previous",
         100_000,
         f"{MEMORY} --episodes-per-update 32 --minibatch-size 400 --epochs 10 --discount 0.5",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=64 batch_size=256 n_epochs=10 gamma=0.5",
+        f"{RECURRENT} n_steps=100 batch_size=400 n_epochs=10 gamma=0.5",
     ),
     "CartPole without velocities": Task(
         "tasks:cartpole_positions",
         60_000,
         f"{MEMORY} --episodes-per-update 16 --minibatch-size 1024 --epochs 6",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=128 batch_size=256 n_epochs=4",
+        f"{RECURRENT} n_steps=200 batch_size=1024 n_epochs=6",
     ),
     "CAGE-2 with masks": Task(
         "workflow_rl/CAGE2-v0",
@@ -141,7 +142,8 @@ TASKS = {
         "--simulator compiled --actions possible --red-agent B_lineAgent --n-envs 100 "
         "--episodes-per-update 20 --minibatch-size 500 --epochs 4 --learning-rate 1e-3",
         "MaskablePPO",
-        "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3",
+        "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3 "
+        "gae_lambda=0.9 ent_coef=0.01",
         "--red-agent B_lineAgent --max-steps 100",
     ),
     "simple_spread": Task(

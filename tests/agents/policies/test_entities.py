@@ -187,7 +187,7 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number() -> None:
     with pytest.raises(ValueError, match="entities are others"):
         larger.load_state_dict(agent.state_dict())
     other = EntityLayout(4, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
-    with pytest.raises(ValueError, match=r"its entities have .*, not "):
+    with pytest.raises(ValueError, match="it learned with "):
         parameters.on(other, Categorical(2))
 
 
@@ -196,7 +196,7 @@ def test_a_feature_does_not_pass_for_a_number_of_the_whole() -> None:
     actions = [[0, 0], [0, 1]]
     two_and_one = EntityLayout(5, {"features": [[0, 1], [2, 3]], "actions": actions})
     one_and_two = EntityLayout(4, {"features": [[0], [1]], "actions": actions})
-    with pytest.raises(ValueError, match="have 2 features, not 1"):
+    with pytest.raises(ValueError, match="features: 2, and the environment has 1"):
         two_and_one.demand_like(one_and_two)
     two_and_one.demand_like(EntityLayout(5, {"features": [[0, 2], [4, 1]], "actions": actions}))
 

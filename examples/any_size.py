@@ -98,6 +98,5 @@ if __name__ == "__main__":
     )
     run = train(config, quiet=False)
     for other in (9, 13, 20):
-        # The run's own argument is passed too.
-        other_network = lambda hosts, n=other: RandomNetwork(n)  # noqa: E731
-        print(evaluate(run, episodes=300, env=other_network))
+        # `evaluate` also passes `hosts`, which the run trained with.
+        print(evaluate(run, episodes=300, env=lambda hosts, n=other: RandomNetwork(n)))

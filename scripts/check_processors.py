@@ -167,8 +167,8 @@ def tell(name: str, digest: str, expected: str | None = None, note: str = "") ->
 @click.option("--episodes", default=72, help="On emulated processors.")
 @click.option("--max-steps", default=100, help="Of an episode.")
 @click.option("--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg")
-@click.option("--cage4-champion", is_flag=True, help="Train CAGE-4's champion instead, on three "
-              "updates of four episodes; most of the half hour goes into compiling.")  # fmt: skip
+@click.option("--cage4-champion", is_flag=True, help="Train CAGE-4's champion instead, for three "
+              "updates of four episodes. Compiling takes most of the time, up to an hour.")  # fmt: skip
 @click.option("--cpu", multiple=True, default=EMULATED, metavar="NAME",
               help=f"One of `{QEMU} -cpu help` to emulate; may be given again.")  # fmt: skip
 def main(

@@ -108,7 +108,7 @@ class EntityLayout:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What two layouts must have as many of, to be played by the same weights."""
+        """The numbers in which two layouts must agree if the same weights are to play both."""
         return {
             "features": self.features.shape[1],
             "traits": self.traits.shape[1],

@@ -168,7 +168,7 @@ def tell(name: str, digest: str, expected: str | None = None, note: str = "") ->
 @click.option("--max-steps", default=100, help="Of an episode.")
 @click.option("--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg")
 @click.option("--cage4-champion", is_flag=True, help="Train CAGE-4's champion instead, for three "
-              "updates of four episodes. Compiling takes most of the time, up to an hour.")  # fmt: skip
+              "updates of four episodes. Compiling takes up to an hour.")  # fmt: skip
 @click.option("--cpu", multiple=True, default=EMULATED, metavar="NAME",
               help=f"One of `{QEMU} -cpu help` to emulate; may be given again.")  # fmt: skip
 def main(

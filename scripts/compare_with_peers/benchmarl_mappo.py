@@ -1,9 +1,9 @@
 """BenchMARL's MAPPO on one of MPE's tasks.
 
-    python benchmarl_mappo.py TASK STEPS SEED
+    python benchmarl_mappo.py TASK STEPS SEED START
 
-Prints the return, summed over the agents, and the seconds, from making the experiment to the last
-update.
+Prints the return, summed over the agents, and the seconds from START, a time since the epoch, to
+the last update.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarl.models.mlp import MlpConfig  # noqa: E402
 from torchrl.envs.utils import ExplorationType, set_exploration_type  # noqa: E402
 
 
-def train(name: str, steps: int, seed: int, folder: str) -> dict[str, Any]:
+def train(name: str, steps: int, seed: int, start: float, folder: str) -> dict[str, Any]:
     torch.set_num_threads(1)
     config = ExperimentConfig.get_from_yaml()
     for setting, value in tasks.TASKS[name].settings().items():
@@ -42,7 +42,6 @@ def train(name: str, steps: int, seed: int, folder: str) -> dict[str, Any]:
     task.config["max_cycles"] = tasks.CYCLES
     network = MlpConfig.get_from_yaml()
     network.num_cells = [64, 64]
-    start = time.perf_counter()
     experiment = Experiment(
         task=task,
         algorithm_config=MappoConfig.get_from_yaml(),
@@ -52,7 +51,7 @@ def train(name: str, steps: int, seed: int, folder: str) -> dict[str, Any]:
         config=config,
     )
     experiment.run()
-    seconds = time.perf_counter() - start
+    seconds = time.time() - start
     env, returns = experiment.test_env, []
     env.set_seed(10_000 + seed)
     # Its sampled actions score better than its likeliest ones after so few steps.
@@ -65,5 +64,6 @@ def train(name: str, steps: int, seed: int, folder: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    name, steps, seed, start = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), folder)))
+        print(json.dumps(train(name, int(steps), int(seed), float(start), folder)))

@@ -2,8 +2,8 @@
 
 The tasks and their settings are in `tasks.py`. Every run is scored by the agent that it ends with:
 the mean return of 100 seeded episodes that the agent was not trained on, with the likeliest actions
-(BenchMARL: sampled ones). They take turns, seed by seed. Seconds are wall time: of this package the
-whole command's, imports included; of the others from making the environments to the last update.
+(BenchMARL: sampled ones). They take turns, seed by seed. Seconds are wall time from the start of the
+process, imports included, to the end of training.
 Rows are added to --json as runs end, and runs that the file has already are left out, so that the
 command can be stopped and called again.
 
@@ -62,7 +62,7 @@ def train_theirs(python: Path, task: Task, steps: int, seed: int) -> dict[str, A
     """Train with the other library."""
     file = "benchmarl_mappo.py" if task.peer == "MAPPO" else "sb3.py"
     name = next(name for name, one in TASKS.items() if one is task)
-    shown = call(python, str(HERE / file), name, str(steps), str(seed))
+    shown = call(python, str(HERE / file), name, str(steps), str(seed), str(time.time()))
     row: dict[str, Any] = json.loads(shown.splitlines()[-1])
     return row
 

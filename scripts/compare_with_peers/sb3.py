@@ -1,8 +1,8 @@
 """PPO of Stable-Baselines3, RecurrentPPO or MaskablePPO of sb3-contrib on one of the tasks.
 
-    python sb3.py TASK STEPS SEED
+    python sb3.py TASK STEPS SEED START
 
-Prints the return and the seconds, from making the environments to the last update.
+Prints the return, and the seconds from START, a time since the epoch, to the last update.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ def make_envs(task: tasks.Task, n_envs: int, seed: int) -> VecEnv:
     )
 
 
-def train(task: tasks.Task, steps: int, seed: int) -> dict[str, Any]:
+def train(task: tasks.Task, steps: int, seed: int, start: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     settings = task.settings()
     n_envs, normalise = settings.pop("n_envs"), settings.pop("normalize")
     shape = settings.get("policy_kwargs", {})
     if "activation" in shape:
         shape["activation_fn"] = getattr(torch.nn, shape.pop("activation"))
-    start = time.perf_counter()
     envs = make_envs(task, n_envs, seed)
     if normalise:
         envs = VecNormalize(envs, gamma=settings["gamma"])
@@ -48,7 +47,7 @@ def train(task: tasks.Task, steps: int, seed: int) -> dict[str, Any]:
     policy = "MlpLstmPolicy" if task.peer == "RecurrentPPO" else "MlpPolicy"
     model = kind(policy, envs, seed=seed, device="cpu", **settings)
     model.learn(steps)
-    seconds = time.perf_counter() - start
+    seconds = time.time() - start
     test = make_envs(task, 1, 10_000 + seed)
     if isinstance(envs, VecNormalize):
         test = VecNormalize(test, training=False, norm_reward=False)
@@ -62,4 +61,5 @@ def train(task: tasks.Task, steps: int, seed: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(train(tasks.TASKS[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3]))))
+    name, steps, seed, start = sys.argv[1:]
+    print(json.dumps(train(tasks.TASKS[name], int(steps), int(seed), float(start))))

@@ -117,7 +117,7 @@ TASKS = {
     ),
     "recall 100": Task(
         "tasks:recall_100",
-        200_000,
+        300_000,
         f"{MEMORY} --episodes-per-update 32 --minibatch-size 1500 --epochs 4",
         "RecurrentPPO",
         f"{RECURRENT} n_steps=200 batch_size=1600 n_epochs=4",

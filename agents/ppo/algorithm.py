@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from agents.ppo.team import TeamAgent
 
 
-OF_TEAMS = ("mlp", "gru", "lstm", "frame-stack")
-"""The networks that play in a team."""
-
-
 class PPO(Algorithm):
     """Proximal policy optimisation."""
 
@@ -49,11 +45,8 @@ class PPO(Algorithm):
                 "critic", f"{settings.critic} is for teams: this environment has one agent"
             )
         if spaces.team is not None:
-            if settings.network not in OF_TEAMS:
-                raise ConfigError(
-                    "network",
-                    f"{settings.network} plays in no team yet: use one of {', '.join(OF_TEAMS)}",
-                )
+            if NETWORKS[settings.network].needs_entities:
+                raise ConfigError("network", f"{settings.network} plays in no team yet")
             _policies(settings, spaces.team)
         is_central = spaces.team is not None and settings.critic == "central"
         if settings.shared_trunk and (spaces.privileged or is_central):

@@ -19,6 +19,7 @@ import pytest
 from agents.policies.networks import NETWORKS
 from agents.policies.own_network import load
 from agents.ppo.config import PPOConfig
+from agents.team import ACTS
 from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
@@ -31,12 +32,14 @@ from tests.own_networks import (
 )
 from tests.pages import ROOT, blocks
 from tests.tiny_runs import run, same_weights
+from tests.tiny_teams import deadly
 from workflow_rl import api
 from workflow_rl.collection import local_pool
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import CheckpointError, load_checkpoint
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.export import ExportError, export_policy
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.saved_agent import load_saved
 
@@ -45,6 +48,10 @@ SETTINGS: dict[str, Any] = {"minibatch_size": 50, "epochs": 1, "network_args": {
 KINDS: dict[str, dict[str, Any]] = {
     "episodes": {"steps_per_update": 60},
     "lagged unrolls": {"num_steps_per_env": 6, "steps_per_update": 60, "async_rl": True},
+    "team": {
+        **{"env": "tests.tiny_teams:ShiftEnv", "steps_per_update": 60, "async_rl": True},
+        "settings": {**SETTINGS, "critic": "central"},
+    },
 }
 
 
@@ -85,7 +92,10 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.mark.parametrize(
     ("kind", "mode", "n_workers"),
-    [("episodes", "async", 5), ("episodes", "sync", 1), ("lagged unrolls", "sync", 2)],
+    [
+        *[("episodes", "async", 5), ("episodes", "sync", 1), ("lagged unrolls", "sync", 2)],
+        *[("team", "async", 5), ("team", "sync", 1)],
+    ],
 )
 def test_same_weights_whatever_the_workers_and_the_mode(
     kind: str, mode: str, n_workers: int, reference: Any, tmp_path: Path
@@ -94,28 +104,35 @@ def test_same_weights_whatever_the_workers_and_the_mode(
     assert same_weights(tmp_path / "run", reference(kind))
 
 
-def test_same_weights_when_a_worker_dies_and_after_a_stop(reference: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["lagged unrolls", "team"])
+def test_same_weights_when_a_worker_dies_and_after_a_stop(
+    kind: str, reference: Any, tmp_path: Path
+) -> None:
     tickets = [tmp_path / "ticket"]
 
-    def make_env() -> FaultyEnv:
+    def make_env() -> Any:
+        if kind == "team":
+            return deadly(tmp_path)()
         return FaultyEnv(MaskedPuzzleEnv, "killed", "step", 25, tickets)
 
     def stop(pool: Any, policy: Any, count: int) -> None:
         if count == 1:
             pool.stop_signal = signal.SIGINT
 
-    config = config_of("lagged unrolls", make_env=make_env)
+    config = config_of(kind, make_env=make_env)
     with pytest.raises(StopRequested):
         run(tmp_path / "run", config, stop)
     run(tmp_path / "run", config)
-    assert same_weights(tmp_path / "run", reference("lagged unrolls"))
+    assert same_weights(tmp_path / "run", reference(kind))
+    assert sum(row["workers_restarted"] for row in read_metrics(tmp_path / "run")) >= 1
 
 
+@pytest.mark.parametrize("kind", ["lagged unrolls", "team"])
 def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
-    reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = reference("lagged unrolls")
-    expected = load_saved(path).policy
+    path = reference(kind)
+    expected: Any = load_saved(path).policy
     monkeypatch.delitem(NETWORKS, NAME)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
@@ -126,8 +143,13 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
         api.train(config, path, resume=True)
     assert NAME not in NETWORKS
     trusted = load_saved(path, trust=True).policy
-    obs = np.ones((2, expected.obs_dim), np.float32)
-    np.testing.assert_array_equal(trusted.outputs(obs), expected.outputs(obs))
+    of_team = kind == "team"
+    row = expected.parameters.layout.row_size if of_team else expected.obs_dim
+    for policy in (expected, trusted):
+        policy.reset(0)
+    obs = np.full((1, row), ACTS, np.float32)
+    for own, other in zip(expected.act(obs), trusted.act(obs), strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 @pytest.mark.parametrize(

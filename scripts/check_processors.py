@@ -167,6 +167,7 @@ def tell(name: str, digest: str, expected: str | None = None, note: str = "") ->
 @click.option("--episodes", default=72, help="On emulated processors.")
 @click.option("--max-steps", default=100, help="Of an episode.")
 @click.option("--simulator", type=click.Choice(["cyborg", "compiled"]), default="cyborg")
+@click.option("--network", default="mlp", help="Kind of network of the agent that is trained.")
 @click.option("--cage4-champion", is_flag=True, help="Train CAGE-4's champion instead, for three "
               "updates of four episodes. Compiling takes up to an hour.")  # fmt: skip
 @click.option("--cpu", multiple=True, default=EMULATED, metavar="NAME",
@@ -176,11 +177,12 @@ def main(
     episodes: int,
     max_steps: int,
     simulator: str,
+    network: str,
     cage4_champion: bool,
     cpu: tuple[str, ...],
 ) -> None:
     common = f"train-async --simulator {simulator} --max-steps {max_steps} --n-workers 2"
-    common += " --red-agent mixed --worker-timeout 7200"
+    common += f" --network {network} --red-agent mixed --worker-timeout 7200"
     with tempfile.TemporaryDirectory() as name:
         folder, differing = Path(name), list[str]()
         if not cage4_champion:

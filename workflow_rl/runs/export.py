@@ -79,12 +79,17 @@ def _actor_and_example(policy: PolicyParameters) -> tuple[Any, ...]:
 
 def _require_numpy(policy: Exported, format_: str) -> None:
     """Raise ExportError for a network that acts with torch: NumPy alone plays such formats."""
-    if isinstance(policy, PolicyParameters) and policy.described().needs_torch:
-        raise ExportError(
-            "--format",
-            f"{format_} holds networks that act without torch, and {policy.network} needs torch: "
-            "give onnx or torchscript",
-        )
+    members: list[Exported] = [policy]
+    others = "give onnx or torchscript"
+    if isinstance(policy, TeamParameters):
+        members, others = [*policy.parameters.values()], "a team has no other"
+    for one in members:
+        if isinstance(one, PolicyParameters) and one.described().needs_torch:
+            raise ExportError(
+                "--format",
+                f"{format_} holds networks that act without torch, and {one.network} needs torch: "
+                f"{others}",
+            )
 
 
 def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:

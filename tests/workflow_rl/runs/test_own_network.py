@@ -168,9 +168,10 @@ def test_a_module_that_breaks_the_contract_is_refused(kind: Any, problem: str) -
 
 
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
-    policy, environment = load_saved(reference("episodes"))
-    with pytest.raises(ExportError, match=f"{NAME} needs torch"):
-        export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
+    for kind, others in (("team", "a team has no other"), ("episodes", "give onnx or torchscript")):
+        policy, environment = load_saved(reference(kind))
+        with pytest.raises(ExportError, match=f"{NAME} needs torch: {others}"):
+            export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
     export_policy(policy.parameters, environment, "torchscript", tmp_path / "policy.pt")
     assert (tmp_path / "policy.pt").stat().st_size > 0
 

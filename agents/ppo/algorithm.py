@@ -46,7 +46,10 @@ class PPO(Algorithm):
             )
         if spaces.team is not None:
             if NETWORKS[settings.network].needs_entities:
-                raise ConfigError("network", f"{settings.network} plays in no team yet")
+                raise ConfigError(
+                    "network",
+                    f"{settings.network} plays in no team yet: use another one, such as mlp or gru",
+                )
             _policies(settings, spaces.team)
         is_central = spaces.team is not None and settings.critic == "central"
         if settings.shared_trunk and (spaces.privileged or is_central):

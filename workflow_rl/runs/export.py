@@ -82,7 +82,7 @@ def _require_numpy(policy: Exported, format_: str) -> None:
     members: list[Exported] = [policy]
     others = "give onnx or torchscript"
     if isinstance(policy, TeamParameters):
-        members, others = [*policy.parameters.values()], "a team has no other"
+        members, others = [*policy.parameters.values()], "a team has no other format"
     for one in members:
         if isinstance(one, PolicyParameters) and one.described().needs_torch:
             raise ExportError(

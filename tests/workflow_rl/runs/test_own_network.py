@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from agents.policies.networks import NETWORKS
+from agents.policies.numpy_policy import NumpyPolicy
 from agents.policies.own_network import load
+from agents.policies.team_policy import TeamPolicy
 from agents.ppo.config import PPOConfig
-from agents.team import ACTS
 from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
@@ -132,7 +133,7 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     kind: str, reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = reference(kind)
-    expected: Any = load_saved(path).policy
+    expected = load_saved(path).policy
     monkeypatch.delitem(NETWORKS, NAME)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
@@ -143,13 +144,16 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
         api.train(config, path, resume=True)
     assert NAME not in NETWORKS
     trusted = load_saved(path, trust=True).policy
-    of_team = kind == "team"
-    row = expected.parameters.layout.row_size if of_team else expected.obs_dim
-    for policy in (expected, trusted):
-        policy.reset(0)
-    obs = np.full((1, row), ACTS, np.float32)
-    for own, other in zip(expected.act(obs), trusted.act(obs), strict=True):
-        np.testing.assert_array_equal(own, other)
+    for own, other in zip(members_of(expected), members_of(trusted), strict=True):
+        obs = np.ones((2, own.obs_dim), np.float32)
+        np.testing.assert_array_equal(other.outputs(obs), own.outputs(obs))
+
+
+def members_of(policy: Any) -> list[NumpyPolicy]:
+    """Return the policies of a team, or the policy itself."""
+    if not isinstance(policy, TeamPolicy):
+        return [policy]
+    return [NumpyPolicy(one, 0, greedy=True) for one in policy.parameters.parameters.values()]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,10 @@ def test_a_module_that_breaks_the_contract_is_refused(kind: Any, problem: str) -
 
 
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
-    for kind, others in (("team", "a team has no other"), ("episodes", "give onnx or torchscript")):
+    for kind, others in (
+        ("team", "a team has no other format"),
+        ("episodes", "give onnx or torchscript"),
+    ):
         policy, environment = load_saved(reference(kind))
         with pytest.raises(ExportError, match=f"{NAME} needs torch: {others}"):
             export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")

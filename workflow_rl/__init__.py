@@ -1,8 +1,9 @@
 """Train agents synchronously or asynchronously, on CAGE Challenge 2 or any Gymnasium environment.
 
-Importing the package registers its environment with Gymnasium: see `cage2.registration`. What it
-offers besides, `Cage2Env`, `Cage2RedEnv`, and of `interface` `train`, `load_agent` and `evaluate`,
-is imported when asked for: workers must not import torch.
+Importing the package registers its environment with Gymnasium: see `cage2.registration`. A command
+of the package does so once its options are accepted, for the import of Gymnasium takes time. What
+the package offers besides, `Cage2Env`, `Cage2RedEnv`, and `train`, `load_agent` and `evaluate` of
+`api`, is imported when asked for: workers must not import torch.
 """
 
 from typing import Any
@@ -18,6 +19,9 @@ from workflow_rl.cage2 import registration as registration
 from workflow_rl.cage4 import registration as cage4_registration  # noqa: F401
 from workflow_rl.version import __version__ as __version__
 from workflow_rl.workflows import registration as workflows_registration  # noqa: F401
+
+if not _complete.is_command():
+    registration.register_envs()
 
 _INTERFACE = ("PPOConfig", "TrainConfig", "evaluate", "learning_curves", "load_agent", "train")
 

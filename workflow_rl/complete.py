@@ -15,9 +15,13 @@ PACKAGES = (
 
 
 def is_command() -> bool:
-    """Whether this process runs `python -m workflow_rl`, or a file of this folder."""
-    folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-    return sys.argv[0] == "-m" or folder == os.path.dirname(os.path.abspath(__file__))
+    """Whether this process runs a command of the package: by `python -m workflow_rl`, by
+    `workflow-rl`, or as a file of this folder."""
+    if "-c" in sys.orig_argv:  # Processes that a command starts copy the rest of its arguments.
+        return False
+    folder, name = os.path.split(os.path.abspath(sys.argv[0]))
+    is_named = sys.argv[0] == "-m" or name == "workflow-rl"
+    return is_named or folder == os.path.dirname(os.path.abspath(__file__))
 
 
 def lacks() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,45 @@ def loaded() -> dict[str, set[str]]:
 @pytest.mark.parametrize("module", NOT_LOADED)
 def test_a_module_loads_no_more_than_it_needs(module: str, loaded: dict[str, set[str]]) -> None:
     assert not loaded[module] & NOT_LOADED[module]
+
+
+def test_a_refused_option_imports_neither_torch_nor_gymnasium() -> None:
+    command = ["-X", "importtime", "-m", "workflow_rl", "train-async", "--no-such-option"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+    assert "workflow_rl.commands.train" in imported
+    assert not {"torch", "gymnasium"} & imported
+
+
+CHILD = """
+import multiprocessing, sys
+sys.argv[0] = "workflow-rl"
+import workflow_rl
+
+def made():
+    import gymnasium
+    print(gymnasium.spec("workflow_rl/CAGE2-v0").id)
+
+if __name__ == "__main__":
+    assert "gymnasium" not in sys.modules
+    child = multiprocessing.get_context("spawn").Process(target=made)
+    child.start()
+    child.join()
+"""
+
+
+def test_a_process_that_a_command_starts_has_the_environments(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CHILD)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["workflow_rl/CAGE2-v0"], done.stderr

@@ -1,7 +1,7 @@
 """Registers CAGE-2: with Gymnasium, and as the guest that is the default of the trainers.
 
-After `import workflow_rl`, `gymnasium.make("workflow_rl/CAGE2-v0")` makes a `Cage2Env`, and
-`gymnasium.make_vec` a `CompiledVectorEnv`. Without that import,
+After `import workflow_rl`, which calls `register_envs`, `gymnasium.make("workflow_rl/CAGE2-v0")`
+makes a `Cage2Env`, and `gymnasium.make_vec` a `CompiledVectorEnv`. Without that import,
 `"workflow_rl:workflow_rl/CAGE2-v0"` names both the module and the environment. Every worker imports
 this module: no simulator is imported before an environment is made.
 """
@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import gymnasium
 
 from workflow_rl.cage2.cyborg.imports import let_csle_cyborg_load
 from workflow_rl.environments.environment import Environment, register
@@ -142,6 +140,8 @@ class Cage2Guest(Guest):
 
 def register_envs() -> None:
     """Register ENV_ID with Gymnasium, unless it is registered."""
+    import gymnasium
+
     if ENV_ID not in gymnasium.registry:
         gymnasium.register(
             ENV_ID,
@@ -151,5 +151,4 @@ def register_envs() -> None:
 
 
 register(Cage2Guest())
-register_envs()
 let_csle_cyborg_load()

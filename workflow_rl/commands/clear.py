@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
 from workflow_rl.suggestions import option_meant, question, word_meant
 
@@ -79,6 +80,8 @@ class ClearCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         logging.basicConfig(format="%(levelname)s: %(message)s")
+        if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
+            register_envs()
         with one_line():
             return super().invoke(ctx)
 

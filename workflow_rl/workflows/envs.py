@@ -1,4 +1,4 @@
-"""Environments whose agent is told an order: many at once, and any one of Gymnasium's."""
+"""Gymnasium environments whose agent is told an order."""
 
 from __future__ import annotations
 
@@ -10,73 +10,20 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents.policies.distributions import Actions
 from workflow_rl.environments.action_mask import MASK as ACTION_MASK
 from workflow_rl.environments.action_mask import mask_in, mask_reader
-from workflow_rl.environments.env_batch import EnvBatch, Obs, ObservationError, Transitions
-from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.flat_env import flat_space, flattener
-from workflow_rl.workflows.order import Bools, Numbers, Order, Workflow, ranks_of
+from workflow_rl.workflows.order import Bools, Numbers, Workflow, ranks_of
 from workflow_rl.workflows.rules import (
     MASK,
-    OBEDIENCE,
     PENALTY,
-    Rules,
+    check_obedience,
     fixes_made,
     n_order_bits,
     order_of_episode,
     shown,
 )
-
-
-class OrderedEnvs:
-    """Envs with ordered observations: see `rules`. An EnvBatch.
-
-    order: None: each episode's seed draws one. penalty: what a fix that breaks the order costs.
-    """
-
-    def __init__(
-        self,
-        envs: EnvBatch,
-        rules: Rules,
-        order: Order | None,
-        obedience: str,
-        penalty: float = 0.0,
-    ) -> None:
-        self.n_envs = envs.n_envs
-        self.close = envs.close
-        self._envs = envs
-        self._rules = rules
-        self._order = order
-        self._obedience = obedience
-        self._penalty = penalty
-        self._ranks = np.zeros((envs.n_envs, len(rules.workflow.groups)), np.int64)
-        self._obs: Obs = np.zeros((envs.n_envs, 0))
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        """Begin an episode in each of M envs. Return ordered observations."""
-        obs = self._envs.reset(envs, specs)
-        orders = [
-            order_of_episode(self._rules.workflow, self._order, spec.env_seed) for spec in specs
-        ]
-        self._ranks[envs] = ranks_of(orders)
-        return self._shown(envs, obs)
-
-    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
-        """Step each of M envs once."""
-        transitions = self._envs.step(envs, actions)
-        if self._penalty:
-            fixes = fixes_made(self._rules, self._obs[envs], self._ranks[envs], actions)
-            broken = fixes.ruled & ~fixes.kept
-            transitions = transitions._replace(reward=transitions.reward - self._penalty * broken)
-        return transitions._replace(obs=self._shown(envs, transitions.obs))
-
-    def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
-        if self._penalty:
-            if not self._obs.size:
-                self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
-            self._obs[envs] = obs
-        return shown(self._rules, obs, self._ranks[envs], self._obedience)
 
 
 class Milestones:
@@ -201,11 +148,3 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
                     )
             info = {**info, ACTION_MASK: kept.astype(np.int8)}
         return row[:size], info
-
-
-def check_obedience(obedience: str, penalty: float) -> None:
-    """Raise ValueError for what is no way of keeping an order."""
-    if obedience not in OBEDIENCE:
-        raise ValueError(f"obedience={obedience!r}: choose {' or '.join(OBEDIENCE)}")
-    if penalty and obedience != PENALTY:
-        raise ValueError(f"penalty={penalty:g} needs obedience {PENALTY}: a mask lets no fix pass")

@@ -146,3 +146,11 @@ class OrderedActor:
         """Return actions for observations [M, D], and log-probabilities: see Actor."""
         ranks = np.stack([self._ranks.setdefault(env, self._drawn(0)) for env in envs])
         return self._actor.act(shown(self._rules, obs, ranks, self._obedience), envs)
+
+
+def check_obedience(obedience: str, penalty: float) -> None:
+    """Raise ValueError for what is no way of keeping an order."""
+    if obedience not in OBEDIENCE:
+        raise ValueError(f"obedience={obedience!r}: choose {' or '.join(OBEDIENCE)}")
+    if penalty and obedience != PENALTY:
+        raise ValueError(f"penalty={penalty:g} needs obedience {PENALTY}: a mask lets no fix pass")

@@ -11,8 +11,7 @@ from workflow_rl.cage2.agent.action_sets import ACTION_SETS
 from workflow_rl.cage2.env.settings import Cage2Arguments
 from workflow_rl.workflows.cage2_rules import HostRules
 from workflow_rl.workflows.environment import OrderedCage2
-from workflow_rl.workflows.envs import check_obedience
-from workflow_rl.workflows.rules import OBEDIENCE
+from workflow_rl.workflows.rules import OBEDIENCE, check_obedience
 
 
 class OrderedCage2Arguments(Cage2Arguments):

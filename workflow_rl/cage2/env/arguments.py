@@ -6,13 +6,15 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 
 from workflow_rl.cage2.scenario2 import HOSTS, RED_AGENTS
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.envs.registration import EnvSpec
 
 MIXTURES = {
     "mixed": RED_AGENTS,
@@ -85,7 +87,9 @@ def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:
     """Return the space of 52 zeros and ones. obs_dtype: one of OBS_DTYPES."""
     if obs_dtype not in OBS_DTYPES:
         raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
-    return gymnasium.spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
+    from gymnasium import spaces
+
+    return spaces.Box(0, 1, (OBS_SIZE,), np.dtype(obs_dtype).type)
 
 
 NO_PICTURES = (

@@ -1,0 +1,63 @@
+"""Many environments at once whose agent is told an order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agents.policies.distributions import Actions
+from workflow_rl.environments.env_batch import EnvBatch, Obs, Transitions
+from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.workflows.order import Order, ranks_of
+from workflow_rl.workflows.rules import Rules, fixes_made, order_of_episode, shown
+
+
+class OrderedEnvs:
+    """Envs with ordered observations: see `rules`. An EnvBatch.
+
+    order: None: each episode's seed draws one. penalty: what a fix that breaks the order costs.
+    """
+
+    def __init__(
+        self,
+        envs: EnvBatch,
+        rules: Rules,
+        order: Order | None,
+        obedience: str,
+        penalty: float = 0.0,
+    ) -> None:
+        self.n_envs = envs.n_envs
+        self.close = envs.close
+        self._envs = envs
+        self._rules = rules
+        self._order = order
+        self._obedience = obedience
+        self._penalty = penalty
+        self._ranks = np.zeros((envs.n_envs, len(rules.workflow.groups)), np.int64)
+        self._obs: Obs = np.zeros((envs.n_envs, 0))
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        """Begin an episode in each of M envs. Return ordered observations."""
+        obs = self._envs.reset(envs, specs)
+        orders = [
+            order_of_episode(self._rules.workflow, self._order, spec.env_seed) for spec in specs
+        ]
+        self._ranks[envs] = ranks_of(orders)
+        return self._shown(envs, obs)
+
+    def step(self, envs: Sequence[int], actions: Actions) -> Transitions:
+        """Step each of M envs once."""
+        transitions = self._envs.step(envs, actions)
+        if self._penalty:
+            fixes = fixes_made(self._rules, self._obs[envs], self._ranks[envs], actions)
+            broken = fixes.ruled & ~fixes.kept
+            transitions = transitions._replace(reward=transitions.reward - self._penalty * broken)
+        return transitions._replace(obs=self._shown(envs, transitions.obs))
+
+    def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
+        if self._penalty:
+            if not self._obs.size:
+                self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
+            self._obs[envs] = obs
+        return shown(self._rules, obs, self._ranks[envs], self._obedience)

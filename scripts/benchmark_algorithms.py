@@ -3,6 +3,7 @@
 Trains each on a task with several seeds, in turns, and prints until when the mean return of the
 last episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every
 real step takes so much longer, as with `--slow-worker-ms`; seconds are what this machine took.
+With --runs the runs are kept, and a run that has ended is not trained again.
 
     python scripts/benchmark_algorithms.py pendulum
     python scripts/benchmark_algorithms.py cage2 --algorithms ppo,sac --updates 80 --slow-ms 20
@@ -10,6 +11,8 @@ real step takes so much longer, as with `--slow-worker-ms`; seconds are what thi
 
 from __future__ import annotations
 
+import functools
+import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,15 +20,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import numpy as np
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.asked import new_config
-from workflow_rl.reporting.compare_modes import reached, train_all
-from workflow_rl.reporting.harness import machine_name, spread, text_table
+from workflow_rl.reporting.compare_modes import reached
+from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.drawing import save_png
+from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.loop import train
 from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.returns import Metrics
 
 
 class Task(NamedTuple):
@@ -41,7 +50,7 @@ class Task(NamedTuple):
 
 
 COLUMNS = ("episodes", "env_steps", "wall_seconds")
-BELIEF = "--observation belief --actions useful"
+BELIEF = "--observation belief --actions by-host"
 TWELVE = "--episodes-per-update 12"
 ONE_ENV = "--n-envs 1 --n-workers 1 --num-steps-per-env 50"
 FOUR_ENVS = (
@@ -116,36 +125,84 @@ def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
         return new_config("async", context.params)
 
 
+def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int) -> Metrics:
+    """Return the metrics of a run, which is trained unless the folder has one that has ended."""
+    if not (path / "summary.json").exists():
+        train(config.changed(seed=seed), path, quiet=True, last_update=last_update)
+    return read_metrics(path)
+
+
+def draw(path: Path, seconds: dict[str, dict[float, list[float]]], target: float) -> None:
+    """Draw seconds to the target by the cost of a step: seconds[algorithm][milliseconds]."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for name, by_cost in seconds.items():
+        middle = np.array([statistics.median(of) for of in by_cost.values()])
+        ends = np.array([[min(of), max(of)] for of in by_cost.values()])
+        axes.errorbar(
+            list(by_cost), middle, np.abs(ends - middle[:, None]).T, fmt="o-", label=name, capsize=3
+        )
+    axes.set(xlabel="added to each real step, ms", ylabel=f"seconds to {target:g}", yscale="log")
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set_xticks(ticks := sorted({cost for of in seconds.values() for cost in of}))
+    axes.set_xticklabels([f"{cost:g}" for cost in ticks])
+    axes.grid(alpha=0.3)
+    axes.legend()
+    save_png(figure, path)
+
+
 @click.command(help=__doc__, context_settings={"show_default": True})
 @click.argument("task", type=click.Choice(list(TASKS)))
 @click.option("--algorithms", help="Separated by commas; all of the task's unless given.")
 @click.option("--seeds", default=5, type=click.IntRange(1))
 @click.option("--slow-ms", "slow", multiple=True, default=[0.0], help="May be given again.")
 @click.option("--updates", type=int, help="After which a run ends, if it has not before.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Folder that keeps the runs.")
+@click.option("--png", type=click.Path(path_type=Path), help="Seconds by the cost of a step.")
 def main(
     task: str,
     algorithms: str | None,
     seeds: int,
     slow: Sequence[float],
     updates: int | None,
+    runs: Path | None,
+    png: Path | None,
 ) -> None:
     chosen = TASKS[task]
     names = algorithms.split(",") if algorithms else list(chosen.algorithms)
     if unknown := set(names) - chosen.algorithms.keys():
         raise click.UsageError(f"--algorithms {min(unknown)}: there are {[*chosen.algorithms]}")
+    costs = sorted(set(slow))
+    with tempfile.TemporaryDirectory() as folder:
+        turns = {
+            (name, cost): functools.partial(_turn, task, name, cost, runs or Path(folder), updates)
+            for cost in costs
+            for name in names
+        }
+        ended = in_turns(turns, seeds, quiet=False)
     rows: list[list[str]] = []
-    for cost in sorted(set(slow)):
-        configs = {name: config_of(chosen, name, cost) for name in names}
-        with tempfile.TemporaryDirectory() as folder:
-            runs = train_all(configs, seeds, Path(folder), quiet=False, last_update=updates)
-        for name in names:
-            for target in chosen.targets:
-                until = [reached(one.metrics, target, chosen.window, COLUMNS) for one in runs[name]]
-                columns = map(spread, zip(*until, strict=True))
-                rows.append([name, f"+{cost:g} ms", f"{target:g}", *columns])
+    for (name, cost), metrics in ended.items():
+        for target in chosen.targets:
+            until = [reached(one, target, chosen.window, COLUMNS) for one in metrics]
+            columns = map(spread, zip(*until, strict=True))
+            rows.append([name, f"+{cost:g} ms", f"{target:g}", *columns])
     headings = ["algorithm", "a step", "to", "episodes", "real steps", "seconds"]
     click.echo(text_table(headings, rows, markdown=True))
     click.echo(machine_name())
+    if png is not None:
+        target = chosen.targets[0]
+        drawn: dict[str, dict[float, list[float]]] = {name: {} for name in names}
+        for (name, cost), metrics in ended.items():
+            seconds = [reached(one, target, chosen.window, COLUMNS)[2] for one in metrics]
+            drawn[name][cost] = seconds
+        draw(png, drawn, target)
+
+
+def _turn(
+    task: str, name: str, cost: float, folder: Path, last_update: int | None, seed: int
+) -> Metrics:
+    path = folder / f"{task}-{name.replace(' ', '-')}-{cost:g}-ms-seed-{seed}"
+    return trained(config_of(TASKS[task], name, cost), path, last_update, seed)
 
 
 if __name__ == "__main__":

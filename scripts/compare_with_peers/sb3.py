@@ -1,4 +1,4 @@
-"""PPO of Stable-Baselines3, RecurrentPPO or MaskablePPO of sb3-contrib on one of the tasks.
+"""PPO or SAC of Stable-Baselines3, RecurrentPPO or MaskablePPO of sb3-contrib on one of the tasks.
 
     python sb3.py TASK STEPS SEED START
 
@@ -42,7 +42,7 @@ def train(task: tasks.Task, steps: int, seed: int, start: float) -> dict[str, An
     envs = make_envs(task, n_envs, seed)
     if normalise:
         envs = VecNormalize(envs, gamma=settings["gamma"])
-    package = "stable_baselines3" if task.peer == "PPO" else "sb3_contrib"
+    package = "stable_baselines3" if task.peer in ("PPO", "SAC") else "sb3_contrib"
     kind = getattr(importlib.import_module(package), task.peer)
     policy = "MlpLstmPolicy" if task.peer == "RecurrentPPO" else "MlpPolicy"
     model = kind(policy, envs, seed=seed, device="cpu", **settings)

@@ -1,7 +1,7 @@
 """What is compared: on which environment, for how many steps, and with which settings.
 
-The settings of Stable-Baselines3's PPO are the published ones of RL Baselines3 Zoo 2.9.2 (MIT
-licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO, MaskablePPO and
+The settings of Stable-Baselines3's PPO and SAC are the published ones of RL Baselines3 Zoo 2.9.2
+(MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO, MaskablePPO and
 BenchMARL's MAPPO have this package's networks, discount, lambda, clip range, learning rates,
 epochs, weight of the entropy, and numbers of environments. Their rollouts and minibatches have
 about as many steps.
@@ -49,6 +49,12 @@ class Task(NamedTuple):
 WIDE = (
     "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
 )
+SOFT = (
+    "--algorithm sac --n-envs 1 --n-workers 1 --num-steps-per-env 50 --steps-per-update 250 "
+    "--hidden-sizes 256,256 --batch-size 256 --gradient-steps 1 --learning-rate 3e-4 "
+    "--target-rate 0.005 --warm-up-steps 5000"
+)
+OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
 RECURRENT = (
     "n_envs=16 normalize=False learning_rate=lin_3e-3 "
@@ -108,6 +114,8 @@ TASKS = {
         "ent_coef=0.000401762 clip_range=0.1 n_epochs=20 gae_lambda=0.92 max_grad_norm=0.8 "
         f"vf_coef=0.58096 {WIDE}",
     ),
+    "Hopper, sac": Task("Hopper-v5", 100_000, SOFT, "SAC", OFF_POLICY),
+    "HalfCheetah, sac": Task("HalfCheetah-v5", 100_000, SOFT, "SAC", OFF_POLICY),
     "recall 30": Task(
         "tasks:recall_30",
         60_000,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -36,6 +38,17 @@ def test_a_tiny_one(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("ppo", "sac")
         for target, episodes in (("-1e+09", "4 (4 to 4)"), ("1e+09", "- (- to -)"))
     ]
+
+
+def test_kept_runs_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "pendulum", TINY)
+    arguments = ["pendulum", "--seeds", "1", "--updates", "1", "--runs", str(tmp_path / "runs")]
+    first = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    monkeypatch.setattr(benchmark_algorithms, "train", pytest.fail)
+    png = tmp_path / "seconds.png"
+    again = CliRunner().invoke(main, [*arguments, "--png", str(png)], catch_exceptions=False)
+    assert again.output.splitlines()[-5:] == first.output.splitlines()[-5:]
+    assert png.read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_cannot_be_measured() -> None:

@@ -120,7 +120,7 @@ def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
     chosen = f"--preset {name}" if name in PRESETS else f"--algorithm {name.split()[0]}"
     options = f"{chosen} {task.options} {task.algorithms[name]}"
     if slow_ms:
-        options += f" --slow-worker-ms {slow_ms} --slow-worker-share 1"
+        options += f" --slow-worker-ms {slow_ms:g} --slow-worker-share 1 --worker-timeout 600"
     with train_async.make_context("train-async", options.split()) as context:
         return new_config("async", context.params)
 

@@ -128,6 +128,7 @@ def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
 def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int) -> Metrics:
     """Return the metrics of a run, which is trained unless the folder has one that has ended."""
     if not (path / "summary.json").exists():
+        config.environment.check()  # Compiles what its workers would each compile.
         train(config.changed(seed=seed), path, quiet=True, last_update=last_update)
     return read_metrics(path)
 

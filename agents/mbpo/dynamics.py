@@ -252,13 +252,13 @@ class Dynamics:
     def _step(self, rows: Rows) -> None:
         """Make a gradient step of every member, from rows [N, B, ...]."""
         n_steps = np.float32(rows.reward.shape[-2])
-        layers = self.next_obs.forward(rows.seen)
-        derivatives = self._obs_loss(layers[-1], rows.change).derivatives / n_steps
-        self.optimizers[0].step(self.next_obs.gradient(layers, derivatives))
-        layers = self.outcome.forward(np.concatenate([rows.seen, rows.change], axis=-1))
-        reward, end = layers[-1][..., :1], layers[-1][..., 1:]
+        passed = self.next_obs.forward(rows.seen)
+        derivatives = self._obs_loss(passed.outputs, rows.change).derivatives / n_steps
+        self.optimizers[0].step(self.next_obs.gradient(passed, derivatives))
+        passed = self.outcome.forward(np.concatenate([rows.seen, rows.change], axis=-1))
+        reward, end = passed.outputs[..., :1], passed.outputs[..., 1:]
         derivatives = np.concatenate([reward - rows.reward, sigmoid(end) - rows.end], axis=-1)
-        self.optimizers[1].step(self.outcome.gradient(layers, derivatives / n_steps))
+        self.optimizers[1].step(self.outcome.gradient(passed, derivatives / n_steps))
 
     def _obs_loss(self, outputs: FloatArray, change: FloatArray) -> Loss:
         return bernoulli_loss(outputs, change) if self.bits else gaussian_loss(outputs, change)

@@ -65,6 +65,7 @@ class SACAgent(Agent):
             config.target_rate,
             target_entropy(distribution, config.target_entropy),
             seed,
+            config.layer_norm,
         )
         self.replay = ReplayBuffer(config.replay_capacity)
         self._gradient_steps_left = 0.0

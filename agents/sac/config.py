@@ -36,6 +36,11 @@ class SACConfig(NetworkSettings):
         description="Share of the way that the target critics move to the critics in a gradient "
         "step.",
     )
+    layer_norm: bool = Field(
+        default=False,
+        description="Normalise the layers of the critics: then more gradient steps for each real "
+        "step help.",
+    )
     target_entropy: float | None = Field(
         default=None,
         description="Entropy that the policy is held at. For Discrete actions: a share of the "

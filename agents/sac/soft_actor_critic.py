@@ -115,12 +115,12 @@ class OfChoices:
         return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
-        layers = critics.forward(steps.obs)
+        passed = critics.forward(steps.obs)
         rows = np.arange(len(target))
-        error = layers[-1][:, rows, steps.action] - target
-        of_outputs = np.zeros_like(layers[-1])
+        error = passed.outputs[:, rows, steps.action] - target
+        of_outputs = np.zeros_like(passed.outputs)
         of_outputs[:, rows, steps.action] = 2 / len(target) * error
-        return LossOfTaken(_sum_of_means(error), critics.gradient(layers, of_outputs))
+        return LossOfTaken(_sum_of_means(error), critics.gradient(passed, of_outputs))
 
     def judge(
         self, critics: StackedMLP, obs: FloatArray, outputs: FloatArray, random: np.random.Generator
@@ -158,9 +158,9 @@ class OfNumbers:
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> LossOfTaken:
         numbers = self.distribution.normalised(steps.action)
-        layers = critics.forward(np.concatenate([steps.obs, numbers], axis=1))
-        error = layers[-1] - target[:, None]
-        gradient = critics.gradient(layers, 2 / len(target) * error)
+        passed = critics.forward(np.concatenate([steps.obs, numbers], axis=1))
+        error = passed.outputs - target[:, None]
+        gradient = critics.gradient(passed, 2 / len(target) * error)
         return LossOfTaken(_sum_of_means(error[..., 0]), gradient)
 
     def judge(
@@ -181,11 +181,11 @@ class OfNumbers:
         """Estimates from one drawn action for each observation, by the
         reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
         drawn = _Drawn.of(outputs, random)
-        layers = critics.forward(np.concatenate([obs, drawn.action], axis=1))
-        values = layers[-1][..., 0]
+        passed = critics.forward(np.concatenate([obs, drawn.action], axis=1))
+        values = passed.outputs[..., 0]
         is_lesser = np.stack([values[0] <= values[1], values[0] > values[1]])
         of_outputs = is_lesser[..., None].astype(np.float32)
-        by_action = critics.input_gradient(layers, of_outputs).sum(axis=0)[:, obs.shape[1] :]
+        by_action = critics.input_gradient(passed, of_outputs).sum(axis=0)[:, obs.shape[1] :]
         judged = Judged(values.min(axis=0), drawn.entropy())
         return judged, drawn.derivatives(by_action, temperature) / np.float32(len(obs))
 
@@ -258,7 +258,8 @@ class SoftActorCritic:
     at its target.
 
     network: learning begins with its weights; `write` gives it the learned weights. target_entropy:
-    in nats. The critics' initial weights follow from `seed`. Raises ValueError: see kind_of.
+    in nats. layer_norm: of the critics. The critics' initial weights follow from `seed`. Raises
+    ValueError: see kind_of.
     """
 
     def __init__(
@@ -269,6 +270,7 @@ class SoftActorCritic:
         target_rate: float,
         target_entropy: float,
         seed: int,
+        layer_norm: bool = False,
     ) -> None:
         self.network = network
         self.discount = discount
@@ -283,8 +285,8 @@ class SoftActorCritic:
         pair = [critic.module(0.1, generator) for _ in range(2)]
         self.actor = StackedMLP(actor, [network.actor])
         self.value = StackedMLP(value, [network.critic])
-        self.critics = StackedMLP(critic, pair)
-        self.targets = StackedMLP(critic, pair)
+        self.critics = StackedMLP(critic, pair, layer_norm)
+        self.targets = StackedMLP(critic, pair, layer_norm)
         self.log_temperature = np.array([math.log(FIRST_TEMPERATURE)], np.float32)
         self.optimizers = {
             "actor": Adam(self.actor.flat, learning_rate, ADAM_EPS),
@@ -314,11 +316,11 @@ class SoftActorCritic:
         target = self.target_of(steps, temperature, random)
         value_loss, gradient = self.kind.of_taken(self.critics, steps, target)
         self.optimizers["critics"].step(gradient)
-        layers = self.actor.forward(steps.obs)
+        passed = self.actor.forward(steps.obs)
         judged, of_outputs = self.kind.improve(
-            self.critics, steps.obs, layers[-1][0], temperature, random
+            self.critics, steps.obs, passed.outputs[0], temperature, random
         )
-        self.optimizers["actor"].step(self.actor.gradient(layers, of_outputs[None]))
+        self.optimizers["actor"].step(self.actor.gradient(passed, of_outputs[None]))
         policy_loss = -float((judged.q + temperature * judged.entropy).mean())
         entropy = float(judged.entropy.mean())
         # The gradient of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
@@ -346,9 +348,9 @@ class SoftActorCritic:
         nothing is learned from it.
         """
         q = self.kind.judge(self.critics, steps.obs, self.actor(steps.obs)[0], random).q
-        layers = self.value.forward(steps.obs)
-        error = layers[-1] - q[:, None]
-        self.optimizers["value"].step(self.value.gradient(layers, 2 / len(q) * error))
+        passed = self.value.forward(steps.obs)
+        error = passed.outputs - q[:, None]
+        self.optimizers["value"].step(self.value.gradient(passed, 2 / len(q) * error))
         return _sum_of_means(error[..., 0])
 
     def state_dict(self) -> dict[str, Any]:

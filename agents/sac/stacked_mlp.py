@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,15 +30,46 @@ SLOPES: dict[str, Callable[[FloatArray], NDArray[Any]]] = {
 """The derivative of each activation, given its output."""
 
 
+NORMAL_EPS = np.float32(1e-5)
+
+
+class Normal(NamedTuple):
+    """A hidden layer's sums with mean 0 and variance 1, [N, B, out], and the inverse of the
+    standard deviations that they had, [N, B, 1]."""
+
+    sums: FloatArray
+    inverse: FloatArray
+
+
+class Pass(NamedTuple):
+    """What a pass through the networks gave.
+
+    layers: the inputs of each layer, and last the outputs [N, B, out]. normals: of each hidden
+    layer; none without layer normalisation.
+    """
+
+    layers: list[FloatArray]
+    normals: list[Normal]
+
+    @property
+    def outputs(self) -> FloatArray:
+        return self.layers[-1]
+
+
 class StackedMLP:
     """`N` networks of the same sizes, which begin with the weights of `modules`.
 
     flat: all weights and biases, float32 [P]; weights [N, in, out] and biases [N, 1, out] of each
-    layer are views of it.
+    layer are views of it. layer_norm: whether the sums of each hidden layer are normalised before
+    its biases are added: Ba et al. 2016, "Layer Normalization", equation 4, with a gain of 1, which
+    loses nothing before relu.
     """
 
-    def __init__(self, network: MLP, modules: Sequence[nn.Module]) -> None:
+    def __init__(
+        self, network: MLP, modules: Sequence[nn.Module], layer_norm: bool = False
+    ) -> None:
         self.network = network
+        self.layer_norm = layer_norm
         self._shapes = [
             (len(modules), *shape)
             for weight, (n_out,) in network.shapes()
@@ -72,21 +103,25 @@ class StackedMLP:
         state = self.network.state(layers)
         module.load_state_dict({name: torch.from_numpy(one) for name, one in state.items()})
 
-    def forward(self, x: FloatArray) -> list[FloatArray]:
-        """Return the inputs of each layer, and last the outputs [N, B, out].
-
-        x: inputs of the network, [B, in] or [N, B, in].
-        """
+    def forward(self, x: FloatArray) -> Pass:
+        """Pass inputs of the networks, [B, in] or [N, B, in], through all layers."""
         activation = ACTIVATIONS[self.network.activation]
         layers = [np.broadcast_to(x, (len(self.weights[0]), *x.shape[-2:]))]
+        normals = []
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             outputs = layers[-1] @ weight
-            outputs += bias
-            layers.append(activation(outputs) if k < len(self.weights) - 1 else outputs)
-        return layers
+            is_hidden = k < len(self.weights) - 1
+            if is_hidden and self.layer_norm:
+                normals.append(_normal(outputs))
+                outputs = outputs + bias
+            else:
+                outputs += bias
+            layers.append(activation(outputs) if is_hidden else outputs)
+        return Pass(layers, normals)
 
     def one(self, n: int, x: FloatArray) -> FloatArray:
-        """Return the outputs [B, out] of network `n` for inputs [B, in]."""
+        """Return the outputs [B, out] of network `n` for inputs [B, in], without `layer_norm`."""
+        assert not self.layer_norm
         for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = x @ weight[n]
             x += bias[n]
@@ -102,36 +137,59 @@ class StackedMLP:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the outputs [N, B, out] for inputs [B, in] or [N, B, in]."""
-        return self.forward(x)[-1]
+        return self.forward(x).outputs
 
-    def gradient(self, layers: Sequence[FloatArray], of_outputs: FloatArray) -> FloatArray:
+    def gradient(self, passed: Pass, of_outputs: FloatArray) -> FloatArray:
         """Return the gradient [P] of a loss by `flat`.
 
-        layers: from `forward`. of_outputs: the loss's derivatives by the outputs, [N, B, out].
+        passed: from `forward`. of_outputs: the loss's derivatives by the outputs, [N, B, out].
         """
         flat = np.empty_like(self.flat)
         weights, biases = self._views(flat)
-        for k, at_layer in self._backwards(layers, of_outputs):
-            np.matmul(layers[k].transpose(0, 2, 1), at_layer, out=weights[k])
-            np.sum(at_layer, axis=1, keepdims=True, out=biases[k])
+        for k, at_sums, at_biases in self._backwards(passed, of_outputs):
+            np.matmul(passed.layers[k].transpose(0, 2, 1), at_sums, out=weights[k])
+            np.sum(at_biases, axis=1, keepdims=True, out=biases[k])
         return flat
 
-    def input_gradient(self, layers: Sequence[FloatArray], of_outputs: FloatArray) -> FloatArray:
+    def input_gradient(self, passed: Pass, of_outputs: FloatArray) -> FloatArray:
         """Return the gradient of a loss by the inputs, [N, B, in]: see `gradient`."""
-        *_, (_, at_first) = self._backwards(layers, of_outputs)
+        *_, (_, at_first, _) = self._backwards(passed, of_outputs)
         gradient: FloatArray = at_first @ self.weights[0].transpose(0, 2, 1)
         return gradient
 
     def _backwards(
-        self, layers: Sequence[FloatArray], of_outputs: FloatArray
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield each layer's number, last to first, and the derivatives by the layer's sums."""
-        slope, at_layer = SLOPES[self.network.activation], of_outputs
+        self, passed: Pass, of_outputs: FloatArray
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield each layer's number, last to first, and the derivatives by the layer's sums, before
+        and after its biases are added."""
+        slope = SLOPES[self.network.activation]
+        at_sums = at_biases = of_outputs
         for k in reversed(range(len(self.weights))):
-            yield k, at_layer
+            yield k, at_sums, at_biases
             if k:
-                at_layer = at_layer @ self.weights[k].transpose(0, 2, 1)
-                at_layer *= slope(layers[k])
+                at_biases = at_sums @ self.weights[k].transpose(0, 2, 1)
+                at_biases *= slope(passed.layers[k])
+                at_sums = at_biases
+                if passed.normals:
+                    at_sums = _before_normal(passed.normals[k - 1], at_biases)
+
+
+def _normal(sums: FloatArray) -> Normal:
+    """Normalise sums [N, B, out], in place."""
+    n = np.float32(sums.shape[-1])
+    sums -= sums.sum(axis=-1, keepdims=True) / n
+    variance = np.einsum("nbo,nbo->nb", sums, sums)[..., None] / n
+    inverse = 1 / np.sqrt(variance + NORMAL_EPS)
+    sums *= inverse
+    return Normal(sums, inverse)
+
+
+def _before_normal(normal: Normal, derivatives: FloatArray) -> FloatArray:
+    """Return the derivatives by the sums as they were, given those by the normalised ones."""
+    n = np.float32(derivatives.shape[-1])
+    mean = derivatives.sum(axis=-1, keepdims=True) / n
+    along = np.einsum("nbo,nbo->nb", derivatives, normal.sums)[..., None] / n
+    return (derivatives - mean - normal.sums * along) * normal.inverse
 
 
 class Adam:

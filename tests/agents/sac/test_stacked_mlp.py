@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from agents.policies.networks import MLP
 from agents.sac.stacked_mlp import Adam, StackedMLP, load
@@ -30,23 +31,40 @@ def inputs(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
+def normalised(module: nn.Sequential, x: torch.Tensor) -> torch.Tensor:
+    """Return the outputs of a network whose hidden layers are normalised before the biases."""
+    *hidden, last = module
+    for layer in hidden:
+        if isinstance(layer, nn.Linear):
+            sums = x @ layer.weight.T
+            x = functional.layer_norm(sums, sums.shape[-1:]) + layer.bias
+        else:
+            x = layer(x)
+    outputs: torch.Tensor = last(x)
+    return outputs
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("shape", [(7, 3), (2, 7, 3)])
-def test_outputs_and_gradients_are_torchs(activation: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_outputs_and_gradients_are_torchs(
+    activation: str, shape: tuple[int, ...], layer_norm: bool
+) -> None:
     pair, x = modules(2, activation), inputs(*shape)
     of_outputs = np.random.default_rng(1).standard_normal((2, 7, 2), dtype=np.float32)
-    ours = StackedMLP(network(activation), pair)
+    ours = StackedMLP(network(activation), pair, layer_norm)
 
-    layers = ours.forward(x)
+    passed = ours.forward(x)
     gradient, by_inputs = (
-        ours.gradient(layers, of_outputs),
-        ours.input_gradient(layers, of_outputs),
+        ours.gradient(passed, of_outputs),
+        ours.input_gradient(passed, of_outputs),
     )
 
     seen = torch.from_numpy(np.broadcast_to(x, (2, 7, 3)).copy()).requires_grad_()
-    outputs = torch.stack([module(seen[n]) for n, module in enumerate(pair)])
+    of_torch = normalised if layer_norm else nn.Module.__call__
+    outputs = torch.stack([of_torch(module, seen[n]) for n, module in enumerate(pair)])
     (outputs * torch.from_numpy(of_outputs)).sum().backward()
-    np.testing.assert_allclose(layers[-1], outputs.detach(), atol=1e-5)
+    np.testing.assert_allclose(passed.outputs, outputs.detach(), atol=1e-5)
     np.testing.assert_allclose(by_inputs, seen.grad, atol=1e-5)
     theirs = copy.deepcopy(pair)
     for module, source in zip(theirs, pair, strict=True):

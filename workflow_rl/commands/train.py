@@ -41,7 +41,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         from workflow_rl.runs.execute import execute, ready, run_folder
         from workflow_rl.runs.loop import stopped_by_signals
         from workflow_rl.runs.plan import new_plan
-        from workflow_rl.runs.saved_agent import saved_path
+        from workflow_rl.runs.saved_agent import accept_classes, saved_path
 
         if config is not None:
             plan = new_plan(config, options["n_policies"], exchange)
@@ -51,6 +51,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         init_from = None
         if options["init_from"] is not None:
             init_from = load_checkpoint(saved_path(options["init_from"]))
+            accept_classes(init_from, options["init_from"], options["trust"])
             own_policy(init_from, options["init_from"])  # Raises what is wrong with the weights.
         plan = ready(plan)
         config = plan.configs[0]

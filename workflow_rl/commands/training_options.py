@@ -59,7 +59,7 @@ def _run_options(option: Option) -> list[Any]:
                flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
                help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
                     "past its end with a larger --total-episodes or --total-steps."),
-        option("--trust", is_flag=True, help=f"With --resume. {TRUST}"),
+        option("--trust", is_flag=True, help=f"With --resume and --init-from. {TRUST}"),
         option("--init-from", type=PATH, metavar="RUN",
                help="Begin with the agent of a run folder or checkpoint (.pt). By default an agent "
                     "is untrained. A policy file (.npz), such as the champion's, has no critic."),

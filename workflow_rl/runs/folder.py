@@ -127,8 +127,7 @@ class RunDir:
             (path / "summary.json").unlink(missing_ok=True)
             write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
             remember(config.environment)
-            network = getattr(config.settings, "network", "")
-            remember_classes({"algorithm": config.algorithm, "network": network})
+            remember_classes(config.to_dict())
             logged = 0 if resumed is None else resumed.training.logged_updates
             rows = [] if resumed is None else read_metrics(path)
             rows = [row for row in rows if row["update"] <= logged]

@@ -125,8 +125,7 @@ def load_saved(
         )
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
-        if named_by_file(checkpoint.config) and may_import(checkpoint.config, trust):
-            _import_named(checkpoint, path)
+        accept_classes(checkpoint, path, trust)
         return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
     try:
         parameters, about = load_policy_or_team(path)
@@ -145,8 +144,11 @@ def load_saved(
     return SavedAgent(actor, environment)
 
 
-def _import_named(checkpoint: Checkpoint, path: Path) -> None:
-    """Import the algorithm and the network that the checkpoint names, if they are a module's."""
+def accept_classes(checkpoint: Checkpoint, path: Path, trust: bool) -> None:
+    """Import the algorithm and the network that only the checkpoint names, if the user trusts
+    them: see `trust`. Raises CheckpointError."""
+    if not named_by_file(checkpoint.config) or not may_import(checkpoint.config, trust):
+        return
     try:
         import_named(checkpoint.config)
     except ConfigError as error:

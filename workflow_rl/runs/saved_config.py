@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ConfigDict
@@ -12,6 +14,7 @@ from agents.policies import own_network
 from agents.policies.networks import NETWORKS
 from agents.settings import ConfigError, Settings
 from workflow_rl.environments.environment import default_env, guests
+from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
 
 _ALIASES = ("ppo", "sac", "mbpo")
@@ -29,33 +32,64 @@ def settings_in(config: Mapping[str, Any]) -> Settings:
     Raises KeyError, TypeError or ValueError.
     """
     name, values = config["algorithm"], config["settings"]
-    try:
-        return algorithm.find(name).settings(**values)
-    except ConfigError as error:
-        if error.field_name in named_by_file(config):
-            return UnknownSettings(**values)
-        raise
+    if named_by_file(config):
+        return UnknownSettings(**values)
+    return algorithm.find(name).settings(**values)
+
+
+def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the classes of modules that a saved config names: "algorithm" and "network", each with
+    its "module:Name"."""
+    names = {"algorithm": config.get("algorithm"), "network": _settings(config).get("network")}
+    return {what: one for what, one in names.items() if isinstance(one, str) and ":" in one}
 
 
 def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the classes that a saved config names and that nobody has imported: "algorithm" and
-    "network", each with its "module:Name"."""
-    settings = config.get("settings")
-    network = settings.get("network") if isinstance(settings, Mapping) else None
-    names = {"algorithm": config.get("algorithm"), "network": network}
+    """Return those of `classes_in` that nobody has imported, or that only the file gives settings
+    which can name a file."""
     known = {"algorithm": algorithm.names(), "network": NETWORKS}
-    return {
-        what: name
-        for what, name in names.items()
-        if isinstance(name, str) and ":" in name and name not in known[what]
-    }
+    classes = classes_in(config)
+    if not_plain(config) and not _is_accepted(config):
+        return classes
+    return {what: name for what, name in classes.items() if name not in known[what]}
+
+
+def not_plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a saved config, without its classes, that can name a file."""
+    classes = classes_in(config)
+    others = {name: one for name, one in _settings(config).items() if name not in classes}
+    return {name: one for name, one in others.items() if not is_plain(one)}
+
+
+def accept(config: Mapping[str, Any]) -> None:
+    """Let the classes of a config be called with its settings, in this process."""
+    _accepted.add(_text(config))
+
+
+_accepted: set[str] = set()
+
+
+def _is_accepted(config: Mapping[str, Any]) -> bool:
+    with suppress(RecursionError):
+        return _text(config) in _accepted
+    return False
+
+
+def _text(config: Mapping[str, Any]) -> str:
+    return json.dumps([classes_in(config), not_plain(config)], sort_keys=True, default=str)
+
+
+def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    settings = config.get("settings")
+    return settings if isinstance(settings, Mapping) else {}
 
 
 def import_named(config: Mapping[str, Any]) -> None:
-    """Import the classes of `named_by_file`: the user trusts whoever made the file. Raises
+    """Import the classes of a config: the user trusts whoever made the file. Raises
     ConfigError."""
+    accept(config)
     loads = {"algorithm": algorithm.load, "network": own_network.load}
-    for what, name in named_by_file(config).items():
+    for what, name in classes_in(config).items():
         try:
             loads[what](name)
         except ConfigError:
@@ -65,9 +99,11 @@ def import_named(config: Mapping[str, Any]) -> None:
 
 
 def only_the_file_names(config: Mapping[str, Any]) -> str:
-    """Return the classes of `named_by_file` in words."""
+    """Return the classes of `named_by_file`, or their settings, in words."""
     names = [f"the {what} {name}" for what, name in named_by_file(config).items()]
-    return f"only the file names {' and '.join(names)}"
+    named = f"only the file names {' and '.join(names)}"
+    settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
+    return f"{named} with {', '.join(settings)}, which may name a file" if settings else named
 
 
 def as_today(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,8 @@ import functools
 import hashlib
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,18 @@ from workflow_rl.environments.environment import ENV, Environment, InvalidEnviro
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.plain import WORD, is_plain, texts_in
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
+    accept,
+    classes_in,
     import_named,
     named_by_file,
+    not_plain,
     only_the_file_names,
 )
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
-_WORD = re.compile(r"[\w-]*")
 
 
 def trusted(environment: Environment, trust: bool = False) -> Environment:
@@ -61,7 +63,7 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
     if own.imports_a_module:
         raise InvalidEnvironmentError(ENV, _how_to_go_on(own.env_id))
     for name, value in own.args.items():
-        if not _is_plain(value):
+        if not is_plain(value):
             raise InvalidEnvironmentError(
                 ENV,
                 f"only the file gives the environment {own.env_id} its argument "
@@ -111,43 +113,48 @@ def remember(environment: Environment) -> None:
     factory, environment = environment.factory, dataclasses.replace(environment, factory=None)
     if factory is not None and factory is not _function_of(environment.env_id):
         return  # The name would not find the function again.
-    if not environment.imports_a_module and all(map(_is_plain, environment.args.values())):
+    if not environment.imports_a_module and all(map(is_plain, environment.args.values())):
         return
     _keep(functools.partial(_named, environment))
 
 
 def may_import(config: Mapping[str, Any], trust: bool = False) -> bool:
-    """Whether to import the algorithm and the network that a saved config names.
+    """Whether to import the algorithm and the network that a saved config names, and to call them
+    with its settings.
 
     That is the case if the user says so, which is remembered, or if the user has named them before
-    and nothing else in their settings can name a file.
+    with all settings that can name a file.
     """
-    classes = named_by_file(config)
     if trust:
-        remember_classes(classes)
+        remember_classes(config)
         return True
-    settings = config.get("settings")
-    if not isinstance(settings, Mapping):
-        return False
-    others = {name: one for name, one in settings.items() if name not in classes}
-    with suppress(RecursionError):  # No user wrote such settings.
-        return _is_plain(others) and all(
-            _is_kept(functools.partial(_class_named, what, name)) for what, name in classes.items()
-        )
-    return False
+    return all(
+        _is_kept(functools.partial(_class_named, what, name, config))
+        for what, name in named_by_file(config).items()
+    )
 
 
-def remember_classes(classes: Mapping[str, str]) -> None:
-    """Remember algorithms and networks that the user has named or trusts: from now on, a file that
-    names the same ones asks nothing. classes: "algorithm" and "network", each with a name."""
-    for what, name in classes.items():
-        if ":" in name:
-            _keep(functools.partial(_class_named, what, name))
+def remember_classes(config: Mapping[str, Any]) -> None:
+    """Remember the algorithm and the network of a config that the user has made or trusts: from now
+    on, a file with the same ones, called with the same arguments, asks nothing."""
+    accept(config)
+    for what, name in classes_in(config).items():
+        _keep(functools.partial(_class_named, what, name, config))
 
 
-def _class_named(what: str, name: str) -> str:
-    """The class, and where it is found, as JSON. Raises ValueError."""
-    return json.dumps({what: name, "place": _place_of_module(name)}, sort_keys=True)
+def _class_named(what: str, name: str, config: Mapping[str, Any]) -> str:
+    """The class, where it is found, and its settings that can name a file, as JSON. Raises
+    ValueError."""
+    named: dict[str, Any] = {what: name, "place": _place_of_module(name)}
+    if settings := not_plain(config):
+        named |= {"settings": settings, **_folder_of(settings)}
+    return json.dumps(named, sort_keys=True)
+
+
+def _folder_of(values: Any) -> dict[str, str]:
+    """The current folder, if a value may name a file in it."""
+    texts = [text for text in texts_in(values) if not WORD.fullmatch(text)]
+    return {} if all(map(os.path.isabs, texts)) else {"folder": os.getcwd()}
 
 
 def _place_of_module(name: str) -> str:
@@ -208,26 +215,7 @@ def _file_of(named: str) -> Path:
 
 def _named(environment: GymnasiumEnvironment) -> str:
     """The id, the arguments, and where what they name is found, as JSON. Raises ValueError."""
-    named = {"env": environment.env_id, "env_args": dict(environment.args)}
+    named: dict[str, Any] = {"env": environment.env_id, "env_args": dict(environment.args)}
     if environment.imports_a_module:
         named["place"] = _place_of_module(environment.env_id)
-    texts = [text for text in _texts_in(named["env_args"]) if not _WORD.fullmatch(text)]
-    if not all(map(os.path.isabs, texts)):
-        named["folder"] = os.getcwd()  # In which an argument may name a file.
-    return json.dumps(named, sort_keys=True)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value can name neither a file, nor a module, nor an address."""
-    return all(map(_WORD.fullmatch, _texts_in(value)))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """All texts of an argument, which is made of JSON's kinds of values."""
-    if isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts_in(one)
-    elif isinstance(value, dict):
-        yield from _texts_in([*value, *value.values()])
-    elif isinstance(value, str):
-        yield value
+    return json.dumps(named | _folder_of(named["env_args"]), sort_keys=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from agents import saved
-from agents.modules import imported
+from agents.modules import attribute_named
 from agents.network_settings import NetworkSettings
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import Parameters, PolicyParameters
@@ -247,11 +247,10 @@ def load(name: str) -> Algorithm:
     knows the name. Raises ConfigError.
     """
     if ":" in name:
-        module, _, attribute = name.partition(":")
         try:
-            found = getattr(imported(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigError("algorithm", f"{name} cannot be imported: {error}") from None
+            found = attribute_named(name)
+        except ValueError as error:
+            raise ConfigError("algorithm", str(error)) from error
         found = found() if isinstance(found, type) else found
         if not isinstance(getattr(found, "settings", None), type):
             raise ConfigError("algorithm", f"{name} is no algorithm: it has no class `settings`")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
+import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 def imported(module: str) -> ModuleType:
@@ -18,6 +25,58 @@ def imported(module: str) -> ModuleType:
         # that folder needs the search: an installed module would import its own modules from here.
         sys.path.insert(0, here)
     return importlib.import_module(module)
+
+
+def attribute_named(name: str) -> Any:
+    """Return what "module:Name" names, which the user has typed.
+
+    Raises ValueError, which says what is wrong and what would be right.
+    """
+    module_name, _, attribute = name.partition(":")
+    file = Path(module_name)
+    if file.suffix == ".py" or len(file.parts) > 1:
+        raise ValueError(
+            f"{name} names a file: give {file.stem}:{attribute}, in the folder of {file.stem}.py"
+        )
+    try:
+        module = imported(module_name)
+    except Exception as error:
+        hint = ""
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name:
+            hint = f". Call the command in the folder of {module_name}, or install that module"
+        raise ValueError(f"{name} cannot be imported: {in_one_line(error)}{hint}") from error
+    if not hasattr(module, attribute):
+        defined = [one for one, value in vars(module).items() if callable(value)]
+        meant = [
+            f". Did you mean {module_name}:{one}?"
+            for one in get_close_matches(attribute, defined, 1)
+        ]
+        raise ValueError(f"{module_name} defines no {attribute}{''.join(meant)}")
+    return getattr(module, attribute)
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return an error's type, the first line of its message, and the file and line of the user's
+    code that raised the error, if the user's code did."""
+    lines = str(error).strip().splitlines()
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        if not file.startswith((*_not_the_users(), "<")):
+            here = os.getcwd() + os.sep
+            return f"{what} ({file.removeprefix(here)}, line {number})"
+    return what
+
+
+@functools.cache
+def _not_the_users() -> tuple[str, ...]:
+    """The folders of the standard library, of libraries that call the user's code, and of this
+    package."""
+    files = [contextlib.__file__, __file__]
+    for name in ("gymnasium", "numpy", "torch", "workflow_rl"):
+        if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
+            files.append(spec.origin)
+    return tuple(str(Path(file).parent) + os.sep for file in files)
 
 
 def place_of(module: str, path: Sequence[str]) -> str | None:

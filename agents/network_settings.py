@@ -52,5 +52,6 @@ class NetworkSettings(Settings):
                 1, self.hidden_sizes, 1, self.activation, self.network_args
             )
         except (ValueError, TypeError) as error:
-            raise ConfigError("network_args", str(error)) from None
+            option = "network_args" if self.network_args else "network"
+            raise ConfigError(option, str(error)) from None
         return self

@@ -148,16 +148,19 @@ def for_entities(
     if "obs_moments" in state:
         moments = dict(state["obs_moments"])
         for name in ("mean", "variance"):
-            moments[name] = carried(np.array(moments[name]), before, own).tolist()
+            seen, further = np.split(np.array(moments[name]), [before.n_inputs])
+            moments[name] = [*carried(seen, before, own).tolist(), *further.tolist()]
         changed["obs_moments"] = moments
     return {**state, **changed}
 
 
 def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the state of one policy's learner from a team's state."""
+    # A policy may be called "zone", and another one "zone/server".
+    longer = tuple(f"{one}/" for one in state["learners"] if one.startswith(f"{name}/"))
     network = {
         weight.removeprefix(f"{name}/"): tensor
         for weight, tensor in state["network"].items()
-        if weight.startswith(f"{name}/")
+        if weight.startswith(f"{name}/") and not weight.startswith(longer)
     }
     return {**state["learners"][name], "network": network}

@@ -119,9 +119,17 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
     rules = [rule.strip().split("=") for rule in policy_of.split(",") if rule.strip()]
     if wrong := [rule for rule in rules if len(rule) != 2 or not all(rule)]:
         raise ValueError(f"{'='.join(wrong[0])!r} is not agent=policy")
-    for pattern, _ in rules:
-        if not any(fnmatchcase(agent, pattern) for agent in layout.agents):
+    left = list(layout.agents)
+    for pattern, name in rules:
+        of_rule = [agent for agent in layout.agents if fnmatchcase(agent, pattern)]
+        if not of_rule:
             raise ValueError(f"{pattern} fits none of the agents {', '.join(layout.agents)}")
+        if not set(of_rule) & set(left):
+            raise ValueError(
+                f"{pattern}={name} comes too late: earlier rules fit {', '.join(of_rule)}, and the "
+                "first rule counts"
+            )
+        left = [agent for agent in left if agent not in of_rule]
     spaces = list(zip(layout.obs_sizes, layout.n_actions, strict=True))
     found: dict[str, tuple[int, ...]] = {}
     for k, agent in enumerate(layout.agents):

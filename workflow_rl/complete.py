@@ -19,9 +19,11 @@ def is_command() -> bool:
     `workflow-rl`, or as a file of this folder."""
     if "-c" in sys.orig_argv:  # Processes that a command starts copy the rest of its arguments.
         return False
+    if sys.argv[0] == "-m":  # Python is still looking for the module.
+        module = sys.orig_argv[sys.orig_argv.index("-m") + 1]
+        return module.partition(".")[0] == "workflow_rl"
     folder, name = os.path.split(os.path.abspath(sys.argv[0]))
-    is_named = sys.argv[0] == "-m" or name == "workflow-rl"
-    return is_named or folder == os.path.dirname(os.path.abspath(__file__))
+    return name == "workflow-rl" or folder == os.path.dirname(os.path.abspath(__file__))
 
 
 def lacks() -> str:

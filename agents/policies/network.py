@@ -158,6 +158,12 @@ class Network(ABC):
         weights; None leaves them uninitialised, for weights that are loaded next.
         """
 
+    def try_out(self, module: Any, n_options: int) -> None:  # noqa: B027  # Few need it.
+        """Raise NetworkError if a new module of the user's does not do what it must.
+
+        n_options: the size of the masks of actions; 0 if there are none.
+        """
+
     def knows(self, names: Collection[str]) -> bool:
         """Whether a torch module's `state_dict()` with these names is of this network."""
         return {name for layer in self.names() for name in layer} == set(names)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.modules import in_one_line
 from agents.policies.distributions import FloatArray
 from agents.policies.network import NetworkError
 from agents.policies.torch_memory import MemoryModule, Packed
@@ -33,44 +34,14 @@ class OwnModule(MemoryModule):
         with torch.random.fork_rng(devices=[]):
             if generator is not None:
                 torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
-            self.own = network.make(**network.given)
-            if generator is not None:
-                self._require_contract(network)
-
-    def _require_contract(self, network: OwnNetwork) -> None:
-        """Call the module for three rows, together and alone. Raises NetworkError."""
-        if not isinstance(self.own, torch.nn.Module):
-            raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
-        n_rows = 3
-        rows = torch.randn(n_rows, network.n_inputs)
-        before = torch.randn(n_rows, self.state_size)
-
-        def called(which: slice) -> list[Tensor]:
-            if not self.state_size:
-                return [self(rows[which])]
-            return [*self.step(rows[which], before[which])]
-
-        try:
-            with torch.no_grad():
-                together = called(slice(None))
-                alone = [called(slice(i, i + 1)) for i in range(n_rows)]
-        except Exception as error:
-            raise NetworkError(
-                f"{network.kind} cannot be called: {type(error).__name__}: {error}"
-            ) from error
-        sizes = {"outputs": network.n_outputs, "next_states": self.state_size}
-        for i, ((name, size), found) in enumerate(zip(sizes.items(), together, strict=False)):
-            shape = tuple(getattr(found, "shape", ()))
-            if shape != (n_rows, size):
+            try:
+                self.own = network.make(**network.given)
+            except Exception as error:
+                args = ", ".join(f"{name}={value!r}" for name, value in network.args.items())
+                made = f"made with {args}" if args else "made"
                 raise NetworkError(
-                    f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
-                    f"not {(n_rows, size)}"
-                )
-            if not torch.allclose(torch.cat([one[i] for one in alone]), found, 1e-3, 1e-4):
-                raise NetworkError(
-                    f"{network.kind} gives an observation other {name} when it stands alone: a row "
-                    "must not depend on the other rows, nor on chance"
-                )
+                    f"{network.kind} cannot be {made}: {in_one_line(error)}"
+                ) from error
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """See MemoryModule. x: [B, D], or [B, D + A] with masks."""
@@ -109,3 +80,76 @@ def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatA
     if n_threads != 1:
         torch.set_num_threads(n_threads)
     return tuple(np.ascontiguousarray(one, np.float32) for one in both)  # type: ignore[return-value]
+
+
+def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> None:
+    """Call a new module as the learner and as workers do. Raises NetworkError.
+
+    n_options: the size of the masks of actions; 0 if the module gets none. The weights, of which
+    some may begin as zeros, are others meanwhile.
+    """
+    if not isinstance(module.own, torch.nn.Module):
+        raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
+    kept = {name: one.clone() for name, one in module.state_dict().items()}
+    random = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=random), alpha=0.1)
+        for size in {0, n_options if network.sees_mask else 0}:
+            _try(network, module, size, random)
+    module.load_state_dict(kept)
+    try:
+        fits = network.fits(network.layers(kept))
+    except Exception as error:
+        raise NetworkError(f"{network.kind} cannot be saved: {in_one_line(error)}") from error
+    if not fits:
+        raise NetworkError(f"{network.kind} has other weights each time that it is made")
+
+
+def _try(network: OwnNetwork, module: OwnModule, n_options: int, random: torch.Generator) -> None:
+    """Call the module for three rows, together and alone, in training and in acting."""
+    n_rows = 3
+    rows = torch.randn(n_rows, network.n_inputs, generator=random)
+    mask = (torch.rand(n_rows, n_options, generator=random) < 0.5).float()
+    mask[:, :1] = 1
+    rows = torch.cat([rows, mask], dim=1)
+    before = torch.randn(n_rows, module.state_size, generator=random)
+
+    def called(which: slice) -> list[Tensor]:
+        if not module.state_size:
+            return [module(rows[which])]
+        return [*module.step(rows[which], before[which])]
+
+    try:
+        together = called(slice(None))
+        alone = [called(slice(i, i + 1)) for i in range(n_rows)]
+        module.eval()
+        acting = called(slice(None))
+        module.train()
+    except Exception as error:
+        with_mask, hint = " with a mask" if n_options else "", ""
+        if not module.state_size and "missing 1 required positional argument" in str(error):
+            hint = ". A class whose modules have a state declares its size: `state_size = 64`"
+        if module.state_size and "to unpack" in str(error):
+            hint = ". With a state, forward must return outputs and next_states"
+        raise NetworkError(
+            f"{network.kind} cannot be called{with_mask}: {in_one_line(error)}{hint}"
+        ) from error
+    sizes = {"outputs": network.n_outputs, "next_states": module.state_size}
+    for i, ((name, size), found) in enumerate(zip(sizes.items(), together, strict=False)):
+        shape = tuple(getattr(found, "shape", ()))
+        if shape != (n_rows, size):
+            raise NetworkError(
+                f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
+                f"not {(n_rows, size)}"
+            )
+        if not torch.allclose(torch.cat([one[i] for one in alone]), found, 1e-3, 1e-4):
+            raise NetworkError(
+                f"{network.kind} gives an observation other {name} when it stands alone: a row "
+                "must not depend on the other rows, nor on chance"
+            )
+        if not torch.allclose(acting[i], found, 1e-3, 1e-4):
+            raise NetworkError(
+                f"{network.kind} gives other {name} in training than in acting (`eval()`): leave "
+                "out what differs, such as dropout and batch normalisation"
+            )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from agents.modules import imported
+from agents.modules import attribute_named
 from agents.policies.distributions import FloatArray
-from agents.policies.network import Layers, Network, Shape
+from agents.policies.network import Layers, Network, NetworkError, Shape
 from agents.policies.networks import NETWORKS, register
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class OwnNetwork(Network):
         try:
             inspect.signature(cls.make).bind(**described.given)
         except TypeError as error:
-            raise ValueError(f"{cls.kind} cannot be made: {error}") from None
+            hint = ". It must take n_inputs and n_outputs" if "n_" in str(error) else ""
+            raise ValueError(f"{cls.kind} cannot be made: {error}{hint}") from None
         return described
 
     @classmethod
@@ -76,12 +77,12 @@ class OwnNetwork(Network):
     @property
     def memory_size(self) -> int:
         """See Network."""
-        return int(getattr(self.make, "state_size", 0))
+        return _number_in(self.make, "state_size", 0)
 
     @property
     def burn_in(self) -> int:
         """See Network."""
-        return int(getattr(self.make, "seen_again", SEEN_AGAIN)) if self.memory_size else 0
+        return _number_in(self.make, "seen_again", SEEN_AGAIN) if self.memory_size else 0
 
     @property
     def sees_mask(self) -> bool:
@@ -105,7 +106,10 @@ class OwnNetwork(Network):
         """See Network. Makes a module without memory for its numbers."""
         import torch
 
-        with torch.device("meta"):
+        try:
+            with torch.device("meta"):
+                own = self.module(1.0, None).state_dict()
+        except NetworkError:  # A constructor may read numbers.
             own = self.module(1.0, None).state_dict()
         return [tuple(one.shape) for one in own.values()] == [one.shape for one in layers.weights]
 
@@ -123,6 +127,12 @@ class OwnNetwork(Network):
         from agents.policies.own_module import OwnModule
 
         return OwnModule(self, generator)
+
+    def try_out(self, module: Any, n_options: int) -> None:
+        """See Network."""
+        from agents.policies.own_module import require_contract
+
+        require_contract(self, module, n_options)
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
         """See Network."""
@@ -153,6 +163,17 @@ class OwnNetwork(Network):
         return {name: value for name, value in vars(self).items() if name != "_made"}
 
 
+def _number_in(make: Callable[..., Any], name: str, default: int) -> int:
+    """Return a number that a class declares. Raises NetworkError."""
+    number = getattr(make, name, default)
+    if type(number) is not int or number < 0:
+        raise NetworkError(
+            f"{make.__qualname__}.{name} is no whole number: write `{name} = 64` in the class, for "
+            "example"
+        )
+    return number
+
+
 def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
     """Make a user's class of torch modules known as a kind of network. Return its name.
 
@@ -172,11 +193,7 @@ def load(name: str) -> str:
     Call this for names that the user has typed, never for those from a file. Raises ValueError.
     """
     if ":" in name:
-        module, _, attribute = name.partition(":")
-        try:
-            make = getattr(imported(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ValueError(f"{name} cannot be imported: {error}") from None
+        make = attribute_named(name)
         if not isinstance(make, type):
             raise ValueError(f"{name} is no class of torch modules")
         return kind_of(make, name)

@@ -124,6 +124,7 @@ class AlgorithmName(click.ParamType):
         from agents.algorithm import load
         from agents.settings import ConfigError
 
+        _prepare_for(value)
         try:
             load(value)
         except ConfigError as error:
@@ -139,10 +140,19 @@ class NetworkName(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from agents.policies.own_network import load
 
+        _prepare_for(value)
         try:
             return load(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def _prepare_for(value: str) -> None:
+    """Register the package's environments, which the user's module may make, if it is imported."""
+    if ":" in value:
+        from workflow_rl.cage2.registration import register_envs
+
+        register_envs()
 
 
 def spelled(names: Sequence[str]) -> str:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import traceback
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -15,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from agents import modules
+from agents.modules import in_one_line
 from agents.policies.distributions import (
     Bounds,
     Categorical,
@@ -38,32 +34,6 @@ from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
-
-
-_NOT_THE_AUTHORS = tuple(
-    str(folder) + os.sep
-    for folder in (
-        Path(contextlib.__file__).parent,
-        Path(gymnasium.__file__).parent,
-        Path(np.__file__).parent,
-        Path(__file__).parents[1],
-        Path(modules.__file__).parent,
-    )
-)
-"""Folders of the standard library, of Gymnasium, of NumPy and of this package."""
-
-
-def in_one_line(error: BaseException) -> str:
-    """Return an error's type, the first line of its message, and the file and line of the
-    environment's code that raised the error, if the environment's code did."""
-    lines = str(error).strip().splitlines()
-    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        file = frame.f_code.co_filename
-        if not file.startswith((*_NOT_THE_AUTHORS, "<")):
-            here = os.getcwd() + os.sep
-            return f"{what} ({file.removeprefix(here)}, line {number})"
-    return what
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):

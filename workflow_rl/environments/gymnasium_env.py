@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from agents.modules import imported
+from agents.modules import imported, in_one_line
 from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
@@ -42,7 +42,6 @@ from workflow_rl.environments.flat_env import (
     bounds_of,
     distribution_over,
     flat_space,
-    in_one_line,
 )
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel

@@ -128,7 +128,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     layout: where the parts of a row stand. rows: makes the rows.
 
     Raises InvalidEnvironmentError for actions that are not Discrete. `reset` and `step` raise
-    ObservationError if an agent's observation or reward is missing, or if agents that ended stay.
+    ObservationError if an agent's observation or reward is missing, the last observation of an
+    agent that is truncated included, or if agents that ended stay.
     """
 
     def __init__(self, env: Any) -> None:
@@ -196,6 +197,13 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         """Return the row, and the masks if an agent has one."""
         if unseen := [agent for agent in self.env.agents if agent not in obs]:
             raise ObservationError(f"no observation of {', '.join(unseen)}, who is in `agents`")
+        for agent, status in zip(self._agents, self._status, strict=False):
+            is_cut_off = truncations.get(agent, False) and not terminations.get(agent, False)
+            if is_cut_off and status in (ACTS, BUSY) and agent not in obs:
+                raise ObservationError(
+                    f"no observation of {agent}, who was truncated: give the last one, by which "
+                    "the rest of the episode is valued"
+                )
         seen = {one: obs[one] for one in obs if not terminations.get(one, False)}
         self._status = [
             self._status_of(one, one in seen, truncations, infos) for one in self._agents

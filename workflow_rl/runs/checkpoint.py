@@ -30,7 +30,6 @@ from workflow_rl.runs.begun_batches import begun_batch, to_plain
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import UnknownSettings, as_today, only_the_file_names
-from workflow_rl.runs.trust import TRUST_IT
 from workflow_rl.version import __version__
 
 FORMAT = 2
@@ -295,7 +294,7 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
     try:
         config = TrainConfig.from_dict(checkpoint.config)
         if isinstance(config.settings, UnknownSettings):
-            raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}: {TRUST_IT}")
+            raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")
         return find(config.algorithm), config.settings
     except CheckpointError:
         raise

@@ -122,6 +122,7 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
     InvalidEnvironmentError if agents of this environment cannot be written.
     """
     if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
+        _require_numpy(policy, "npz")
         raise ExportError("--format", f"{format_} holds one network, and a team has several: npz")
     if format_ in FORMATS:
         FORMATS[format_](policy, environment, output)

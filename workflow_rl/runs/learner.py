@@ -69,7 +69,7 @@ class Learner:
             load_memory(self.agent, resumed, path)
             self.state = resumed.training
         elif init_from is not None:
-            begin_with(self.agent, init_from)
+            begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
         self._useful_envs = UsefulEnvs(config)
 

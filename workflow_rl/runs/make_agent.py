@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from agents.algorithm import Agent, find
 from agents.policies.network import NetworkError
+from agents.policies.networks import NETWORKS
 from agents.spaces import Spaces
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.saved_config import as_today
 
 LATEST = "checkpoint.pt"
 
@@ -99,8 +104,9 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
         raise CheckpointError(f"{path} cannot be gone on with: {error}") from None
 
 
-def begin_with(agent: Agent, checkpoint: Checkpoint) -> None:
-    """Give the agent the weights of another run's agent. Raises CheckpointError."""
+def begin_with(agent: Agent, checkpoint: Checkpoint, config: TrainConfig) -> None:
+    """Give the agent of a run the weights of another run's agent. Raises CheckpointError."""
+    _require_same_function(checkpoint, config)
     try:
         agent.load_policy(checkpoint.agent)
     except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -108,3 +114,25 @@ def begin_with(agent: Agent, checkpoint: Checkpoint) -> None:
         missing = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         why = reasons.get(type(error), missing)
         raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
+
+
+def _all_args(kind: str | None, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the further fields of a kind of network, but for what is no part of its function."""
+    defaults = {one.name: one.default for one in dataclasses.fields(NETWORKS[kind or "mlp"])}
+    every = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING} | args
+    every.pop("seen_again", None)  # How much an unroll sees again.
+    return every
+
+
+def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
+    """Raise CheckpointError if the weights would compute something else here."""
+    theirs = as_today(checkpoint.config)["settings"]
+    for name in ("network", "activation", "network_args"):
+        before, now = theirs.get(name), getattr(config.settings, name, None)
+        if name == "network_args":
+            before, now = (_all_args(theirs.get("network"), args or {}) for args in (before, now))
+        if None not in (before, now) and before != now:
+            raise CheckpointError(
+                f"the agent of --init-from does not fit this run: it learned with {name} {before}, "
+                f"and this run has {now}"
+            )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from agents import algorithm
+from agents.modules import place_of
 from agents.policies import own_network
 from agents.policies.networks import NETWORKS
 from agents.settings import ConfigError, Settings
@@ -17,6 +20,7 @@ from workflow_rl.environments.environment import default_env, guests
 from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
 
+TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _ALIASES = ("ppo", "sac", "mbpo")
 
 
@@ -99,11 +103,25 @@ def import_named(config: Mapping[str, Any]) -> None:
 
 
 def only_the_file_names(config: Mapping[str, Any]) -> str:
-    """Return the classes of `named_by_file`, or their settings, in words."""
+    """Return what is wrong with the classes of `named_by_file`, or with their settings, and what to
+    do about it."""
+    for what, name in named_by_file(config).items():
+        module = name.partition(":")[0]
+        if module == "__main__" or "<" in name:
+            return (
+                f"its {what} is {name}, a class of a script: put the class in a module, and train "
+                "with that one"
+            )
+        if place_of(module, [os.getcwd(), *sys.path]) is None:
+            return (
+                f"its {what} is {name}, and no module {module} is found from here: go to the "
+                "folder of the module, or ask whoever made the file for it"
+            )
     names = [f"the {what} {name}" for what, name in named_by_file(config).items()]
     named = f"only the file names {' and '.join(names)}"
     settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
-    return f"{named} with {', '.join(settings)}, which may name a file" if settings else named
+    named = f"{named} with {', '.join(settings)}, which may name a file" if settings else named
+    return f"{named}: {TRUST_IT}"
 
 
 def as_today(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from workflow_rl.output_files import write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.plain import WORD, is_plain, texts_in
 from workflow_rl.runs.saved_config import (
+    TRUST_IT,
     UnknownSettings,
     accept,
     classes_in,
@@ -35,8 +36,6 @@ from workflow_rl.runs.saved_config import (
     not_plain,
     only_the_file_names,
 )
-
-TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 
 
 def trusted(environment: Environment, trust: bool = False) -> Environment:
@@ -89,7 +88,7 @@ def trusted_config(
     if isinstance(config.settings, UnknownSettings):
         if not may_import(config.to_dict(), trust):
             what = min(named_by_file(config.to_dict()))
-            raise ConfigError(what, f"{only_the_file_names(config.to_dict())}: {TRUST_IT}")
+            raise ConfigError(what, only_the_file_names(config.to_dict()))
         import_named(config.to_dict())
         config = config.changed(settings=config.settings.to_dict())
     try:

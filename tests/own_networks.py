@@ -53,11 +53,57 @@ class WrongOutputs(nn.Linear):
         super().__init__(n_inputs, n_outputs + 1)
 
 
+def zeros(layer: nn.Linear) -> nn.Linear:
+    """Return the layer with weights of zero, so that nothing shows what stands before it."""
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
 class Dropping(nn.Sequential):
     """Depends on chance."""
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
-        super().__init__(nn.Dropout(0.5), nn.Linear(n_inputs, n_outputs))
+        super().__init__(nn.Dropout(0.5), zeros(nn.Linear(n_inputs, n_outputs)))
+
+
+class InTraining(nn.Linear):
+    """Does something else in training than in acting."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs) * (2 if self.training else 1)
+
+
+class Reading(nn.Linear):
+    """Reads numbers while it is made."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+        self.rates = torch.linspace(0, 1, 4).tolist()
+
+
+class Misled(nn.Linear):
+    """Cannot do with a mask."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+
+    def forward(self, obs: Tensor, mask: Tensor | None) -> Tensor:
+        outputs = super().forward(obs)
+        return outputs if mask is None else outputs + torch.cat([mask, mask], dim=1)
+
+
+class Raising(nn.Module):
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        raise RuntimeError("no such weights")
+
+
+class Propertied(Reading):
+    @property
+    def state_size(self) -> int:
+        return 3
 
 
 class Centring(nn.Linear):
@@ -65,9 +111,19 @@ class Centring(nn.Linear):
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__(n_inputs, n_outputs)
+        zeros(self)
 
     def forward(self, obs: Tensor) -> Tensor:
         return super().forward(obs - obs.mean(dim=0))
+
+
+class OneTensor(Centring):
+    """Has a state, and gives none back."""
+
+    state_size = 3
+
+    def forward(self, obs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(obs)
 
 
 class Stateless(Centring):

@@ -9,6 +9,7 @@ import pytest
 
 from agents.ppo.advantages import generalized_advantages, vtrace
 from agents.ppo.running_statistics import ReturnScale
+from agents.saved import learner_state
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout, policy_map, split
 from agents.trajectory import Trajectory
 
@@ -119,6 +120,15 @@ def test_what_a_central_critic_sees() -> None:
     assert layout.central(rows).tolist() == [[5, 6]]
 
 
+def test_a_policys_name_may_begin_with_anothers() -> None:
+    state = {
+        "network": {"zone/w": 1, "zone/server/w": 2},
+        "learners": {"zone": {}, "zone/server": {}},
+    }
+    assert learner_state(state, "zone")["network"] == {"w": 1}
+    assert learner_state(state, "zone/server")["network"] == {"w": 2}
+
+
 def test_the_policy_map() -> None:
     layout = TeamLayout(("x_0", "x_1", "y"), (3, 3, 5), (2, 2, 4))
     assert policy_map(layout, "") == {"x_0": (0, 1), "y": (2,)}
@@ -129,6 +139,7 @@ def test_the_policy_map() -> None:
     for rules, problem in (
         ("*=all", "x_0 and y cannot share the policy all: their spaces differ"),
         ("z=one", "z fits none of the agents x_0, x_1, y"),
+        ("*_?=near,x_1=far", "x_1=far comes too late: earlier rules fit x_1"),
         ("x_0", "'x_0' is not agent=policy"),
     ):
         with pytest.raises(ValueError, match=problem):

@@ -76,6 +76,23 @@ def test_a_refused_option_imports_neither_torch_nor_gymnasium() -> None:
     assert not {"torch", "gymnasium"} & imported
 
 
+def test_a_package_that_is_run_has_the_environments(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("import workflow_rl")
+    made = "import gymnasium; print(gymnasium.spec('workflow_rl/CAGE2-v0').id)"
+    (tmp_path / "own" / "__main__.py").write_text(made)
+    done = subprocess.run(
+        [sys.executable, "-m", "own"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == ["workflow_rl/CAGE2-v0"]
+
+
 CHILD = """
 import multiprocessing, sys
 sys.argv[0] = "workflow-rl"

@@ -121,7 +121,10 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
     sizes = choices_of(space)
     if mask is None or not sizes:
         return space.sample()
-    allowed = mask_reader(space)(mask).astype(np.int8)
+    try:
+        allowed = mask_reader(space)(mask).astype(np.int8)
+    except ObservationError as error:
+        raise ObservationError(f"the action mask {error}") from None
     if isinstance(space, spaces.Discrete):
         return space.sample(mask=allowed)
     parts = tuple(np.split(allowed, np.cumsum(sizes)[:-1]))

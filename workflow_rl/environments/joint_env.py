@@ -100,6 +100,11 @@ class TeamRows:
         masks = [mask_in(obs.get(agent), infos.get(agent, {})) for agent in layout.agents]
         if all(mask is None for mask in masks):
             return None
+        for agent, mask, n in zip(layout.agents, masks, layout.n_actions, strict=True):
+            if mask is not None and np.shape(mask) != (n,):
+                raise ObservationError(
+                    f"the action mask of {agent} has shape {np.shape(mask)}, not ({n},)"
+                )
         parts = zip(masks, status, layout.n_actions, strict=True)
         return np.concatenate(
             [np.ones(n) if mask is None or now != ACTS else mask for mask, now, n in parts]

@@ -119,7 +119,8 @@ def begin_with(agent: Agent, checkpoint: Checkpoint, config: TrainConfig) -> Non
 def _all_args(kind: str | None, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return the further fields of a kind of network, but for what is no part of its function."""
     defaults = {one.name: one.default for one in dataclasses.fields(NETWORKS[kind or "mlp"])}
-    every = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING} | args
+    known = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING}
+    every = {**known, **args}
     every.pop("seen_again", None)  # How much an unroll sees again.
     return every
 

@@ -248,7 +248,10 @@ class Agent:
                 raise ObservationError(
                     "the agent learned with masks of actions: give act the action_mask too"
                 )
-            obs = np.append(obs, self._read_mask(mask).astype(obs.dtype))
+            try:
+                obs = np.append(obs, self._read_mask(mask).astype(obs.dtype))
+            except ObservationError as error:
+                raise ObservationError(f"the action mask {error}") from None
         action, _ = self.policy.act(obs[None])
         return self._unflatten(action[0])
 

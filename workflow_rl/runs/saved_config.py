@@ -153,9 +153,14 @@ def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
     For sac and mbpo, `ppo` gives the settings that they have in common with PPO, and for sac,
     `mbpo` gives the others. Raises ConfigError.
     """
-    values = {name: value for name, value in given.items() if name not in _ALIASES}
+    values = _without_aliases(given)
     if (network := values.pop("network", None)) is not None:
         values["settings"] = _with_network(values.get("settings"), network)
+    return values
+
+
+def _without_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in given.items() if name not in _ALIASES}
     aliases = {name: given[name] for name in _ALIASES if given.get(name) is not None}
     if not aliases:
         return values

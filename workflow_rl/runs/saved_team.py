@@ -44,6 +44,7 @@ class Team:
         self._rows = rows
         self._first_actions = first_actions
         self._read_masks = read_masks
+        self.reset()
 
     def reset(self, seed: int = 0) -> None:
         """Begin an episode, whose random choices, if it makes any, follow from `seed`."""
@@ -74,7 +75,10 @@ class Team:
                 raise ObservationError(
                     "the team learned with masks of actions: give act the infos too"
                 )
-            row = np.append(row, self._read_masks(masks).astype(row.dtype))
+            try:
+                row = np.append(row, self._read_masks(masks).astype(row.dtype))
+            except ObservationError as error:
+                raise ObservationError(f"the action mask {error}") from None
         actions, _ = self.policy.act(row[None])
         decided = zip(self.agents, actions[0].tolist(), status, strict=True)
         return {

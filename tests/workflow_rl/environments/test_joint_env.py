@@ -31,11 +31,18 @@ class Staying(ShiftEnv):
         return answer
 
 
+class CutOff(ShiftEnv):
+    def step(self, actions: dict[str, int]) -> Any:
+        obs, *others = super().step(actions)
+        return {one: seen for one, seen in obs.items() if one in self.agents}, *others
+
+
 @pytest.mark.parametrize(
     ("env", "problem"),
     [
         (Unpaid, "step gave no reward for late, who acted"),
         (Unseen, "no observation of late, who is in `agents`"),
+        (CutOff, "no observation of early, who was truncated: give the last one"),
         (Staying, "early terminated or were truncated, and are still in `agents`: take them out"),
     ],
 )

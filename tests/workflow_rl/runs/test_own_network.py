@@ -26,7 +26,13 @@ from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
     Centring,
     Dropping,
+    InTraining,
+    Misled,
+    OneTensor,
     Picture,
+    Propertied,
+    Raising,
+    Reading,
     Remembering,
     Stateless,
     WrongOutputs,
@@ -163,12 +169,23 @@ def members_of(policy: Any) -> list[NumpyPolicy]:
         (Dropping, "a row must not depend on the other rows, nor on chance"),
         (Centring, "a row must not depend on the other rows, nor on chance"),
         (Stateless, "cannot be called: TypeError"),
-        (object, "network_args: builtins:object cannot be made"),
+        (InTraining, r"gives other outputs in training than in acting \(`eval\(\)`\)"),
+        (Misled, "cannot be called with a mask: RuntimeError: The size of tensor"),
+        (OneTensor, "With a state, forward must return outputs and next_states"),
+        (Raising, r"cannot be made: RuntimeError: no such weights \(.*own_networks.py, line \d+"),
+        (Propertied, "Propertied.state_size is no whole number"),
+        (object, "network: builtins:object cannot be made: .* It must take n_inputs and n_outputs"),
     ],
 )
 def test_a_module_that_breaks_the_contract_is_refused(kind: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         make_agent(config_of(network=kind, settings={}))
+
+
+def test_a_module_that_reads_numbers_while_it_is_made(tmp_path: Path) -> None:
+    config = config_of(network=Reading, settings={}, total_steps=60)
+    path = api.train(config, tmp_path / "run")
+    assert load_saved(path).policy.policy_version > 0
 
 
 def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
@@ -241,8 +258,9 @@ def test_the_module_of_the_page_is_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("tests.own_networks:Missing", "cannot be imported"),
-        ("no_such_module_here:Net", "cannot be imported"),
+        ("tests.own_networks:Pictur", "defines no Pictur. Did you mean tests.own_networks:Picture"),
+        ("no_such_module_here:Net", "cannot be imported: .*Call the command in the folder of"),
+        ("./my_net.py:Net", "names a file: give my_net:Net, in the folder of my_net.py"),
         ("tests.own_networks:torch", "is no class"),
         ("transformer", "is not one of mlp, gru, lstm, frame-stack"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from agents.sac.config import SACConfig
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import as_today
+from workflow_rl.runs.saved_config import as_today, only_the_file_names
 from workflow_rl.runs.trust import trusted_config
 
 FOLDERS = Path(__file__).parents[2] / "kept" / "run_of_0_x"
@@ -67,3 +67,22 @@ def test_an_argument_that_an_earlier_version_did_not_have_gets_its_default(algor
     del values["actions"], values["opening"]
     args = TrainConfig.from_dict(values).env_args
     assert (args["observation"], args["actions"], args["opening"]) == ("belief", "all", ())
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("__main__:Net", "a class of a script: put the class in a module"),
+        ("my_module:f.<locals>.Net", "a class of a script: put the class in a module"),
+        (
+            "no_module_of_mine:Net",
+            "no module no_module_of_mine is found from here: go to",
+        ),
+        (
+            "tests.own_networks:Net",
+            "only the file names the network tests.own_networks:Net: give",
+        ),
+    ],
+)
+def test_what_to_do_about_a_class_that_only_a_file_names(name: str, advice: str) -> None:
+    assert advice in only_the_file_names({"algorithm": "ppo", "settings": {"network": name}})

@@ -97,6 +97,13 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPa
     result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.pt", "--quiet"])
     assert result.exit_code == 2
     assert f"only the file names the network {name}" in result.output
+    assert "network_args={'file': '../another'}, which may name a file" in result.output
+
+    # Nor is that argument if the user names the class again.
+    begin = [*TINY, *options, "--network", name, "--init-from", "mine/checkpoint.pt"]
+    result = CliRunner().invoke(main, ["train-async", *begin, "--run-dir", "begun"])
+    assert result.exit_code == 2, result.output
+    assert "which may name a file" in result.output
 
     another(monkeypatch)
     assert CliRunner().invoke(main, EVALUATE).exit_code == 2

@@ -105,6 +105,7 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 2, result.output
     assert "which may name a file" in result.output
 
+    forget()
     another(monkeypatch)
     assert CliRunner().invoke(main, EVALUATE).exit_code == 2
     assert "own_network_of_the_user" not in sys.modules

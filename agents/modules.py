@@ -51,7 +51,7 @@ def attribute_named(name: str) -> Any:
             f". Did you mean {module_name}:{one}?"
             for one in get_close_matches(attribute, defined, 1)
         ]
-        raise ValueError(f"{module_name} defines no {attribute}{''.join(meant)}")
+        raise ValueError(f"{name}: {module_name} defines no {attribute}{''.join(meant)}")
     return getattr(module, attribute)
 
 

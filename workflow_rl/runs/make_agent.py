@@ -116,24 +116,26 @@ def begin_with(agent: Agent, checkpoint: Checkpoint, config: TrainConfig) -> Non
         raise CheckpointError(f"the agent of --init-from does not fit this run: {why}") from None
 
 
-def _all_args(kind: str | None, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the further fields of a kind of network, but for what is no part of its function."""
-    defaults = {one.name: one.default for one in dataclasses.fields(NETWORKS[kind or "mlp"])}
-    known = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING}
-    every = {**known, **args}
-    every.pop("seen_again", None)  # How much an unroll sees again.
-    return every
-
-
 def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
     """Raise CheckpointError if the weights would compute something else here."""
-    theirs = as_today(checkpoint.config)["settings"]
-    for name in ("network", "activation", "network_args"):
-        before, now = theirs.get(name), getattr(config.settings, name, None)
-        if name == "network_args":
-            before, now = (_all_args(theirs.get("network"), args or {}) for args in (before, now))
-        if None not in (before, now) and before != now:
+    try:
+        theirs = _function(as_today(checkpoint.config)["settings"])
+    except NOT_OURS:
+        return  # To load the weights says what is wrong.
+    ours = _function(config.settings.to_dict())
+    for name, before in theirs.items():
+        if None not in (before, ours[name]) and before != ours[name]:
             raise CheckpointError(
                 f"the agent of --init-from does not fit this run: it learned with {name} {before}, "
-                f"and this run has {now}"
+                f"and this run has {ours[name]}"
             )
+
+
+def _function(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that decide what weights compute. Raises one of NOT_OURS."""
+    kind = settings.get("network", "mlp")
+    defaults = {one.name: one.default for one in dataclasses.fields(NETWORKS[kind])}
+    args = {name: one for name, one in defaults.items() if one is not dataclasses.MISSING}
+    args |= dict(settings.get("network_args", {}))
+    args.pop("seen_again", None)  # How much an unroll sees again.
+    return {"network": kind, "activation": settings.get("activation"), "network_args": args}

@@ -22,6 +22,8 @@ from workflow_rl.runs.presets import preset_named
 
 TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the file"
 _ALIASES = ("ppo", "sac", "mbpo")
+_accepted: set[str] = set()
+"""Classes with their settings, which `accept` has let in."""
 
 
 class UnknownSettings(Settings):
@@ -51,10 +53,10 @@ def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
 def named_by_file(config: Mapping[str, Any]) -> dict[str, str]:
     """Return those of `classes_in` that nobody has imported, or that only the file gives settings
     which can name a file."""
-    known = {"algorithm": algorithm.names(), "network": NETWORKS}
     classes = classes_in(config)
-    if not_plain(config) and not _is_accepted(config):
+    if not classes or (not_plain(config) and not _is_accepted(config)):
         return classes
+    known = {"algorithm": algorithm.names(), "network": NETWORKS}
     return {what: name for what, name in classes.items() if name not in known[what]}
 
 
@@ -68,9 +70,6 @@ def not_plain(config: Mapping[str, Any]) -> dict[str, Any]:
 def accept(config: Mapping[str, Any]) -> None:
     """Let the classes of a config be called with its settings, in this process."""
     _accepted.add(_text(config))
-
-
-_accepted: set[str] = set()
 
 
 def _is_accepted(config: Mapping[str, Any]) -> bool:

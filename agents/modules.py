@@ -41,18 +41,28 @@ def attribute_named(name: str) -> Any:
     try:
         module = imported(module_name)
     except Exception as error:
-        hint = ""
-        if isinstance(error, ModuleNotFoundError) and error.name == module_name:
-            hint = f". Call the command in the folder of {module_name}, or install that module"
+        hint = where_to_call(module_name, error)
         raise ValueError(f"{name} cannot be imported: {in_one_line(error)}{hint}") from error
     if not hasattr(module, attribute):
-        defined = [one for one, value in vars(module).items() if callable(value)]
-        meant = [
-            f". Did you mean {module_name}:{one}?"
-            for one in get_close_matches(attribute, defined, 1)
-        ]
-        raise ValueError(f"{name}: {module_name} defines no {attribute}{''.join(meant)}")
+        meant = name_meant(module, attribute)
+        raise ValueError(f"{name}: {module_name} defines no {attribute}{meant}")
     return getattr(module, attribute)
+
+
+def where_to_call(module: str, error: Exception) -> str:
+    """Return a sentence about a module that is missing, or nothing for another error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return ""
+    if not f"{module}.".startswith(f"{error.name}."):
+        return ""
+    return f". Call the command in the folder of {error.name}, or install that module"
+
+
+def name_meant(module: ModuleType, name: str) -> str:
+    """Return a question about a module's function or class with nearly this name, if it has one."""
+    defined = [one for one, value in vars(module).items() if callable(value)]
+    meant = get_close_matches(name, defined, 1)
+    return f". Did you mean {module.__name__}:{meant[0]}?" if meant else ""
 
 
 def in_one_line(error: BaseException) -> str:

@@ -103,7 +103,7 @@ class OwnNetwork(Network):
         return next(iter(names), None) == "sizes"
 
     def fits(self, layers: Layers) -> bool:
-        """See Network. Makes a module without memory for its numbers."""
+        """See Network. Makes a module without memory for its numbers, if the class allows it."""
         import torch
 
         try:

@@ -38,8 +38,7 @@ class SACConfig(NetworkSettings):
     )
     layer_norm: bool = Field(
         default=False,
-        description="Normalise the layers of the critics: then more gradient steps for each real "
-        "step help.",
+        description="Normalise the sums of each hidden layer of the critics (layer normalisation).",
     )
     target_entropy: float | None = Field(
         default=None,

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from workflow_rl.cage2.registration import register_envs
+
 MOST_POLICIES = 1000
 
 
@@ -150,8 +152,6 @@ class NetworkName(click.ParamType):
 def _prepare_for(value: str) -> None:
     """Register the package's environments, which the user's module may make, if it is imported."""
     if ":" in value:
-        from workflow_rl.cage2.registration import register_envs
-
         register_envs()
 
 

@@ -6,7 +6,8 @@ them. Another entry, `privileged_obs`, is for a critic alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,6 +78,15 @@ def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
     return answer
 
 
+@contextlib.contextmanager
+def naming_the_mask() -> Iterator[None]:
+    """Put "the action mask" before the errors of `mask_reader`'s function, which lack a subject."""
+    try:
+        yield
+    except ObservationError as error:
+        raise ObservationError(f"the action mask {error}") from None
+
+
 def mask_reader(space: spaces.Space[Any]) -> ReadMask:
     """Return a function from a mask of actions of this space to one array, bool [A].
 
@@ -121,10 +131,8 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
     sizes = choices_of(space)
     if mask is None or not sizes:
         return space.sample()
-    try:
+    with naming_the_mask():
         allowed = mask_reader(space)(mask).astype(np.int8)
-    except ObservationError as error:
-        raise ObservationError(f"the action mask {error}") from None
     if isinstance(space, spaces.Discrete):
         return space.sample(mask=allowed)
     parts = tuple(np.split(allowed, np.cumsum(sizes)[:-1]))

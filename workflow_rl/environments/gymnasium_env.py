@@ -10,14 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from agents.modules import imported, in_one_line
+from agents.modules import imported, in_one_line, name_meant, where_to_call
 from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
@@ -291,8 +290,8 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         if module.endswith(".py"):
             return f". Leave out .py: {module.removesuffix('.py')}:{name}"
-        if f"{module}.".startswith(f"{error.name}."):
-            return f". Call the command in the folder of {error.name}, or install that module"
+        if hint := where_to_call(module, error):
+            return hint
     if not isinstance(error, gymnasium.error.NameNotFound):
         return ""
     if not colon:
@@ -301,6 +300,4 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
         return f". Name your own environment by its module: {Path(env_id).stem}:MyEnv"
     if hasattr(sys.modules[module], name):
         return ""  # The name was found. The environment itself misses another one.
-    defined = [one for one, value in vars(sys.modules[module]).items() if callable(value)]
-    meant = [f" Did you mean {module}:{one}?" for one in get_close_matches(name, defined, 1)]
-    return f". Nor does {module} define {name}.{''.join(meant)}"
+    return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"

@@ -206,8 +206,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             is_cut_off = truncations.get(agent, False) and not terminations.get(agent, False)
             if is_cut_off and status in (ACTS, BUSY) and agent not in obs:
                 raise ObservationError(
-                    f"no observation of {agent}, who was truncated: give the last one, by which "
-                    "the rest of the episode is valued"
+                    f"no observation of {agent}, who was truncated: give its last "
+                    "observation, by which the rest of the episode is valued"
                 )
         seen = {one: obs[one] for one in obs if not terminations.get(one, False)}
         self._status = [

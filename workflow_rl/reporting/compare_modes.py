@@ -88,30 +88,25 @@ def train_all(
     n_seeds: int,
     folder: Path,
     quiet: bool = True,
-    last_update: int | None = None,
 ) -> dict[str, list[Run]]:
     """Train every config with seeds 0 to n_seeds - 1 in turns, and return its runs by its name.
 
-    folder: where the runs are kept. last_update: the update after which a run ends, if its budget
-    does not end it before.
+    folder: where the runs are kept.
 
     Raises StopRequested, TooManyFailuresError, RunDirError.
     """
     turns = {
-        name: functools.partial(_trained, name, config, folder, last_update)
-        for name, config in configs.items()
+        name: functools.partial(_trained, name, config, folder) for name, config in configs.items()
     }
     return in_turns(turns, n_seeds, quiet)
 
 
-def _trained(
-    name: str, config: TrainConfig, folder: Path, last_update: int | None, seed: int
-) -> Run:
+def _trained(name: str, config: TrainConfig, folder: Path, seed: int) -> Run:
     from workflow_rl.runs.loop import train
 
     path = folder / f"{name}-seed-{seed}"
     config = config.changed(seed=seed)
-    summary = train(config, path, quiet=True, last_update=last_update)
+    summary = train(config, path, quiet=True)
     if skipped := summary["skipped_episodes"]:
         _log.warning(
             "%d episodes of %s could not be played: its returns are of the others",

@@ -15,10 +15,11 @@ from agents.settings import Count, CountOrNone, OneOf, Settings
 from workflow_rl.collection.cluster import NONE, host_and_port, is_address
 from workflow_rl.environments.environment import Environment, default_env, guests
 from workflow_rl.runs.machine import usable_cores as usable_cores
-from workflow_rl.runs.presets import KNOWN, preset_named
+from workflow_rl.runs.presets import KNOWN
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     as_today,
+    require_fields,
     settings_in,
     settings_of_aliases,
 )
@@ -225,7 +226,7 @@ class TrainConfig(Settings):
     def __init__(self, mode: Any = None, n_envs: Any = None, /, **given: Any) -> None:
         positional = {"mode": mode, "n_envs": n_envs}
         given = settings_of_aliases({n: v for n, v in positional.items() if v is not None} | given)
-        self._require_fields(given)
+        require_fields(given, type(self).model_fields)
         # Twice: resolving takes values of the right types.
         super().__init__(**{n: v for n, v in given.items() if v is not None and n != "settings"})
         super().__init__(**resolve(given, dict(self)))
@@ -234,19 +235,6 @@ class TrainConfig(Settings):
         self._check_algorithm()
         self._check_rollouts()
         self._check_overlap()
-
-    @classmethod
-    def _require_fields(cls, given: Mapping[str, Any]) -> None:
-        """Raise ConfigError for a setting of the algorithm that is given as a field."""
-        unknown = [one for one in given if one not in cls.model_fields]
-        name = given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
-        if not unknown or not isinstance(name, str) or name not in algorithm.names():
-            return
-        for one in unknown:
-            if one in algorithm.find(name).settings.model_fields:
-                raise ConfigError(
-                    one, f"it is a setting of {name}: give settings={{{one!r}: {given[one]!r:.50}}}"
-                )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TrainConfig) and self.to_dict() == other.to_dict()

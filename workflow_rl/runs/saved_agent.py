@@ -18,6 +18,7 @@ from workflow_rl.environments.action_mask import (
     ReadMask,
     mask_in,
     mask_reader,
+    naming_the_mask,
     without_mask,
     without_privileged,
 )
@@ -248,10 +249,8 @@ class Agent:
                 raise ObservationError(
                     "the agent learned with masks of actions: give act the action_mask too"
                 )
-            try:
+            with naming_the_mask():
                 obs = np.append(obs, self._read_mask(mask).astype(obs.dtype))
-            except ObservationError as error:
-                raise ObservationError(f"the action mask {error}") from None
         action, _ = self.policy.act(obs[None])
         return self._unflatten(action[0])
 

@@ -1,11 +1,12 @@
-"""Read saved configs of this and earlier versions, and the earlier spelling in scripts."""
+"""Read saved configs of this and earlier versions, what classes they name, and other spellings of
+a TrainConfig in scripts."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -165,8 +166,7 @@ def _without_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
         return values
     if values.get("settings") is not None:
         raise ConfigError(min(aliases), "it is another name of settings: give one of the two")
-    preset = preset_named(given.get("preset"))
-    name = values.get("algorithm", preset.get("algorithm", "ppo"))
+    name = _algorithm_of(given)
     if aliases.keys() == {name}:
         return {**values, "settings": aliases[name]}
     known = algorithm.find(name).settings.model_fields
@@ -177,6 +177,26 @@ def _without_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
         is_whole = alias == "ppo" or isinstance(own, Settings)
         settings |= {n: v for n, v in dict(own).items() if n in known or not is_whole}
     return {**values, "settings": settings}
+
+
+def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
+    """Raise ConfigError for a setting of the algorithm that is given as a field of TrainConfig.
+
+    fields: the names of those that TrainConfig has.
+    """
+    unknown = [one for one in given if one not in fields]
+    name = _algorithm_of(given)
+    if not unknown or not isinstance(name, str) or name not in algorithm.names():
+        return
+    for one in unknown:
+        if one in algorithm.find(name).settings.model_fields:
+            raise ConfigError(
+                one, f"it is a setting of {name}: give settings={{{one!r}: {given[one]!r:.50}}}"
+            )
+
+
+def _algorithm_of(given: Mapping[str, Any]) -> Any:
+    return given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
 
 
 def _with_network(settings: Any, network: Any) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agents.policies.team_policy import TeamPolicy
 from agents.team import ABSENT, ACTS, BUSY
-from workflow_rl.environments.action_mask import ReadMask, mask_reader
+from workflow_rl.environments.action_mask import ReadMask, mask_reader, naming_the_mask
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import Flatten
@@ -75,10 +75,8 @@ class Team:
                 raise ObservationError(
                     "the team learned with masks of actions: give act the infos too"
                 )
-            try:
+            with naming_the_mask():
                 row = np.append(row, self._read_masks(masks).astype(row.dtype))
-            except ObservationError as error:
-                raise ObservationError(f"the action mask {error}") from None
         actions, _ = self.policy.act(row[None])
         decided = zip(self.agents, actions[0].tolist(), status, strict=True)
         return {

@@ -42,7 +42,7 @@ class CutOff(ShiftEnv):
     [
         (Unpaid, "step gave no reward for late, who acted"),
         (Unseen, "no observation of late, who is in `agents`"),
-        (CutOff, "no observation of early, who was truncated: give the last one"),
+        (CutOff, "no observation of early, who was truncated: give its last observation"),
         (Staying, "early terminated or were truncated, and are still in `agents`: take them out"),
     ],
 )

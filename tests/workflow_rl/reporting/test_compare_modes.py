@@ -206,15 +206,14 @@ def test_alf_rows_are_medians_and_their_ratios_within_a_seed():
 def test_modes_take_turns_and_change_direction_every_seed(monkeypatch, tmp_path, caplog):
     order = []
 
-    def train(config, path, quiet=False, last_update=None):
-        assert last_update == 7
+    def train(config, path, quiet=False):
         order.append((config.seed, config.mode, path.name))
         return {"seed": config.seed, "skipped_episodes": [3, 4] if len(order) == 4 else []}
 
     monkeypatch.setattr("workflow_rl.runs.loop.train", train)
     monkeypatch.setattr(compare_modes_module, "read_metrics", lambda path: [])
     configs = {name: mode_config(name) for name in ("sync", "async")}
-    runs = train_all(configs, 2, tmp_path, last_update=7)
+    runs = train_all(configs, 2, tmp_path)
     assert order == [
         (0, "sync", "sync-seed-0"),
         (0, "async", "async-seed-0"),

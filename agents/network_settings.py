@@ -21,8 +21,8 @@ class NetworkSettings(Settings):
 
     network: Annotated[str, OneOf(NETWORKS), BeforeValidator(_name_of)] = Field(
         default="mlp",
-        description="Kind of network, for the actor and for the critic. gru and lstm remember "
-        "what they saw in an episode, in the last of the hidden layers. frame-stack sees the last "
+        description="Kind of network of the actor and the critic. In gru and lstm the last "
+        "hidden layer remembers what the network saw in the episode. frame-stack sees the last "
         "observations at once. entities shares its weights between the hosts, or whatever else an "
         "environment declares as its entities. module:Name imports a torch module of your own.",
     )

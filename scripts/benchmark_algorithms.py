@@ -53,8 +53,8 @@ COLUMNS = ("episodes", "env_steps", "wall_seconds")
 BELIEF = "--observation belief --actions by-host"
 TWELVE = "--episodes-per-update 12"
 ONE_ENV = "--n-envs 1 --n-workers 1 --num-steps-per-env 50"
-FOUR_ENVS = (
-    "--n-envs 4 --n-workers 1 --total-steps 5000 --hidden-sizes 64,64 --discount 0.95 "
+FREE_RUNNING = (
+    "--n-envs 1 --n-workers 1 --total-steps 5000 --hidden-sizes 64,64 --discount 0.95 "
     "--gradient-steps 4 --warm-up-steps 400 --imagined-share 0.8 --model-every 200"
 )
 TASKS = {
@@ -73,8 +73,8 @@ TASKS = {
             "--learning-rate 1e-3 --discount 0.95 --gradient-steps 4 --warm-up-steps 400 "
             "--imagined-share 0.8 --imagined-rollouts 4 --rollout-length-final 1 "
             "--model-hidden-sizes 64,64",
-            "mbpo-continuous": FOUR_ENVS,
-            "mbpo-batch": FOUR_ENVS,
+            "mbpo-continuous": FREE_RUNNING,
+            "mbpo-batch": FREE_RUNNING,
         },
     ),
     "hopper": Task(

@@ -16,10 +16,11 @@ class MBPOConfig(SACConfig):
     Making one raises ConfigError.
     """
 
-    model_members: Count = Field(default=5, description="Models in the ensemble.")
+    model_members: Count = Field(default=5, description="Number of models in the ensemble.")
     model_elites: Count = Field(
         default=3,
-        description="Number of models that imagine: those that predict held-out steps best.",
+        description="Number of models that imagine steps. These models predict held-out steps "
+        "best.",
     )
     model_hidden_sizes: LayerSizes = Field(
         default=(128, 128), description="Hidden layers of each model."
@@ -30,42 +31,42 @@ class MBPOConfig(SACConfig):
     model_weight_decay: NotNegative = Field(
         default=1e-5, description="AdamW's weight decay of the models."
     )
-    model_batch_size: Count = Field(default=256, description="Steps in a gradient step of a model.")
+    model_batch_size: Count = Field(
+        default=256, description="Number of steps in each batch of a model."
+    )
     model_held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.1,
-        description="Share of the steps that the models are judged by and do not learn from.",
+        description="Share of the real steps that is held out to compare the models.",
     )
     model_patience: Count = Field(
-        default=5, description="Epochs without an improvement after which a fit of the models ends."
+        default=5, description="Stop fitting after this number of epochs without improvement."
     )
-    model_epochs: Count = Field(
-        default=100, description="Epochs after which a fit ends at the latest."
-    )
+    model_epochs: Count = Field(default=100, description="Maximum number of epochs of a fit.")
     model_every: Count = Field(
         default=1,
-        description="Real steps from one fit of the models to the next. An update that brings "
-        "fewer may leave the models as they are.",
+        description="Fit the models again after this number of real steps, but at most once in an "
+        "update.",
     )
     imagined_share: Share = Field(
         default=0.5,
-        description="Share of imagined steps in a batch of the agent. With 0, the agent learns "
+        description="Share of imagined steps in each batch of the agent. With 0, the agent learns "
         "from real steps alone, and no model is fitted.",
     )
     rollout_length: Count = Field(
-        default=1, description="Imagined steps that follow a real step, at the start of the run."
+        default=1, description="Number of steps of an imagined rollout at the start of the run."
     )
     rollout_length_final: Count = Field(
-        default=5, description="Imagined steps that follow a real step, at the end of the run."
+        default=5, description="Number of steps of an imagined rollout at the end of the run."
     )
     imagined_rollouts: Positive = Field(
-        default=0.5, description="Imagined rollouts that begin for each real step."
+        default=0.5, description="Number of imagined rollouts for each real step."
     )
     imagined_updates: Count = Field(
-        default=5, description="Updates for which imagined steps are kept."
+        default=5, description="Number of updates for which imagined steps are kept."
     )
     start_steps: Count = Field(
         default=10_000,
-        description="Number of the newest real steps from which imagined rollouts begin.",
+        description="Imagined rollouts begin at this number of the newest real steps.",
     )
 
     def rollout_length_at(self, progress: float) -> int:

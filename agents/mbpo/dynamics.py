@@ -55,16 +55,6 @@ def encoded_size(distribution: Distribution) -> int:
     return distribution.n_outputs
 
 
-class Loss(NamedTuple):
-    """Negative log-likelihood of `B` outcomes in nats, and its derivatives.
-
-    of_each: [..., B]. derivatives: by the network's outputs, [..., B, n_outputs].
-    """
-
-    of_each: FloatArray
-    derivatives: FloatArray
-
-
 def sigmoid(x: FloatArray) -> FloatArray:
     """1 / (1 + exp(-x))."""
     return np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
@@ -76,25 +66,46 @@ def softplus(x: FloatArray) -> FloatArray:
     return positive
 
 
-def bernoulli_loss(logits: FloatArray, bits: FloatArray) -> Loss:
-    """Return the loss of bits [..., B, D] under independent Bernoulli variables."""
-    return Loss((softplus(logits) - bits * logits).sum(axis=-1), sigmoid(logits) - bits)
+def bernoulli_loss(logits: FloatArray, bits: FloatArray) -> FloatArray:
+    """Return the negative log-likelihood [..., B], in nats, of bits [..., B, D].
 
-
-def gaussian_loss(outputs: FloatArray, value: FloatArray) -> Loss:
-    """Return the loss of values [..., B, D] under independent normal variables, less its constant.
-
-    outputs: means, and then log variances before they are bounded. Half of the loss_Gauss of Chua
-    et al. 2018, section 4.
+    The bits are independent Bernoulli variables.
     """
+    loss: FloatArray = (softplus(logits) - bits * logits).sum(axis=-1)
+    return loss
+
+
+def bernoulli_derivatives(logits: FloatArray, bits: FloatArray) -> FloatArray:
+    """Return the derivatives of `bernoulli_loss` by the logits, [..., B, D]."""
+    return sigmoid(logits) - bits
+
+
+def gaussian_loss(outputs: FloatArray, value: FloatArray) -> FloatArray:
+    """Return the negative log-likelihood [..., B], in nats and less its constant, of values
+    [..., B, D].
+
+    The values are independent normal variables. outputs: means, and then log variances before they
+    are bounded, [..., B, 2 D]. Half of the loss_Gauss of Chua et al. 2018, section 4.
+    """
+    squared, log_variance, *_ = _gaussian(outputs, value)
+    loss: FloatArray = 0.5 * (squared + log_variance).sum(axis=-1)
+    return loss
+
+
+def gaussian_derivatives(outputs: FloatArray, value: FloatArray) -> FloatArray:
+    """Return the derivatives of `gaussian_loss` by the outputs, [..., B, 2 D]."""
+    squared, _, slope, of_mean = _gaussian(outputs, value)
+    return np.concatenate([of_mean, 0.5 * (1 - squared) * slope], axis=-1)
+
+
+def _gaussian(outputs: FloatArray, value: FloatArray) -> tuple[FloatArray, ...]:
+    """Return the squared error in units of the variance, the log variance, the slope of its bounds
+    and the error divided by the variance, each [..., B, D]."""
     mean, unbounded = np.split(outputs, 2, axis=-1)
     log_variance, slope = bounded(unbounded)
     precision = np.exp(-log_variance)
     error = mean - value
-    squared = error * error * precision
-    of_log_variance = 0.5 * (1 - squared) * slope
-    derivatives = np.concatenate([error * precision, of_log_variance], axis=-1)
-    return Loss(0.5 * (squared + log_variance).sum(axis=-1), derivatives)
+    return error * error * precision, log_variance, slope, error * precision
 
 
 def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -253,22 +264,23 @@ class Dynamics:
         """Make a gradient step of every member, from rows [N, B, ...]."""
         n_steps = np.float32(rows.reward.shape[-2])
         passed = self.next_obs.forward(rows.seen)
-        derivatives = self._obs_loss(passed.outputs, rows.change).derivatives / n_steps
+        derive = bernoulli_derivatives if self.bits else gaussian_derivatives
+        derivatives = derive(passed.outputs, rows.change) / n_steps
         self.optimizers[0].step(self.next_obs.gradient(passed, derivatives))
         passed = self.outcome.forward(np.concatenate([rows.seen, rows.change], axis=-1))
         reward, end = passed.outputs[..., :1], passed.outputs[..., 1:]
-        derivatives = np.concatenate([reward - rows.reward, sigmoid(end) - rows.end], axis=-1)
+        derivatives = np.concatenate(
+            [reward - rows.reward, bernoulli_derivatives(end, rows.end)], axis=-1
+        )
         self.optimizers[1].step(self.outcome.gradient(passed, derivatives / n_steps))
-
-    def _obs_loss(self, outputs: FloatArray, change: FloatArray) -> Loss:
-        return bernoulli_loss(outputs, change) if self.bits else gaussian_loss(outputs, change)
 
     def _losses(self, rows: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return each member's mean losses [N] of the next observation, the reward and the end."""
-        obs_loss = self._obs_loss(self.next_obs(rows.seen), rows.change).of_each
+        loss = bernoulli_loss if self.bits else gaussian_loss
+        obs_loss = loss(self.next_obs(rows.seen), rows.change)
         outcome = self.outcome(np.concatenate([rows.seen, rows.change], axis=-1))
         reward_loss = 0.5 * np.square(outcome[..., :1] - rows.reward)
-        end_loss = bernoulli_loss(outcome[..., 1:], rows.end).of_each
+        end_loss = bernoulli_loss(outcome[..., 1:], rows.end)
         return obs_loss.mean(axis=1), reward_loss.mean(axis=(1, 2)), end_loss.mean(axis=1)
 
     def imagine(

@@ -47,8 +47,8 @@ class PPOConfig(NetworkSettings):
     clip_range_final: NotNegative | None = Field(
         default=None, description="Clip range at the end of the run. By default it does not change."
     )
-    epochs: Count = Field(default=6, description="Passes over each rollout.")
-    minibatch_size: Count = Field(default=2500, description="Steps in a gradient step.")
+    epochs: Count = Field(default=6, description="Number of passes over each rollout.")
+    minibatch_size: Count = Field(default=2500, description="Number of steps in each minibatch.")
     minibatches_of: Literal["steps", "observations"] = Field(
         default="steps",
         description="Fill a minibatch with single steps, or with whole observations and all "
@@ -83,7 +83,8 @@ class PPOConfig(NetworkSettings):
         description="Correct advantages and targets for steps that an older policy played.",
     )
     max_policy_lag: CountOrNone | None = Field(
-        default=None, description="Leave out steps whose policy is more updates behind than this."
+        default=None,
+        description="Leave out steps of policies that are older than this number of updates.",
     )
 
     shared_trunk: bool = Field(

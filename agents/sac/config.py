@@ -23,31 +23,32 @@ class SACConfig(NetworkSettings):
     )
     learning_rate: Positive = Field(default=1e-3, description="Adam's learning rate.")
     replay_capacity: Count = Field(
-        default=1_000_000, description="Real steps that the agent remembers: the newest ones."
+        default=1_000_000, description="Number of the newest real steps that the agent remembers."
     )
-    batch_size: Count = Field(default=256, description="Steps in a gradient step of the agent.")
+    batch_size: Count = Field(
+        default=256, description="Number of steps in each batch of the agent."
+    )
     gradient_steps: Positive = Field(
         default=0.33,
-        description="Gradient steps of the agent for each real step. A fraction carries over to "
-        "the next update.",
+        description="Number of gradient steps of the agent for each real step. A fraction carries "
+        "over to the next update.",
     )
     target_rate: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01,
-        description="Share of the way that the target critics move to the critics in a gradient "
-        "step.",
+        description="Coefficient of the target critics' moving average (Polyak averaging): the "
+        "weight of the critics' newest weights in each gradient step.",
     )
     layer_norm: bool = Field(
         default=False,
-        description="Normalise the sums of each hidden layer of the critics (layer normalisation).",
+        description="Use layer normalisation in the hidden layers of the critics.",
     )
     target_entropy: float | None = Field(
         default=None,
-        description="Entropy that the policy is held at. For Discrete actions: a share of the "
-        "uniform policy's entropy, 0.4 by default. For Box actions: nats for each number, -1 by "
-        "default.",
+        description="Target of the policy's entropy. For Discrete actions: a share of the uniform "
+        "policy's entropy, 0.4 by default. For Box actions: nats for each number, -1 by default.",
     )
     warm_up_steps: CountOrNone = Field(
-        default=2000, description="Real steps before the agent learns."
+        default=2000, description="Number of real steps before the first gradient step."
     )
 
     @model_validator(mode="after")

@@ -167,7 +167,10 @@ class StackedMLP:
         for k in reversed(range(len(self.weights))):
             yield k, at_sums, at_biases
             if k:
-                at_biases = at_sums @ self.weights[k].transpose(0, 2, 1)
+                weights = self.weights[k].transpose(0, 2, 1)
+                # A matrix product is slow where it has nothing to add up.
+                is_outer = weights.shape[1] == 1
+                at_biases = at_sums * weights if is_outer else at_sums @ weights
                 at_biases *= slope(passed.layers[k])
                 at_sums = at_biases
                 if passed.normals:

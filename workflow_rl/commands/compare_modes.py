@@ -88,7 +88,8 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--total-steps"], type=COUNT, metavar="N",
                  help="Env steps of every run, instead of episodes."),
     click.Option(["--episodes-per-update"], type=EPISODES, metavar="N",
-                 help="Of the modes that collect complete episodes.  [default: the trainers']"),
+                 help="Episodes of an update, in modes that collect complete episodes.  "
+                      "[default: the trainers']"),
     click.Option(["--target-return"], type=FiniteRange(), show_default="CAGE-2: -60",
                  metavar="X",
                  help=f"Return that the mean of {RETURN_WINDOW} episodes has to reach."),

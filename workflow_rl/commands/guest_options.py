@@ -164,7 +164,7 @@ def _wider(one: click.ParamType, other: click.ParamType) -> click.ParamType:
 
 def _options_of(guest: Guest) -> list[click.Option]:
     flags = [
-        plain_option(spelling(flag), is_flag=True, help=f"Stands for {_as_options(meant)}.")
+        plain_option(spelling(flag), is_flag=True, help=f"Same as {_as_options(meant)}.")
         for flag, meant in guest.flags.items()
     ]
     return [*setting_options(guest.arguments(), plain_option), *flags]

@@ -19,7 +19,7 @@ from workflow_rl.output_files import require_writable
 @click.option("--steps", default=35, show_default=True, type=click.IntRange(1), metavar="N",
               help="Steps of an imagined episode.")  # fmt: skip
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), metavar="N",
-              help="Processes. They make no difference to the result.")  # fmt: skip
+              help="Number of processes. The result does not depend on this number.")  # fmt: skip
 @click.option("--judges", default=8000, show_default=True, type=click.IntRange(2), metavar="N",
               help="Episodes against each attacker that compare the new agent with the old "
                    "one.")  # fmt: skip

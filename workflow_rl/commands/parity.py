@@ -59,10 +59,11 @@ _OPTIONS: list[click.Parameter] = [
                       "what Red knows, and the random numbers drawn. This is ten times as slow."),
     click.Option(["--state-every"], type=click.IntRange(1), default=10, show_default=True,
                  metavar="N",
-                 help="CAGE-4: steps between comparisons of the whole simulated networks."),
+                 help="CAGE-4: Number of steps between comparisons of the whole simulated "
+                      "networks."),
     click.Option(["--record"], type=PATH, metavar="FILE", default=Path("cage4-parity.jsonl"),
                  show_default=True,
-                 help="CAGE-4: results of episodes. A command that was stopped goes on from them."),
+                 help="CAGE-4: File of results. A command that was stopped continues from it."),
     click.Option(["--stock-simulator"], is_flag=True,
                  help="CAGE-2: compare with csle-cyborg without the speed-ups, which is slower. "
                       "CAGE-4: compare CybORG as published with the sped-up one."),

@@ -27,8 +27,8 @@ def _population_options(option: Option) -> list[Any]:
     ranges = option(
         "--range", "ranges", type=Range(VARIABLE), multiple=True,
         show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
-        help="A setting that members differ in, and the range that it is drawn from for each "
-             f"member, log-uniformly; may be given again. One of {spelled(VARIABLE)}.",
+        help="A setting that differs between members, and its range. Each member draws a "
+             f"value log-uniformly. May be given again. One of {spelled(VARIABLE)}.",
     )  # fmt: skip
     shown = {"period": f"a {MEETINGS}th of the run", "start": "one period"}
     others = ExchangeConfig.model_fields.keys() - {"ranges"}

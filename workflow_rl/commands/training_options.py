@@ -57,23 +57,25 @@ def _run_options(option: Option) -> list[Any]:
                help="Folder of the run, which must be new or empty."),
         option("--resume", type=PATH, is_flag=False,
                flag_value=RESUME_RUN_DIR, metavar="[FOLDER]",
-               help="Go on with the run in FOLDER (or in --run-dir) as if it had not stopped, or "
-                    "past its end with a larger --total-episodes or --total-steps."),
+               help="Continue the run in FOLDER (or in --run-dir) as if it had not stopped. With a "
+                    "larger --total-episodes or --total-steps, continue past its end."),
         option("--trust", is_flag=True, help=f"With --resume and --init-from. {TRUST}"),
         option("--init-from", type=PATH, metavar="RUN",
-               help="Begin with the agent of a run folder or checkpoint (.pt). By default an agent "
-                    "is untrained. A policy file (.npz), such as the champion's, has no critic."),
+               help="Begin with the agent of a run folder or a checkpoint (.pt). By default the "
+                    "agent is untrained. A policy file (.npz), such as the champion's, cannot "
+                    "begin a run, because it has no critic."),
         *of("checkpoint_every", "keep_every", "eval_every", "eval_episodes"),
         option("--final-evaluation", type=click.IntRange(min=0), default=0,
-               help="Episodes of an evaluation after training (CAGE-2: in each cell of the "
-                    "official protocol)."),
+               help="Number of episodes of an evaluation after training (CAGE-2: in each cell of "
+                    "the official protocol)."),
         option("--n-policies", type=POLICIES, default=1,
-               help="Policies that share the workers. Each learns as in a run of its own: the "
-                    "first with --seed, the others with the seeds that follow."),
+               help="Number of policies that share the workers. Each policy learns as in a run of "
+                    "its own: the first with --seed, the others with the seeds that follow."),
         *of("device", "learner_threads"),
         option("--trace", type=PATH, metavar="FILE",
-               help="Record what every worker and the learner do when, in a file that Perfetto, "
-                    "chrome://tracing and plot --timeline open. It ends with the first 50 MB."),
+               help="Record when every worker and the learner do what, in a file that Perfetto, "
+                    "chrome://tracing and plot --timeline open. Recording ends "
+                    "at 50 MB."),
         option("--quiet", is_flag=True, help="Show no progress bar."),
         option("--dry-run", is_flag=True, help="Print the run's config and stop."),
     ]  # fmt: skip

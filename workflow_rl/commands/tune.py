@@ -56,10 +56,10 @@ GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dr
 def _search_options(option: Option) -> list[Any]:
     return [
         option("--trials", type=COUNT, show_default="no limit",
-               help="Settings to try in all, with those tried before --resume."),
+               help="Number of trials, including those before --resume."),
         option("--minutes", type=POSITIVE, show_default="no limit",
-               help="Minutes to search, with the finalists' training. --trials or --minutes is "
-                    "needed."),
+               help="Minutes that the search takes, including the finals. --trials or --minutes "
+                    "is needed."),
         option("--range", "ranges", type=Range(TUNABLE), multiple=True,
                show_default="wide ones of learning-rate, entropy-coef, discount, gae-lambda, "
                             "clip-range, epochs",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=ClearCommand)
 @click.argument("run", type=PATH)
 @click.option("--init-from", type=PATH, metavar="RUN",
-              help="What the run began with, if that was another run's agent.")  # fmt: skip
+              help="The agent with which RUN began, if it had --init-from.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
 def verify(run: Path, init_from: Path | None, trust: bool) -> None:
     """Say whether this machine reproduces a run's weights.

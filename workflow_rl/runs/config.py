@@ -48,8 +48,8 @@ class TrainConfig(Settings):
     n_envs: Envs = Field(
         8,
         json_schema_extra={"resume": "free with episodes"},
-        description="Environments. Synchronous: they step together. Asynchronous: the number of "
-        "episodes that are handed out to the workers at a time.",
+        description="Number of environments. The synchronous trainer steps them together. The "
+        "asynchronous trainer hands out this number of episodes to the workers at a time.",
     )
     n_workers: Workers = Field(  # type: ignore[assignment]
         None,
@@ -64,8 +64,8 @@ class TrainConfig(Settings):
     )
     env: str = Field(
         default_factory=default_env,
-        description="CAGE-2, or any Gymnasium environment: an id of Gymnasium's, module:ID, or "
-        "module:function, which returns an environment.",
+        description="CAGE-2, or any Gymnasium environment: a registered id, module:ID, or "
+        "module:function, where the function returns an environment.",
     )
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
     action_mask: bool = Field(
@@ -76,35 +76,35 @@ class TrainConfig(Settings):
     total_episodes: Count | None = Field(
         None,
         json_schema_extra={"resume": "later"},
-        description="Episodes of the whole run. The default for CAGE-2 is 3000.",
+        description="Number of episodes of the whole run. The default for CAGE-2 is 3000.",
     )
     total_steps: Count | None = Field(
         None,
         json_schema_extra={"resume": "later"},
-        description="Env steps of the whole run, instead of episodes. The default for other "
-        "environments is 100000.",
+        description="Number of env steps of the whole run, instead of episodes. The default for "
+        "other environments is 100000.",
     )
     episodes_per_update: Episodes | None = Field(
         None,
-        description="Complete episodes of a rollout, which is collected, then learned from. The "
-        "default for CAGE-2 is 24.",
+        description="Number of complete episodes in a rollout. Each update learns from one "
+        "rollout. The default for CAGE-2 is 24.",
     )
     min_episodes_per_update: Episodes = Field(
         8,
-        description="Least episodes of a rollout whose size is given in steps, and the episodes of "
-        "the first such rollout.",
+        description="Smallest number of episodes in a rollout whose size is given in steps. The "
+        "first such rollout has exactly this number.",
     )
     num_steps_per_env: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
-        description="Steps of an unroll: envs are not reset in between. By default workers play "
-        "complete episodes.",
+        description="Collect unrolls of this number of steps, and do not reset the envs between "
+        "unrolls. By default workers play complete episodes.",
     )
     steps_per_update: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
         None,
-        description="Steps of a rollout: exactly, of unrolls; about as many, by the length of the "
-        "episodes before, of complete episodes. The default is 2048, or the steps of 24 episodes "
-        "for unrolls of CAGE-2, or one worker's unroll for first-come batches. Of "
-        "unrolls, sac and mbpo take one of every env.",
+        description="Number of steps in a rollout: exact for unrolls, estimated from earlier "
+        "episodes for complete episodes. The default is 2048. It is the steps of 24 episodes for "
+        "unrolls of CAGE-2, one worker's unroll for first-come batches, and one unroll of every "
+        "env for sac and mbpo.",
     )
     async_rl: bool = Field(
         False,
@@ -119,22 +119,23 @@ class TrainConfig(Settings):
         "last two differ from run to run.",
     )
     num_batches_to_accumulate: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        1, description="Batches that may wait for the learner."
+        1, description="Maximum number of batches that wait for the learner."
     )
     when_full: Literal["wait", "drop"] = Field(
         "wait",
-        description="What happens when that number of batches waits: wait pauses collecting, drop "
-        "drops the oldest batch.",
+        description="What happens when num_batches_to_accumulate batches wait: wait pauses "
+        "collecting, drop drops the oldest batch.",
     )
     take_all: bool = Field(
         False, description="Learn from all batches that wait at once, or from one."
     )
     preset: Annotated[str, OneOf(KNOWN)] | None = Field(
         None,
-        description="Defaults of a recipe: cage2-quick trains one agent against all red agents in "
-        "about a minute (docs/tutorial.md), cage4-quick a team (docs/how-to/cage4.md), "
-        "workflow-quick an agent that is told an order (docs/how-to/workflows.md). Or of a known "
-        "system: the others, see docs/explanations/modes.md. Other settings win.",
+        description="Take the defaults of a recipe or of a known system. Recipes: cage2-quick "
+        "trains one agent against all red agents in about a minute (docs/tutorial.md), "
+        "cage4-quick trains a team (docs/how-to/cage4.md), workflow-quick trains an agent that is "
+        "told an order (docs/how-to/workflows.md). All others are known systems "
+        "(docs/explanations/modes.md). Settings that you give replace the preset's.",
     )
     seed: CountOrNone = Field(
         0,
@@ -153,31 +154,30 @@ class TrainConfig(Settings):
         "for the critic. 1, 2 and 3 threads give the same results; more threads round differently.",
     )
     checkpoint_every: Count = Field(
-        10, json_schema_extra=FREE, description="Updates between checkpoints."
+        10, json_schema_extra=FREE, description="Number of updates between checkpoints."
     )
     keep_every: CountOrNone = Field(
         0,
         json_schema_extra=FREE,
-        description="Updates between checkpoints that stay in the folder kept, as candidates for "
-        "the best agent. 0 keeps none.",
+        description="Number of updates between checkpoints that are kept, in the folder kept, as "
+        "candidates for the best agent. 0 keeps none.",
     )
     eval_every: CountOrNone = Field(
         0,
-        description="Updates between evaluations of the greedy policy, on episodes that the "
-        "command evaluate does not play. 0 never evaluates.",
+        description="Number of updates between evaluations of the greedy policy. The command "
+        "evaluate plays other episodes. 0 never evaluates.",
     )
-    eval_episodes: Episodes = Field(20, description="Episodes of an evaluation during the run.")
+    eval_episodes: Episodes = Field(20, description="Number of episodes of each evaluation.")
     worker_timeout: Seconds = Field(
         60.0,
         json_schema_extra=FREE,
-        description="Seconds within which a worker must answer. A worker that does not is "
-        "replaced.",
+        description="Replace a worker that does not answer within this number of seconds.",
     )
     max_worker_failures: CountOrNone = Field(
         10,
         json_schema_extra=FREE,
-        description="Workers that may fail and be replaced before the run stops. An episode that "
-        "always raises is left out, and counts as one failure.",
+        description="Maximum number of workers that fail and are replaced. After one more failure "
+        "the run stops. An episode that always raises is left out, and counts as one failure.",
     )
     cluster: str = Field(
         NONE,
@@ -188,8 +188,8 @@ class TrainConfig(Settings):
     slow_worker_ms: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
         0.0,
         json_schema_extra=FREE,
-        description="Milliseconds that a step takes longer in the slow workers, to see what "
-        "stragglers do. It changes no result.",
+        description="Add this number of milliseconds to each step of the slow workers, to see the "
+        "effect of stragglers. The results stay the same.",
     )
     slow_worker_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.1,
@@ -198,9 +198,9 @@ class TrainConfig(Settings):
     )
     algorithm: str = Field(
         "ppo",
-        description="ppo learns from each step of the newest policy. sac learns from all steps, "
-        "many times, for envs whose steps cost much. mbpo learns from a model of the steps as "
-        "well. See docs/explanations/mbpo.md. module:Name imports an algorithm of your own.",
+        description="ppo learns from the steps of the newest policy. sac learns from all steps "
+        "many times, for envs whose steps take long. mbpo also learns from steps that a model "
+        "imagines. See docs/explanations/mbpo.md. module:Name imports an algorithm of your own.",
     )
     settings: Settings = Field(  # type: ignore[assignment]
         None,

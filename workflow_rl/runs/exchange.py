@@ -54,35 +54,35 @@ class ExchangeConfig(Settings):
         "Each member begins with a value drawn log-uniformly."
     )
     period: Count = Field(
-        description="Episodes of each member between meetings, or env steps with total_steps. A "
-        "rollout may be longer."
+        description="Number of episodes of each member between meetings; with total_steps, number "
+        "of env steps. A rollout may be longer."
     )
     start: Count = Field(  # type: ignore[assignment]
-        None, description="When the first meeting is. By default after one period."
+        None, description="Episodes or env steps before the first meeting. By default one period."
     )
     replace_fraction: Share = Field(
         0.3,
-        description="Share of the members that are the best, and that are the worst: rounded up, "
-        "at most half.",
+        description="Share of the members that count as the best, and share that counts as the "
+        "worst. Each is rounded up, and is at most half.",
     )
     replace_gap: NotNegative = Field(
         0.1,
-        description="One of the worst takes over from one of the best that is better by more than "
-        "this share of its own score.",
+        description="Smallest lead, as a share of the worse score, with which one of the best "
+        "replaces one of the worst.",
     )
     replace_gap_absolute: NotNegative = Field(
-        1e-6, description="The best must also be better by more than this."
+        1e-6,
+        description="Smallest lead in score with which one of the best replaces one of the worst.",
     )
     mutation_rate: Share = Field(
         0.15,
-        description="Probability that a setting of a member changes, for members that are not "
-        "among the best.",
+        description="Probability that a setting changes, in a member that is not among the best.",
     )
     perturb_min: Annotated[float, Field(ge=1)] = Field(
-        1.1, description="A setting is multiplied or divided by at least this."
+        1.1, description="Smallest factor by which a setting is multiplied or divided."
     )
     perturb_max: Annotated[float, Field(ge=1)] = Field(
-        1.5, description="A setting is multiplied or divided by at most this."
+        1.5, description="Largest factor by which a setting is multiplied or divided."
     )
     rank_by: Literal["training", "evaluation"] = Field(
         "training",

@@ -12,28 +12,35 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.metrics import Seconds
 
 MEASURED_SECONDS = 5.0
-"""The learner's work after which the number is known."""
+"""The learner's work that is measured, at least."""
 
 _log = logging.getLogger(__name__)
 
 
 class UsefulEnvs:
-    """Measures a run's first updates that learn anything. Says at most one sentence."""
+    """Measures a run's first updates that learn anything. Says at most one sentence.
+
+    The measurement lasts for as many env steps as come before the first update that learns. So it
+    contains the first fit of a model, and the gradient steps of some time after that.
+    """
 
     def __init__(self, config: TrainConfig) -> None:
         self._n_envs = config.n_envs
         self._before = algorithm.find(config.algorithm).steps_before_learning(config.settings)
+        self._is_known = False
         self._working = self._playing = self._held = 0.0
 
     def count(self, state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
         """Count an update that learned from this rollout. state: before the update."""
-        if self._working >= MEASURED_SECONDS or state.env_steps < self._before:
+        env_steps = state.env_steps + rollout.env_steps
+        if self._is_known or env_steps < self._before:
             return
         self._working += seconds.total - seconds.waiting
         self._playing += rollout.busy_seconds / rollout.n_workers
         self._held += rollout.held_seconds
-        if self._working < MEASURED_SECONDS or not self._held:
+        if self._working < MEASURED_SECONDS or env_steps < 2 * self._before or not self._held:
             return
+        self._is_known = True
         useful = max(1, math.ceil(self._n_envs * self._playing / self._working))
         if useful < self._n_envs:
             _log.warning(

@@ -15,7 +15,7 @@ def said(
     caplog: pytest.LogCaptureFixture,
     busy_seconds: float,
     held_seconds: float = 0.1,
-    env_steps: int = 2000,
+    env_steps: int = 4000,
 ) -> list[str]:
     """Of 12 envs in two workers, in four updates that take the learner two seconds each."""
     envs = UsefulEnvs(TrainConfig("async", 12, algorithm="sac", env="Pendulum-v1"))
@@ -42,6 +42,7 @@ def test_envs_beyond_those_that_keep_the_learner_busy_are_told_once(
         {"busy_seconds": 4.0},  # All are needed.
         {"busy_seconds": 1.0, "held_seconds": 0.0},  # Nothing waited for the learner.
         {"busy_seconds": 1.0, "env_steps": 0},  # Before anything is learned.
+        {"busy_seconds": 1.0, "env_steps": 3000},  # Soon after the first update that learns.
     ],
 )
 def test_nothing_is_said_otherwise(

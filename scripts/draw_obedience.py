@@ -71,7 +71,7 @@ def main(runs: tuple[Path, ...], episodes: int, output: Path) -> None:
     for price in sorted(by_price):
         rows[MASK if price == np.inf else f"price {price:g}"] = measured(by_price[price])
     heading = "price of a fix that breaks the order", "agents", "mean total", "fixes", "in order"
-    print("|", " | ".join([*heading, "in order, of several in need"]), "|")
+    print("|", " | ".join([*heading, "in order, when several groups needed fixing"]), "|")
     print("| --- | --- | --- | --- | --- | --- |")
     for (name, (total, how)), price in zip(rows.items(), sorted(by_price), strict=True):
         print("|", " | ".join([name, str(len(by_price[price])), str(total), *how.told()]), "|")

@@ -24,6 +24,7 @@ from agents.policies.distributions import (
     SquashedGaussian,
 )
 from agents.policies.networks import MLP
+from agents.policies.recurrent import sigmoid
 from agents.replay import Transitions
 from agents.sac.stacked_mlp import Adam, StackedMLP, load
 
@@ -53,11 +54,6 @@ def encoded_size(distribution: Distribution) -> int:
     if isinstance(distribution, SquashedGaussian):
         return len(distribution.low)
     return distribution.n_outputs
-
-
-def sigmoid(x: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-x))."""
-    return np.float32(0.5) * (np.tanh(np.float32(0.5) * x) + np.float32(1))
 
 
 def softplus(x: FloatArray) -> FloatArray:

@@ -114,14 +114,18 @@ def _score_all(
 
 
 def _show(ladder: Ladder) -> None:
-    from prettytable import PrettyTable, TableStyle
-
+    from workflow_rl.reporting.harness import text_table
     from workflow_rl.workflows.ladder import over_agents
     from workflow_rl.workflows.page import spelled_out
 
-    heading = ["order", "total", "fixes", "in order", "in order, of several in need"]
-    table = PrettyTable(heading, align="l")
-    table.set_style(TableStyle.SINGLE_BORDER)
+    headings = [
+        "order",
+        "total",
+        "fixes",
+        "in order",
+        "in order, when several groups needed fixing",
+    ]
+    table = text_table(headings, [], left=5)
     for place in ladder.ranked:
         name = ladder.workflow.name_of(ladder.orders[place])
         table.add_row([name, ladder.of(place), *ladder.obeyed_of(place).told()])
@@ -132,11 +136,12 @@ def _show(ladder: Ladder) -> None:
         told = free.told() if free else [""] * 3
         table.add_row(["no order", ladder.unconstrained, *told])
     click.echo(table)
-    table = PrettyTable(["order", "", "total", "price beside no order"], align="l")
-    table.set_style(TableStyle.SINGLE_BORDER)
-    for row in ladder.rows:
-        table.add_row([row.what, spelled_out(ladder, row.orders), row.total, row.price or ""])
-    click.echo(table)
+    rows = [
+        [one.what, spelled_out(ladder, one.orders), one.total, one.price or ""]
+        for one in ladder.rows
+    ]
+    headings = ["order", "", "total", "cost, compared with no order"]
+    click.echo(text_table(headings, rows, left=4))
 
 
 def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:

@@ -7,11 +7,12 @@ import math
 
 import click
 import numpy as np
-from prettytable import PrettyTable, TableStyle
+from prettytable import PrettyTable
 
 from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.environments.environment import guests
+from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
@@ -101,7 +102,8 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
     if state.held_seconds:
         parts["collecting waits"] = state.held_seconds
     parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
-    table = _table(["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"])
+    headings = ["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"]
+    table = text_table(headings, [], left=0)
     table.align[""] = "l"
     busy = {
         collecting: utilisation(state.busy_seconds, state.worker_seconds_collecting),
@@ -123,7 +125,8 @@ def _report_several(outcome: Outcome) -> None:
     path, summaries = outcome.path, outcome.summaries
     record = read_population(path)
     names = sorted((record.exchange or {}).get("ranges", {}))
-    table = _table(["policy", "episodes", "updates", "return of the last 300", *names])
+    headings = ["policy", "episodes", "updates", "return of the last 300", *names]
+    table = text_table(headings, [], left=0)
     for number, (learner, summary) in enumerate(zip(outcome.learners, summaries, strict=True)):
         mean = summary["return_mean_last_300"]
         table.add_row(
@@ -154,9 +157,3 @@ def _report_several(outcome: Outcome) -> None:
     with only_warned(path / "learning_curve.png"):
         click.echo(f"picture:         {draw_population(path)}")
     click.echo(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")
-
-
-def _table(headings: list[str]) -> PrettyTable:
-    table = PrettyTable(headings, align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
-    return table

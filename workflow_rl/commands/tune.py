@@ -210,16 +210,16 @@ def _show(search: Search) -> None:
 def _report(search: Search, study: optuna.Study) -> None:
     import numpy as np
     from optuna.trial import TrialState
-    from prettytable import PrettyTable, TableStyle
 
+    from workflow_rl.reporting.harness import text_table
     from workflow_rl.runs.search import draw, ranked, score, write_best
 
     trials = study.get_trials(deepcopy=False)
     complete = ranked(study)
     finals = search.compared(study)
     names = list(search.ranges)
-    table = PrettyTable(["trial", "return", "finals", "seeds", *map(_spelled, names)], align="r")
-    table.set_style(TableStyle.SINGLE_BORDER)
+    headings = ["trial", "return", "finals", "seeds", *map(_spelled, names)]
+    table = text_table(headings, [], left=0)
     best = search.best(study)
     for place, trial in enumerate(complete):
         returns = finals.get(trial.number, [])

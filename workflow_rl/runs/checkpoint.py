@@ -286,24 +286,27 @@ def _require_no_larger(content: Any, n_bytes: int) -> None:
             values += value
 
 
-def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
-    """Return the algorithm of a checkpoint's run, and its settings.
-
-    Raises CheckpointError, naming `path`.
-    """
+def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
+    """Return the config of a checkpoint's run. Raises CheckpointError, naming `path`."""
     try:
-        config = TrainConfig.from_dict(checkpoint.config)
-        if isinstance(config.settings, UnknownSettings):
-            raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")
-        return find(config.algorithm), config.settings
-    except CheckpointError:
-        raise
+        return TrainConfig.from_dict(checkpoint.config)
     except ConfigError as error:
         raise CheckpointError(f"{path} has a config that cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(
             f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
         ) from None
+
+
+def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
+    """Return the algorithm of a checkpoint's run, and its settings.
+
+    Raises CheckpointError, naming `path`.
+    """
+    config = own_config(checkpoint, path)
+    if isinstance(config.settings, UnknownSettings):
+        raise CheckpointError(f"{path}: {only_the_file_names(checkpoint.config)}")
+    return find(config.algorithm), config.settings
 
 
 def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:

@@ -37,15 +37,15 @@ from workflow_rl.runs.checkpoint import (
     CheckpointError,
     checkpoint_path,
     load_checkpoint,
+    own_config,
     own_policy,
     own_settings,
 )
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.saved_config import import_named, named_by_file
 from workflow_rl.runs.saved_team import Team, team_of
 from workflow_rl.runs.trust import may_import, trusted
 from workflow_rl.suggestions import question, word_meant
-from workflow_rl.version import __version__
 
 
 def load_policy(path: str | os.PathLike[str], greedy: bool = True) -> Policy:
@@ -85,12 +85,7 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Callable[[np.ndarray], np.n
 def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
     """The environment that the checkpoint's run was trained on, which only the file names: see
     `trust`. Raises CheckpointError."""
-    try:
-        return TrainConfig.from_dict(checkpoint.config).environment
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
-        ) from None
+    return own_config(checkpoint, path).environment
 
 
 class SavedAgent(NamedTuple):

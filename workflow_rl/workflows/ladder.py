@@ -84,7 +84,8 @@ class FixCounts(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What an order, or several, comes to beside no order. price: None if nothing stands beside."""
+    """The total of one order or of several. price: the loss compared with no order, None if there
+    is no run without an order."""
 
     what: str
     orders: list[int]
@@ -143,7 +144,7 @@ class Ladder(NamedTuple):
         return mean
 
     def _price(self, places: list[int]) -> Mean | None:
-        """Return what orders cost beside no order; the n-th agents are of the same seed."""
+        """Return what orders cost compared with no order. The n-th agents have the same seed."""
         if self.free is None:
             return None
         n = min(len(self.free), len(self.totals))

@@ -83,7 +83,7 @@ def _price(ladder: Ladder) -> str:
         [row.what, escaped(spelled_out(ladder, row.orders)), _told(row.total), _told(row.price)]
         for row in ladder.rows
     ]
-    heading = ["Order", "First to fix first", "Mean total", "Price beside no order"]
+    heading = ["Order", "First to fix first", "Mean total", "Cost, compared with no order"]
     said = "Every second episode chose the best, the median and the worst; the others are scored."
     if ladder.unconstrained is None:
         said += " No agents without an order were given (<code>--beside</code>)."

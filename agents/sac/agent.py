@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,12 +17,21 @@ from agents.policies.numpy_policy import PolicyParameters
 from agents.replay import ReplayBuffer, Transitions, transitions_of
 from agents.sac.algorithm import SACMetrics
 from agents.sac.config import SACConfig
-from agents.sac.soft_actor_critic import LearnedMetrics, SoftActorCritic, steps_of
+from agents.sac.soft_actor_critic import SoftActorCritic, steps_of
 from agents.saved import require_distribution, saved_number
 from agents.trajectory import Trajectory
 
 VALUE_EVERY = 4
 """Gradient steps, in one of which the network's own critic learns too."""
+
+
+class Learned(NamedTuple):
+    """The metrics of a gradient step. Without a step of the policy, those of its last step."""
+
+    policy_loss: float
+    value_loss: float
+    entropy: float
+    temperature: float
 
 
 def target_entropy(distribution: Distribution, asked: float | None) -> float:
@@ -79,7 +88,7 @@ class SACAgent(Agent):
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
-        learned: list[LearnedMetrics] = []
+        learned: list[Learned] = []
         if len(self.replay) >= self.config.warm_up_steps:
             with np.errstate(all="ignore"):  # A divergence shows in the losses.
                 self.prepare(steps.n_steps, progress, random)
@@ -107,15 +116,18 @@ class SACAgent(Agent):
         self._gradient_steps_left = asked - round(asked)
         return round(asked)
 
-    def _learn(self, n_steps: int, random: np.random.Generator) -> list[LearnedMetrics]:
+    def _learn(self, n_steps: int, random: np.random.Generator) -> list[Learned]:
         """Make gradient steps. Returns the metrics of each. Raises DivergedError."""
         of_value = 0.0
-        learned: list[LearnedMetrics] = []
+        learned: list[Learned] = []
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
-            metrics = self.learner.learn(steps, random)
+            of_critics = self.learner.learn_critics(steps, random)
+            if n % self.config.policy_every == 0:
+                policy = self.learner.learn_policy(steps, random)
             if n % VALUE_EVERY == 0:
                 of_value = self.learner.learn_value(steps, random)
+            metrics = Learned(policy.loss, of_critics, policy.entropy, policy.temperature)
             learned.append(metrics)
             if not all(map(math.isfinite, (*metrics, of_value))):
                 losses = (metrics.policy_loss, metrics.value_loss, of_value)

@@ -33,6 +33,11 @@ class SACConfig(NetworkSettings):
         description="Number of gradient steps of the agent for each real step. A fraction carries "
         "over to the next update.",
     )
+    policy_every: Count = Field(
+        default=1,
+        description="Number of gradient steps of the critics for each gradient step of the policy. "
+        "The first gradient step of an update is always one of both.",
+    )
     target_rate: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01,
         description="Coefficient of the target critics' moving average (Polyak averaging): the "

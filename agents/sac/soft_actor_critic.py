@@ -244,11 +244,10 @@ def kind_of(distribution: Distribution) -> ActionKind:
     raise ValueError(f"no soft actor-critic learns {distribution}")
 
 
-class LearnedMetrics(NamedTuple):
-    """The losses of one gradient step, the policy's entropy in nats, and the temperature."""
+class LearnedPolicy(NamedTuple):
+    """The loss of one gradient step of the policy, its entropy in nats, and the temperature."""
 
-    policy_loss: float
-    value_loss: float
+    loss: float
     entropy: float
     temperature: float
 
@@ -310,24 +309,28 @@ class SoftActorCritic:
         """The value of a nat of entropy, in scaled reward."""
         return math.exp(self.log_temperature[0])
 
-    def learn(self, steps: Steps, random: np.random.Generator) -> LearnedMetrics:
-        """Make a gradient step of the actor, the critics and the temperature."""
-        temperature = self.temperature
-        target = self.target_of(steps, temperature, random)
-        value_loss, gradient = self.kind.of_taken(self.critics, steps, target)
+    def learn_critics(self, steps: Steps, random: np.random.Generator) -> float:
+        """Make a gradient step of the critics, and return their loss."""
+        target = self.target_of(steps, self.temperature, random)
+        loss, gradient = self.kind.of_taken(self.critics, steps, target)
         self.optimizers["critics"].step(gradient)
+        self.targets.flat += self.target_rate * (self.critics.flat - self.targets.flat)
+        return loss
+
+    def learn_policy(self, steps: Steps, random: np.random.Generator) -> LearnedPolicy:
+        """Make a gradient step of the actor and of the temperature."""
+        temperature = self.temperature
         passed = self.actor.forward(steps.obs)
         judged, of_outputs = self.kind.improve(
             self.critics, steps.obs, passed.outputs[0], temperature, random
         )
         self.optimizers["actor"].step(self.actor.gradient(passed, of_outputs[None]))
-        policy_loss = -float((judged.q + temperature * judged.entropy).mean())
+        loss = -float((judged.q + temperature * judged.entropy).mean())
         entropy = float(judged.entropy.mean())
         # The gradient of Haarnoja et al. 2018, equation 18, by the temperature's logarithm.
         surplus = np.array([temperature * (entropy - self.target_entropy)], np.float32)
         self.optimizers["temperature"].step(surplus)
-        self.targets.flat += self.target_rate * (self.critics.flat - self.targets.flat)
-        return LearnedMetrics(policy_loss, value_loss, entropy, temperature)
+        return LearnedPolicy(loss, entropy, temperature)
 
     def target_of(
         self, steps: Steps, temperature: float, random: np.random.Generator

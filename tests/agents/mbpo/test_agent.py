@@ -231,17 +231,24 @@ def test_without_imagined_steps_there_is_no_model() -> None:
     assert math.isnan(metrics.model_obs_loss)
 
 
-def test_every_fourth_gradient_step_is_the_networks_critics_too(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("policy_every", [1, 3])
+def test_which_gradient_steps_are_of_the_policy_and_of_the_networks_critic(
+    policy_every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, order = agent(imagined_share=0.0), []
-    for name in ("learn", "learn_value"):
+    one = agent(imagined_share=0.0, policy_every=policy_every)
+    order: list[str] = []
+    for name in ("learn_critics", "learn_policy", "learn_value"):
         method = getattr(one.learner, name)
         monkeypatch.setattr(
             one.learner, name, lambda *given, f=method, n=name: order.append(n) or f(*given)
         )
     one.update(played(one, 0), 0.0)
-    assert order == ["learn", "learn_value", *["learn"] * 3] * 5
+    expected = []
+    for n in range(20):
+        expected += ["learn_critics"]
+        expected += ["learn_policy"] * (n % policy_every == 0)
+        expected += ["learn_value"] * (n % 4 == 0)
+    assert order == expected
 
 
 @pytest.mark.parametrize("imagined_share", [0.0, 0.5])

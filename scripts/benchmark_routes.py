@@ -78,8 +78,8 @@ def sb3(kind: Any, simulator: str = "compiled") -> Round:
 
 ROUTES: dict[str, Callable[[], Round]] = {
     "the simulator itself, without Gymnasium": bare,
-    "`gymnasium.make`": single,
-    "`gymnasium.make`, actions by `action_space.sample()`": lambda: single(sample=True),
+    '`gymnasium.make(simulator="compiled")`': single,
+    "the same, actions by `action_space.sample()`": lambda: single(sample=True),
     '`gymnasium.make(simulator="cyborg")`': lambda: single(simulator="cyborg"),
     "`gymnasium.make_vec`, 8 envs": lambda: batch(gymnasium.make_vec(ENV_ID, 8)),
     "`gymnasium.make_vec`, 1,000 envs": lambda: batch(gymnasium.make_vec(ENV_ID, 1000)),
@@ -120,7 +120,7 @@ def copy_times() -> dict[str, str]:
     of_1000 = median_seconds(lambda: envs.load_state(envs.save_state()), 50)
     return {
         "`save_state` and `load_state`": f"{1e6 * one_env:.1f} us",
-        "of a vector env of 1,000, each": f"{1e3 * of_1000:.1f} us",
+        "the same for a vector env of 1,000, per env": f"{1e3 * of_1000:.1f} us",
         "`fork(1000)`": f"{1e3 * median_seconds(lambda: env.fork(1000, seed=0), 50):.1f} ms",
     }
 

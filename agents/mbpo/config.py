@@ -66,7 +66,7 @@ class MBPOConfig(SACConfig):
     )
     start_steps: Count = Field(
         default=10_000,
-        description="Imagined rollouts begin at this number of the newest real steps.",
+        description="Imagined rollouts begin at real steps drawn from this number of the newest ones.",
     )
 
     def rollout_length_at(self, progress: float) -> int:

@@ -33,10 +33,10 @@ waits a little."""
 @click.option("--env-arg", type=EnvArg(), multiple=True,
               help="Argument of the environment, such as size=4; may be given again.")  # fmt: skip
 @click.option("--steps", type=EPISODES, default=1000, show_default=True, metavar="N",
-              help="Maximum number of steps of each of the three episodes that are "
-                   "repeated.")  # fmt: skip
+              help="Maximum number of steps for each of three seeds, whose episodes "
+                   "are repeated.")  # fmt: skip
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True, metavar="X",
-              help="Maximum number of seconds of each of these episodes.")  # fmt: skip
+              help="Maximum number of seconds for the first play of each seed.")  # fmt: skip
 def check_env(
     env_id: str, env_arg: tuple[tuple[str, Any], ...], steps: int, seconds: float
 ) -> None:

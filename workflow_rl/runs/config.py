@@ -92,7 +92,7 @@ class TrainConfig(Settings):
     min_episodes_per_update: Episodes = Field(
         8,
         description="Smallest number of episodes in a rollout whose size is given in steps. The "
-        "first such rollout has exactly this number.",
+        "first such rollout has this number.",
     )
     num_steps_per_env: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
@@ -102,9 +102,9 @@ class TrainConfig(Settings):
     steps_per_update: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
         None,
         description="Number of steps in a rollout: exact for unrolls, estimated from earlier "
-        "episodes for complete episodes. The default is 2048. It is the steps of 24 episodes for "
-        "unrolls of CAGE-2, one worker's unroll for first-come batches, and one unroll of every "
-        "env for sac and mbpo.",
+        "episodes for complete episodes. The default is 2048. The default for unrolls is the steps "
+        "of 24 episodes on CAGE-2, one unroll of every env for sac and mbpo, and one worker's "
+        "unroll for first-come batches.",
     )
     async_rl: bool = Field(
         False,
@@ -167,7 +167,9 @@ class TrainConfig(Settings):
         description="Number of updates between evaluations of the greedy policy. The command "
         "evaluate plays other episodes. 0 never evaluates.",
     )
-    eval_episodes: Episodes = Field(20, description="Number of episodes of each evaluation.")
+    eval_episodes: Episodes = Field(
+        20, description="Number of episodes of each evaluation in the run."
+    )
     worker_timeout: Seconds = Field(
         60.0,
         json_schema_extra=FREE,

@@ -67,12 +67,12 @@ class ExchangeConfig(Settings):
     )
     replace_gap: NotNegative = Field(
         0.1,
-        description="Smallest lead, as a share of the worse score, with which one of the best "
-        "replaces one of the worst.",
+        description="One of the best replaces one of the worst only if its lead is greater than "
+        "this share of the worse score.",
     )
     replace_gap_absolute: NotNegative = Field(
         1e-6,
-        description="Smallest lead in score with which one of the best replaces one of the worst.",
+        description="The lead must also be greater than this.",
     )
     mutation_rate: Share = Field(
         0.15,

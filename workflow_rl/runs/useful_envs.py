@@ -20,8 +20,9 @@ _log = logging.getLogger(__name__)
 class UsefulEnvs:
     """Measures a run's first updates that learn anything. Says at most one sentence.
 
-    The measurement lasts for as many env steps as come before the first update that learns. So it
-    contains the first fit of a model, and the gradient steps of some time after that.
+    The measurement lasts for as many env steps as a new run plays before the first update that
+    learns. So in a new run it contains the first fit of a model, which takes longest: the number is
+    rather too small than too large.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -38,9 +39,11 @@ class UsefulEnvs:
         self._working += seconds.total - seconds.waiting
         self._playing += rollout.busy_seconds / rollout.n_workers
         self._held += rollout.held_seconds
-        if self._working < MEASURED_SECONDS or env_steps < 2 * self._before or not self._held:
+        if self._working < MEASURED_SECONDS or env_steps < 2 * self._before:
             return
         self._is_known = True
+        if not self._held:
+            return
         useful = max(1, math.ceil(self._n_envs * self._playing / self._working))
         if useful < self._n_envs:
             _log.warning(

@@ -144,9 +144,10 @@ def draw(path: Path, seconds: dict[str, dict[float, list[float]]], target: float
             list(by_cost), middle, np.abs(ends - middle[:, None]).T, fmt="o-", label=name, capsize=3
         )
     axes.set(xlabel="added to each real step, ms", ylabel=f"seconds to {target:g}", yscale="log")
-    axes.set_xscale("symlog", linthresh=10)
-    axes.set_xticks(ticks := sorted({cost for of in seconds.values() for cost in of}))
-    axes.set_xticklabels([f"{cost:g}" for cost in ticks])
+    costs = sorted({cost for of in seconds.values() for cost in of})
+    axes.set_xscale("log" if costs[0] else "symlog")
+    axes.set_xticks(costs, [f"{cost:g}" for cost in costs])
+    axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend()
     save_png(figure, path)

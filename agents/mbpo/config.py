@@ -66,7 +66,8 @@ class MBPOConfig(SACConfig):
     )
     start_steps: Count = Field(
         default=10_000,
-        description="Imagined rollouts begin at real steps drawn from this number of the newest ones.",
+        description="Number of the newest real steps from which the starts of imagined rollouts "
+        "are drawn.",
     )
 
     def rollout_length_at(self, progress: float) -> int:

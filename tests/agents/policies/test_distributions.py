@@ -375,3 +375,10 @@ def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
         for n in range(40)
     ]
     assert np.array_equal(together, np.concatenate(alone))
+
+
+def test_normal_numbers_are_counted_where_a_sentence_names_them() -> None:
+    assert [str(DiagonalGaussian(n)) for n in (1, 2)] == [
+        "actions of 1 number",
+        "actions of 2 numbers",
+    ]

@@ -205,3 +205,11 @@ def test_the_scale_goes_on_from_plain_values_in_the_middle_of_episodes() -> None
     assert moments_of(again)[0] == 4
     # 1, 2.9 and, from there, 6.61; and 3.
     assert moments_of(again)[1] == pytest.approx((1 + 2.9 + 3 + 0.9 * 2.9 + 4) / 4)
+
+
+def test_columns_that_are_alike_share_their_statistics() -> None:
+    moments = RunningMoments(4, np.array([0, 1, 0, -1]))
+    moments.update(np.array([[1.0, 10, 3, 7], [5, 30, 7, 9]]))
+    # The first and the third column have 1, 5, 3 and 7 together. The last has no statistics.
+    assert moments.mean == pytest.approx([4, 20, 4, 0])
+    assert moments.variance == pytest.approx([5, 100, 5, 1])

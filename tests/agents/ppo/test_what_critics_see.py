@@ -77,6 +77,18 @@ def test_a_shared_trunk_learns_both_and_is_kept(network: str) -> None:
         apart.load_state_dict(state)
 
 
+@pytest.mark.parametrize("value_coef", [0.0, 0.5])
+def test_the_critics_loss_is_weighed_in_a_shared_trunk(value_coef: float) -> None:
+    agent = agent_for(spaces := Spaces(D, Categorical(A)), shared_trunk=True, value_coef=value_coef)
+    # The values are the last outputs of the network.
+    bias = list(agent.network.actor.parameters())[-1]
+    before = bias.detach().clone()
+    agent.update([trajectory_of(agent, rows_of(spaces))], 0.0)
+    assert len(bias) == A + 1
+    assert bool(bias[-1] == before[-1]) == (value_coef == 0)
+    assert (bias[:-1] != before[:-1]).all()
+
+
 def test_what_cannot_share_layers_is_refused() -> None:
     with pytest.raises(ConfigError, match="entities cannot share"):
         PPOConfig(network="entities", shared_trunk=True)

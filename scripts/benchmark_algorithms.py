@@ -79,16 +79,16 @@ TASKS = {
     ),
     "hopper": Task(
         "--env Hopper-v5",
-        (1500.0,),
+        (1000.0, 1500.0, 2000.0),
         10,
         {
             "ppo": "--n-envs 4 --n-workers 1 --num-steps-per-env 512 --total-steps 600064 "
             "--hidden-sizes 64,64 --activation tanh --learning-rate 3e-4 --discount 0.99 "
             "--gae-lambda 0.95 --entropy-coef 0 --epochs 10 --minibatch-size 64 "
             "--normalise-obs --normalise-returns",
-            "sac": f"{ONE_ENV} --steps-per-update 500 --total-steps 120000 --hidden-sizes 128,128 "
-            "--learning-rate 1e-3 --discount 0.99 --gradient-steps 3 --warm-up-steps 2000 "
-            "--batch-size 128 --target-rate 0.005",
+            "sac": f"{ONE_ENV} --steps-per-update 50 --total-steps 150000 --hidden-sizes 128,128 "
+            "--learning-rate 5e-4 --discount 0.99 --gradient-steps 4 --policy-every 4 "
+            "--warm-up-steps 2000 --batch-size 128 --target-rate 0.005",
             "mbpo": f"{ONE_ENV} --steps-per-update 500 --total-steps 40000 --hidden-sizes 128,128 "
             "--learning-rate 5e-4 --discount 0.99 --gradient-steps 8 --warm-up-steps 2000 "
             "--imagined-share 0.8 --batch-size 128 --target-rate 0.005 --target-entropy -0.33 "

@@ -36,7 +36,7 @@ class SACConfig(NetworkSettings):
     policy_every: Count = Field(
         default=1,
         description="Number of gradient steps of the critics for each gradient step of the policy. "
-        "The first gradient step of an update is always one of both.",
+        "The first gradient step of an update learns the policy too.",
     )
     target_rate: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01,

@@ -41,7 +41,7 @@ from workflow_rl.runs.config import TrainConfig
 Option = Callable[..., Any]
 """Makes an option of its names and click's settings."""
 
-TRUST = "Import and call what the files name. Only for files from people whom you trust."
+TRUST = "Import and call what the files name. Trust the files' authors first."
 
 # What cannot be derived from a field.
 _NAMES = {

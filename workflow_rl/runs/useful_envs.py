@@ -12,7 +12,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.metrics import Seconds
 
 MEASURED_SECONDS = 5.0
-"""The learner's work that is measured, at least."""
+"""The measurement contains at least this much of the learner's work."""
 
 _log = logging.getLogger(__name__)
 

@@ -72,7 +72,7 @@ TASKS = {
             "mbpo": f"{ONE_ENV} --steps-per-update 200 --total-steps 4000 --hidden-sizes 64,64 "
             "--learning-rate 1e-3 --discount 0.95 --gradient-steps 4 --warm-up-steps 400 "
             "--imagined-share 0.8 --imagined-rollouts 4 --rollout-length-final 1 "
-            "--model-hidden-sizes 64,64",
+            "--model-hidden-sizes 64,64 --model-every 200",
             "mbpo-continuous": FREE_RUNNING,
             "mbpo-batch": FREE_RUNNING,
         },

@@ -214,21 +214,23 @@ class Dynamics:
         n_held_out = max(1, round(config.model_held_out * steps.n_steps))
         n_held_out = min(n_held_out, max(1, steps.n_steps - 1))
         rows = self._rows(steps)
-        held_out, rest = rows.at(order[:n_held_out]), rows.at(order[n_held_out:])
-        bootstraps = random.integers(0, len(rest.reward), (config.model_members, len(rest.reward)))
+        held_out, rest = rows.at(order[:n_held_out]), order[n_held_out:]
+        bootstraps = random.integers(0, len(rest), (config.model_members, len(rest)))
         ensembles = (self.next_obs, self.outcome)
         best = np.full(config.model_members, UNKNOWN)
+        best_losses = np.empty((3, config.model_members), np.float32)
         best_weights = [networks.flat.copy() for networks in ensembles]
         since = epochs = 0
         while epochs < config.model_epochs and since < config.model_patience:
             epochs += 1
             since += 1
             for batch in self._batches(bootstraps, random):
-                self._step(rest.at(batch))
-            scores = np.sum(self._losses(held_out), axis=0)
+                self._step(rows.at(rest[batch]))
+            losses = np.array(self._losses(held_out))
+            scores = losses.sum(axis=0)
             better = scores < best - LEAST_IMPROVEMENT * np.abs(best)
             for k in np.flatnonzero(better):
-                best[k] = scores[k]
+                best[k], best_losses[:, k] = scores[k], losses[:, k]
                 for networks, kept in zip(ensembles, best_weights, strict=True):
                     networks.keep(int(k), kept)
             since *= not better.any()
@@ -236,7 +238,7 @@ class Dynamics:
             raise DivergedError("a model predicts nothing: its losses are no numbers")
         for networks, kept in zip(ensembles, best_weights, strict=True):
             networks.flat[...] = kept
-        obs_loss, reward_loss, end_loss = self._losses(held_out)
+        obs_loss, reward_loss, end_loss = best_losses
         self.elites = np.argsort(obs_loss + reward_loss + end_loss, kind="stable").tolist()
         self.elites = self.elites[: config.model_elites]
         reward_error = float(np.sqrt(2 * reward_loss[self.elites]).mean())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,21 +17,12 @@ from agents.policies.numpy_policy import PolicyParameters
 from agents.replay import ReplayBuffer, Transitions, transitions_of
 from agents.sac.algorithm import SACMetrics
 from agents.sac.config import SACConfig
-from agents.sac.soft_actor_critic import SoftActorCritic, steps_of
+from agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCritic, steps_of
 from agents.saved import require_distribution, saved_number
 from agents.trajectory import Trajectory
 
 VALUE_EVERY = 4
 """Gradient steps, in one of which the network's own critic learns too."""
-
-
-class Learned(NamedTuple):
-    """The metrics of a gradient step. Without a step of the policy, those of its last step."""
-
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    temperature: float
 
 
 def target_entropy(distribution: Distribution, asked: float | None) -> float:
@@ -78,6 +69,7 @@ class SACAgent(Agent):
         )
         self.replay = ReplayBuffer(config.replay_capacity)
         self._gradient_steps_left = 0.0
+        self._gradient_steps_made = 0
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor at the present `policy_version`."""
@@ -88,17 +80,18 @@ class SACAgent(Agent):
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
-        learned: list[Learned] = []
+        means: list[Any] = [math.nan] * 4
+        n_gradient_steps = 0
         if len(self.replay) >= self.config.warm_up_steps:
             with np.errstate(all="ignore"):  # A divergence shows in the losses.
                 self.prepare(steps.n_steps, progress, random)
-                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
+                n_gradient_steps = self._gradient_steps_for(steps.n_steps)
+                means = self._learn(n_gradient_steps, random)
         lag = np.array([self.policy_version - one.policy_version for one in trajectories])
         mean_lag = float(np.average(lag, weights=[one.length for one in trajectories]))
         self.policy_version += 1
-        means = np.mean(learned, axis=0).tolist() if learned else [math.nan] * 4
         lags = (int(lag.min()), mean_lag, int(lag.max()))
-        counts = (len(learned), self.replay.n_added)
+        counts = (n_gradient_steps, self.replay.n_added)
         return SACMetrics(*[*means, self.config.learning_rate, *lags, 0.0, *counts])
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
@@ -116,30 +109,34 @@ class SACAgent(Agent):
         self._gradient_steps_left = asked - round(asked)
         return round(asked)
 
-    def _learn(self, n_steps: int, random: np.random.Generator) -> list[Learned]:
-        """Make gradient steps. Returns the metrics of each. Raises DivergedError."""
+    def _learn(self, n_steps: int, random: np.random.Generator) -> list[float]:
+        """Make gradient steps. Returns the means over these steps, or NaN without any, of the
+        policy's loss, the critics' loss, the entropy and the temperature. Raises DivergedError."""
+        policies: list[LearnedPolicy] = []
+        of_critics: list[float] = []
         of_value = 0.0
-        learned: list[Learned] = []
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
-            of_critics = self.learner.learn_critics(steps, random)
-            if n % self.config.policy_every == 0:
-                policy = self.learner.learn_policy(steps, random)
+            of_critics.append(self.learner.learn_critics(steps, random))
+            # Counted over updates: with short ones the policy would learn in each first step.
+            if self._gradient_steps_made % self.config.policy_every == 0:
+                policies.append(self.learner.learn_policy(steps, random))
+            self._gradient_steps_made += 1
             if n % VALUE_EVERY == 0:
                 of_value = self.learner.learn_value(steps, random)
-            metrics = Learned(policy.loss, of_critics, policy.entropy, policy.temperature)
-            learned.append(metrics)
-            if not all(map(math.isfinite, (*metrics, of_value))):
-                losses = (metrics.policy_loss, metrics.value_loss, of_value)
+            losses = (*(policies[-1] if policies else ()), of_critics[-1], of_value)
+            if not all(map(math.isfinite, losses)):
                 raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
-        return learned
+        loss, *rest = np.mean(policies, axis=0).tolist() if policies else [math.nan] * 3
+        return [loss, sum(of_critics) / n_steps if n_steps else math.nan, *rest]
 
     def state_dict(self) -> dict[str, Any]:
         state = {
             "network": self.network.state_dict(),
             "learner": self.learner.state_dict(),
             "gradient_steps_left": self._gradient_steps_left,
+            "gradient_steps_made": self._gradient_steps_made,
             "policy_version": self.policy_version,
             "seed": self.seed,
             "distribution": to_plain(self.distribution),
@@ -153,18 +150,27 @@ class SACAgent(Agent):
         self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
         if not abs(self._gradient_steps_left) <= 0.5:
             raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
+        # Earlier versions began to count in every update.
+        counted = {"gradient_steps_made": 0, **state}
+        self._gradient_steps_made = saved_number(counted, "gradient_steps_made")
         if "replay" in state:  # Earlier versions kept the steps there.
             self._load_replay(state["replay"])
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent."""
+        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent.
+
+        The weights of a soft actor-critic include the critics that it learns from, and its
+        temperature.
+        """
         require_distribution(state, self.distribution)
         if "obs_moments" in state or "return_scale" in state:
             raise ValueError("it normalises observations or rewards, which this algorithm does not")
         self.network.load_state_dict(state["network"])
         self.learner.read()
+        if "learner" in state:
+            self.learner.load_critics(state["learner"])
 
     def memory(self) -> dict[str, Series]:
         replay = self.replay

@@ -21,8 +21,8 @@ class UsefulEnvs:
     """Measures a run's first updates that learn anything. Says at most one sentence.
 
     The measurement lasts for as many env steps as a new run plays before the first update that
-    learns. So in a new run it contains the first fit of a model, which takes longest: the number is
-    rather too small than too large.
+    learns. So in a new run it contains the first fit of a model. Collecting soon pauses during a
+    fit, so the learner may need one env more than this number.
     """
 
     def __init__(self, config: TrainConfig) -> None:
@@ -47,7 +47,7 @@ class UsefulEnvs:
         useful = max(1, math.ceil(self._n_envs * self._playing / self._working))
         if useful < self._n_envs:
             _log.warning(
-                "the learner can use %d of the %d envs: collecting waits for the learner. "
-                "--n-envs %d collects as many steps, with newer weights",
+                "the learner can use about %d of the %d envs: collecting waits for the learner. "
+                "With --n-envs %d, actions come from newer weights",
                 *(useful, self._n_envs, useful),
             )

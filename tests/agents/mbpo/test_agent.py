@@ -34,6 +34,7 @@ MBPO = MBPOConfig(
     model_learning_rate=1e-2,
     warm_up_steps=20,
     imagined_rollouts=1,
+    model_every=1,
 )
 
 
@@ -249,6 +250,53 @@ def test_which_gradient_steps_are_of_the_policy_and_of_the_networks_critic(
         expected += ["learn_policy"] * (n % policy_every == 0)
         expected += ["learn_value"] * (n % 4 == 0)
     assert order == expected
+
+
+def steps_of_the_policy(one: MBPOAgent, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows: the gradient steps of the critics before each of the policy."""
+    critics: list[None] = []
+    policies: list[int] = []
+    learner, learn_critics = one.learner, one.learner.learn_critics
+    learn_policy = one.learner.learn_policy
+    monkeypatch.setattr(
+        learner, "learn_critics", lambda *given: critics.append(None) or learn_critics(*given)
+    )
+    monkeypatch.setattr(
+        learner,
+        "learn_policy",
+        lambda *given: policies.append(len(critics)) or learn_policy(*given),
+    )
+    return policies
+
+
+def test_policy_every_counts_over_short_updates_and_a_resume(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {"imagined_share": 0.0, "policy_every": 3, "gradient_steps": 0.05}  # 2 an update.
+    one = agent(**settings)
+    of_policy = steps_of_the_policy(one, monkeypatch)
+    for n in range(2):
+        assert math.isfinite(one.update(played(one, n), 0.0).policy_loss)
+    assert of_policy == [1, 4]
+    other = agent(**settings)
+    other.load_state_dict(one.state_dict())
+    other.replay.add(one.replay.steps)
+    of_policy = steps_of_the_policy(other, monkeypatch)
+    losses = [other.update(played(other, n), 0.0).policy_loss for n in (2, 3)]
+    assert of_policy == [3]
+    assert [math.isnan(loss) for loss in losses] == [True, False]
+
+
+def test_the_weights_alone_include_the_critics_and_the_temperature() -> None:
+    old = agent()
+    old.update(played(old, 0), 0.0)
+    new = agent(seed=1)
+    new.load_policy(old.state_dict())
+    for name in ("critics", "targets", "log_temperature"):
+        mine, theirs = (one.learner.state_dict()[name] for one in (new, old))
+        assert torch.equal(mine, theirs)
+    assert new.learner.optimizers["critics"].n_steps == 0
+    assert new.policy_version == 0
 
 
 @pytest.mark.parametrize("imagined_share", [0.0, 0.5])

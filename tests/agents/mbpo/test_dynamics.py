@@ -10,11 +10,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from agents.mbpo.config import MBPOConfig
 from agents.mbpo.dynamics import (
     LOG_VARIANCE_LIMITS,
     Dynamics,
+    Rows,
     bernoulli_derivatives,
     bernoulli_loss,
     bounded,
@@ -233,18 +235,25 @@ def test_a_member_goes_back_to_when_it_predicted_best(monkeypatch: pytest.Monkey
     steps = flipping(60)
     many = {"model_epochs": 80, "model_patience": 80, "model_batch_size": 8}
     one = model(True, Categorical(2), 2, **many)
-    scores, losses = [], Dynamics._losses
-    monkeypatch.setattr(
-        Dynamics,
-        "_losses",
-        lambda self, rows: scores.append(losses(self, rows)) or losses(self, rows),
-    )
-    one.fit(steps, np.random.default_rng(0))
+    losses = Dynamics._losses
+    held_out: list[Rows] = []
+    scores: list[tuple[NDArray[np.float32], ...]] = []
+
+    def noted(self: Dynamics, rows: Rows) -> tuple[NDArray[np.float32], ...]:
+        held_out.append(rows)
+        scores.append(losses(self, rows))
+        return scores[-1]
+
+    monkeypatch.setattr(Dynamics, "_losses", noted)
+    fit = one.fit(steps, np.random.default_rng(0))
+    now = losses(one, held_out[-1])
     sums = np.array([np.sum(each, axis=0) for each in scores])
     # Few steps are learned by heart: the last epochs are not the best ones. What was less of an
     # improvement than a thousandth does not count.
-    assert (sums[-2] > 1.05 * sums[:-1].min(axis=0)).any()
-    np.testing.assert_allclose(sums[-1], sums[:-1].min(axis=0), rtol=2e-3)
+    assert (sums[-1] > 1.05 * sums.min(axis=0)).any()
+    np.testing.assert_allclose(np.sum(now, axis=0), sums.min(axis=0), rtol=2e-3)
+    assert fit.obs_loss == pytest.approx(now[0][one.elites].mean(), rel=1e-6)
+    assert one.elites == np.argsort(np.sum(now, axis=0))[: len(one.elites)].tolist()
 
 
 def test_a_loaded_model_goes_on_alike() -> None:

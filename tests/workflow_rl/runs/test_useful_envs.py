@@ -41,14 +41,14 @@ def test_envs_beyond_those_that_keep_the_learner_busy_are_told_once(
 ) -> None:
     # A worker plays for half a second while the learner works for two: three envs are enough.
     (sentence,) = said(caplog)
-    assert "can use 3 of the 12 envs" in sentence
-    assert "--n-envs 3 " in sentence
+    assert "can use about 3 of the 12 envs" in sentence
+    assert "--n-envs 3," in sentence
 
 
 def test_the_first_fit_of_a_model_counts(caplog: pytest.LogCaptureFixture) -> None:
     # Until step 4,000, five updates learn: 2.5 seconds of playing beside 10 + 10.
     (sentence,) = said(caplog, fit_seconds=10.0)
-    assert "can use 2 of the 12 envs" in sentence
+    assert "can use about 2 of the 12 envs" in sentence
 
 
 @pytest.mark.parametrize(

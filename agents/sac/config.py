@@ -35,8 +35,7 @@ class SACConfig(NetworkSettings):
     )
     policy_every: Count = Field(
         default=1,
-        description="Number of gradient steps of the critics for each gradient step of the policy. "
-        "The first gradient step of an update learns the policy too.",
+        description="Number of gradient steps of the critics for each gradient step of the policy.",
     )
     target_rate: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.01,

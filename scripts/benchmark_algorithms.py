@@ -72,7 +72,7 @@ TASKS = {
             "mbpo": f"{ONE_ENV} --steps-per-update 200 --total-steps 4000 --hidden-sizes 64,64 "
             "--learning-rate 1e-3 --discount 0.95 --gradient-steps 4 --warm-up-steps 400 "
             "--imagined-share 0.8 --imagined-rollouts 4 --rollout-length-final 1 "
-            "--model-hidden-sizes 64,64 --model-every 200",
+            "--model-hidden-sizes 64,64",
             "mbpo-continuous": FREE_RUNNING,
             "mbpo-batch": FREE_RUNNING,
         },
@@ -88,7 +88,7 @@ TASKS = {
             "--normalise-obs --normalise-returns",
             "sac": f"{ONE_ENV} --steps-per-update 50 --total-steps 150000 --hidden-sizes 128,128 "
             "--learning-rate 5e-4 --discount 0.99 --gradient-steps 4 --policy-every 4 "
-            "--warm-up-steps 2000 --batch-size 128 --target-rate 0.005",
+            "--warm-up-steps 2000 --batch-size 128 --target-rate 0.005 --target-entropy -0.33",
             "mbpo": f"{ONE_ENV} --steps-per-update 500 --total-steps 40000 --hidden-sizes 128,128 "
             "--learning-rate 5e-4 --discount 0.99 --gradient-steps 8 --warm-up-steps 2000 "
             "--imagined-share 0.8 --batch-size 128 --target-rate 0.005 --target-entropy -0.33 "

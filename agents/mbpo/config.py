@@ -43,7 +43,7 @@ class MBPOConfig(SACConfig):
     )
     model_epochs: Count = Field(default=100, description="Maximum number of epochs of a fit.")
     model_every: Count = Field(
-        default=250,
+        default=1,
         description="Fit the models again after this number of real steps, but at most once in an "
         "update.",
     )

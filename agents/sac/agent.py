@@ -22,7 +22,8 @@ from agents.saved import require_distribution, saved_number
 from agents.trajectory import Trajectory
 
 VALUE_EVERY = 4
-"""Gradient steps, in one of which the network's own critic learns too."""
+"""The network's own critic learns in an update's first gradient step, and in every fourth from
+there."""
 
 
 def target_entropy(distribution: Distribution, asked: float | None) -> float:
@@ -159,18 +160,12 @@ class SACAgent(Agent):
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent.
-
-        The weights of a soft actor-critic include the critics that it learns from, and its
-        temperature.
-        """
+        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see Agent."""
         require_distribution(state, self.distribution)
         if "obs_moments" in state or "return_scale" in state:
             raise ValueError("it normalises observations or rewards, which this algorithm does not")
         self.network.load_state_dict(state["network"])
         self.learner.read()
-        if "learner" in state:
-            self.learner.load_critics(state["learner"])
 
     def memory(self) -> dict[str, Series]:
         replay = self.replay

@@ -17,9 +17,9 @@ from agents.spaces import Spaces
 class SACMetrics:
     """What one update did.
 
-    Losses, the entropy in nats and the temperature are means over the gradient steps, NaN if there
-    were none. policy_lag_*: of the rollout's steps. stale_fraction: always 0. real_steps: in the
-    whole run so far.
+    The policy's loss, its entropy in nats and the temperature are means over the gradient steps of
+    the policy, the critics' loss over all gradient steps: NaN if there were none. policy_lag_*: of
+    the rollout's steps. stale_fraction: always 0. real_steps: in the whole run so far.
     """
 
     policy_loss: float

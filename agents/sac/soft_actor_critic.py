@@ -371,15 +371,10 @@ class SoftActorCritic:
         """Continue from a `state_dict()`, with the network's present weights. Raises KeyError,
         TypeError or ValueError if it does not fit."""
         self.read()
-        self.load_critics(state)
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
-
-    def load_critics(self, state: Mapping[str, Any]) -> None:
-        """Take the critics and the temperature from a `state_dict()`. Raises KeyError, TypeError or
-        ValueError if they do not fit."""
         load(self.critics.flat, state["critics"])
         load(self.targets.flat, state["targets"])
         load(self.log_temperature, state["log_temperature"])
         if abs(self.log_temperature[0]) > LARGEST_LOG_TEMPERATURE:
             raise ValueError("its temperature is out of range")
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])

@@ -51,9 +51,9 @@ WIDE = (
     "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
 )
 SOFT = (
-    "--algorithm sac --n-envs 1 --n-workers 1 --num-steps-per-env 50 --steps-per-update 250 "
-    "--hidden-sizes 256,256 --batch-size 256 --gradient-steps 1 --learning-rate 3e-4 "
-    "--target-rate 0.005 --warm-up-steps 5000"
+    "--algorithm sac --n-envs 1 --n-workers 1 --num-steps-per-env 50 "
+    "--hidden-sizes 128,128 --batch-size 128 --gradient-steps 4 --policy-every 4 "
+    "--learning-rate 5e-4 --target-rate 0.005 --warm-up-steps 2000"
 )
 OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
@@ -116,7 +116,7 @@ TASKS = {
         "ent_coef=0.000401762 clip_range=0.1 n_epochs=20 gae_lambda=0.92 max_grad_norm=0.8 "
         f"vf_coef=0.58096 {WIDE}",
     ),
-    "Hopper, sac": Task("Hopper-v5", 100_000, SOFT, "SAC", OFF_POLICY),
+    "Hopper, sac": Task("Hopper-v5", 100_000, f"{SOFT} --target-entropy -0.33", "SAC", OFF_POLICY),
     "HalfCheetah, sac": Task("HalfCheetah-v5", 100_000, SOFT, "SAC", OFF_POLICY),
     "recall 30": Task(
         "tasks:recall_30",

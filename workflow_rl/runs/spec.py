@@ -21,8 +21,6 @@ from workflow_rl.runs.saved_config import UnknownSettings
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
-OFF_POLICY_STEPS = 200
-"""Of an update by an algorithm that learns from earlier steps as well."""
 
 
 def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,8 +60,7 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     elif values["episodes_per_update"] is None and values["steps_per_update"] is None:
         # The number of envs has no say: it must not decide how well a run learns.
         if environment.episode_steps is None:
-            off_policy = algorithm.find(values["algorithm"]).off_policy
-            values["steps_per_update"] = OFF_POLICY_STEPS if off_policy else STEPS_PER_UPDATE
+            values["steps_per_update"] = STEPS_PER_UPDATE
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
     return values

@@ -21,8 +21,8 @@ class UsefulEnvs:
     """Measures a run's first updates that learn anything. Says at most one sentence.
 
     The measurement lasts for as many env steps as a new run plays before the first update that
-    learns. So in a new run it contains the first fit of a model. Collecting soon pauses during a
-    fit, so the learner may need one env more than this number.
+    learns. So in a new run it contains the first fit of a model. During a long fit collecting
+    pauses, so the learner may need one env more than this number.
     """
 
     def __init__(self, config: TrainConfig) -> None:

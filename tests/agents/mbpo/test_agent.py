@@ -34,7 +34,6 @@ MBPO = MBPOConfig(
     model_learning_rate=1e-2,
     warm_up_steps=20,
     imagined_rollouts=1,
-    model_every=1,
 )
 
 
@@ -285,18 +284,6 @@ def test_policy_every_counts_over_short_updates_and_a_resume(
     losses = [other.update(played(other, n), 0.0).policy_loss for n in (2, 3)]
     assert of_policy == [3]
     assert [math.isnan(loss) for loss in losses] == [True, False]
-
-
-def test_the_weights_alone_include_the_critics_and_the_temperature() -> None:
-    old = agent()
-    old.update(played(old, 0), 0.0)
-    new = agent(seed=1)
-    new.load_policy(old.state_dict())
-    for name in ("critics", "targets", "log_temperature"):
-        mine, theirs = (one.learner.state_dict()[name] for one in (new, old))
-        assert torch.equal(mine, theirs)
-    assert new.learner.optimizers["critics"].n_steps == 0
-    assert new.policy_version == 0
 
 
 @pytest.mark.parametrize("imagined_share", [0.0, 0.5])

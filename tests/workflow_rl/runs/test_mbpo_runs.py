@@ -43,7 +43,6 @@ MBPO = {
     "model_hidden_sizes": (8,),
     "model_epochs": 1,
     "warm_up_steps": 60,
-    "model_every": 1,
 }
 
 

@@ -111,15 +111,18 @@ class SACAgent(Agent):
         return round(asked)
 
     def _learn(self, n_steps: int, random: np.random.Generator) -> list[float]:
-        """Make gradient steps. Returns the means over these steps, or NaN without any, of the
-        policy's loss, the critics' loss, the entropy and the temperature. Raises DivergedError."""
+        """Make gradient steps. Raises DivergedError.
+
+        Returns means: of the policy's loss, the critics' loss, the entropy in nats and the
+        temperature. Those of the policy are over its own gradient steps. A mean over none is NaN.
+        """
         policies: list[LearnedPolicy] = []
         of_critics: list[float] = []
         of_value = 0.0
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
             of_critics.append(self.learner.learn_critics(steps, random))
-            # Counted over updates: with short ones the policy would learn in each first step.
+            # A count of each update would let the policy learn in every step of short updates.
             if self._gradient_steps_made % self.config.policy_every == 0:
                 policies.append(self.learner.learn_policy(steps, random))
             self._gradient_steps_made += 1

@@ -72,7 +72,7 @@ class ExchangeConfig(Settings):
     )
     replace_gap_absolute: NotNegative = Field(
         1e-6,
-        description="The lead must also be greater than this.",
+        description="The lead in score must also be greater than this number.",
     )
     mutation_rate: Share = Field(
         0.15,

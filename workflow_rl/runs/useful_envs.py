@@ -22,7 +22,7 @@ class UsefulEnvs:
 
     The measurement lasts for as many env steps as a new run plays before the first update that
     learns. So in a new run it contains the first fit of a model. During a long fit collecting
-    pauses, so the learner may need one env more than this number.
+    pauses, so the learner may need one env more than the sentence says.
     """
 
     def __init__(self, config: TrainConfig) -> None:

@@ -32,12 +32,8 @@ def attribute_named(name: str) -> Any:
 
     Raises ValueError, which says what is wrong and what would be right.
     """
+    refuse_a_file(name)
     module_name, _, attribute = name.partition(":")
-    file = Path(module_name)
-    if file.suffix == ".py" or len(file.parts) > 1:
-        raise ValueError(
-            f"{name} names a file: give {file.stem}:{attribute}, in the folder of {file.stem}.py"
-        )
     try:
         module = imported(module_name)
     except Exception as error:
@@ -47,6 +43,16 @@ def attribute_named(name: str) -> Any:
         meant = name_meant(module, attribute)
         raise ValueError(f"{name}: {module_name} defines no {attribute}{meant}")
     return getattr(module, attribute)
+
+
+def refuse_a_file(name: str) -> None:
+    """Raise ValueError, which says what would be right, if "module:Name" has a path as module."""
+    module, _, attribute = name.partition(":")
+    file = Path(module)
+    if file.suffix == ".py" or len(file.parts) > 1:
+        raise ValueError(
+            f"{name} names a file: give {file.stem}:{attribute}, in the folder of {file.stem}.py"
+        )
 
 
 def where_to_call(module: str, error: Exception) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from agents.modules import imported, in_one_line, name_meant, where_to_call
+from agents.modules import imported, in_one_line, name_meant, refuse_a_file, where_to_call
 from agents.policies.entity_layout import EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
@@ -280,6 +280,10 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
     module_name, colon, name = env_id.partition(":")
     if not colon:
         return None
+    try:
+        refuse_a_file(env_id)
+    except ValueError as error:
+        raise InvalidEnvironmentError(ENV, str(error)) from None
     factory: Callable[..., Env] | None = getattr(imported(module_name), name, None)
     return factory
 
@@ -287,17 +291,12 @@ def _factory_named(env_id: str) -> Callable[..., Env] | None:
 def _where_it_may_be(env_id: str, error: Exception) -> str:
     """Return a sentence about an id that Gymnasium does not know, or whose module is missing."""
     module, colon, name = env_id.partition(":")
-    if isinstance(error, ModuleNotFoundError) and error.name is not None:
-        if module.endswith(".py"):
-            return f". Leave out .py: {module.removesuffix('.py')}:{name}"
-        if hint := where_to_call(module, error):
-            return hint
-    if not isinstance(error, gymnasium.error.NameNotFound):
-        return ""
-    if not colon:
-        if not (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
-            return ""
+    if hint := where_to_call(module, error):
+        return hint
+    if not colon and (os.path.isfile(env_id) or os.path.isfile(f"{env_id}.py")):
         return f". Name your own environment by its module: {Path(env_id).stem}:MyEnv"
+    if not colon or not isinstance(error, gymnasium.error.NameNotFound):
+        return ""
     if hasattr(sys.modules[module], name):
         return ""  # The name was found. The environment itself misses another one.
     return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"

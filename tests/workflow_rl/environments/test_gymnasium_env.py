@@ -114,6 +114,8 @@ def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
     [
         ("NoSuchEnv-v0", {}, ["NoSuchEnv-v0 cannot be made", "NameNotFound", "doesn't exist"]),
         ("tests/any_envs.py", {}, ["NotFound", ": any_envs:MyEnv"]),
+        ("./tests/any_envs.py", {}, ["Malformed", ": any_envs:MyEnv"]),
+        ("./mine.py:Mine", {}, ["./mine.py:Mine names a file: give mine:Mine, in the folder of"]),
         ("tests.any_envs:BrokenEnw", {}, ["NameNotFound", "mean tests.any_envs:BrokenEnv?"]),
         ("CartPole-v77", {}, ["CartPole-v77 cannot be made", "VersionNotFound"]),
         ("no_such_module:make", {}, ["ModuleNotFoundError", "no_such_module"]),

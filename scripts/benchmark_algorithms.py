@@ -86,9 +86,7 @@ TASKS = {
             "--hidden-sizes 64,64 --activation tanh --learning-rate 3e-4 --discount 0.99 "
             "--gae-lambda 0.95 --entropy-coef 0 --epochs 10 --minibatch-size 64 "
             "--normalise-obs --normalise-returns",
-            "sac": f"{ONE_ENV} --steps-per-update 50 --total-steps 150000 --hidden-sizes 128,128 "
-            "--learning-rate 5e-4 --discount 0.99 --gradient-steps 4 --policy-every 4 "
-            "--warm-up-steps 2000 --batch-size 128 --target-rate 0.005 --target-entropy -0.33",
+            "sac": "--preset sac-control --total-steps 150000 --target-entropy -0.33",
             "mbpo": f"{ONE_ENV} --steps-per-update 500 --total-steps 40000 --hidden-sizes 128,128 "
             "--learning-rate 5e-4 --discount 0.99 --gradient-steps 8 --warm-up-steps 2000 "
             "--imagined-share 0.8 --batch-size 128 --target-rate 0.005 --target-entropy -0.33 "

@@ -50,11 +50,7 @@ class Task(NamedTuple):
 WIDE = (
     "policy_kwargs={'log_std_init':-2,'ortho_init':False,'activation':'ReLU','net_arch':[256,256]}"
 )
-SOFT = (
-    "--algorithm sac --n-envs 1 --n-workers 1 --num-steps-per-env 50 "
-    "--hidden-sizes 128,128 --batch-size 128 --gradient-steps 4 --policy-every 4 "
-    "--learning-rate 5e-4 --target-rate 0.005 --warm-up-steps 2000"
-)
+SOFT = "--preset sac-control"
 OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
 RECURRENT = (

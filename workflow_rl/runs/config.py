@@ -134,7 +134,8 @@ class TrainConfig(Settings):
         description="Take the defaults of a recipe or of a known system. Recipes: cage2-quick "
         "trains one agent against all red agents in about a minute (docs/tutorial.md), "
         "cage4-quick trains a team (docs/how-to/cage4.md), workflow-quick trains an agent that is "
-        "told an order (docs/how-to/workflows.md). All others are known systems "
+        "told an order (docs/how-to/workflows.md), sac-control learns continuous actions, such as "
+        "MuJoCo's, from few real steps (docs/explanations/mbpo.md). All others are known systems "
         "(docs/explanations/modes.md). Settings that you give replace the preset's.",
     )
     seed: CountOrNone = Field(

@@ -1,4 +1,4 @@
-"""Presets: known systems and recipes of guests, as fields of a TrainConfig.
+"""Presets: known systems, and recipes of this package and of guests, as fields of a TrainConfig.
 
 A preset of `first-come` batches without steps_per_update has batches of one worker's unroll.
 """
@@ -84,9 +84,27 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Known systems, for any environment."""
 
+RECIPES: dict[str, dict[str, Any]] = {
+    # Small networks and minibatches: on a CPU, the gradient steps take most of the time.
+    "sac-control": {
+        "algorithm": "sac",
+        "n_envs": 1,
+        "num_steps_per_env": 50,
+        "settings": {
+            "hidden_sizes": (128, 128),
+            "batch_size": 128,
+            "gradient_steps": 4.0,
+            "policy_every": 4,
+            "learning_rate": 5e-4,
+            "target_rate": 0.005,
+        },
+    }
+}
+"""What trains well, for any environment of its kind."""
+
 
 class _Known(Mapping[str, Mapping[str, Any]]):
-    """PRESETS and the presets of all guests. A guest may register later."""
+    """PRESETS, RECIPES and the presets of all guests. A guest may register later."""
 
     def _all(self) -> dict[str, Mapping[str, Any]]:
         own = {
@@ -94,7 +112,7 @@ class _Known(Mapping[str, Mapping[str, Any]]):
             for guest in guests.values()
             for name, preset in guest.presets.items()
         }
-        return {**PRESETS, **own}
+        return {**PRESETS, **RECIPES, **own}
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         return self._all()[name]

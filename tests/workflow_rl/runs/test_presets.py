@@ -35,7 +35,7 @@ from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
-from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
@@ -191,13 +191,13 @@ def test_a_dataset_is_a_multiple_of_what_the_envs_collect(steps, valid):
     TrainConfig("sync", n_envs=8, num_steps_per_env=32, steps_per_update=256)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [*PRESETS, *RECIPES])
 def test_a_preset_gives_way_to_the_command_line(name):
     given = ["--num-steps-per-env", "16", "--steps-per-update", "1024", "--n-envs", "4"]
     result = CliRunner().invoke(main, ["train-async", "--preset", name, *given, "--dry-run"])
     assert result.exit_code == 0, result.output
     shown = dict(line.split(": ", 1) for line in result.output.splitlines())
-    expected = {**PRESETS[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
+    expected = {**KNOWN[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
     expected["preset"] = name
     expected |= expected.pop("settings", {})
     assert {field: value_of(shown[field]) for field in expected} == {

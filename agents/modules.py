@@ -49,7 +49,7 @@ def refuse_a_file(name: str) -> None:
     """Raise ValueError, which says what would be right, if "module:Name" has a path as module."""
     module, _, attribute = name.partition(":")
     file = Path(module)
-    if file.suffix == ".py" or len(file.parts) > 1:
+    if file.suffix == ".py" or os.path.basename(module) != module:
         raise ValueError(
             f"{name} names a file: give {file.stem}:{attribute}, in the folder of {file.stem}.py"
         )

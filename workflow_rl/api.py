@@ -119,6 +119,7 @@ def evaluate(
     seed: int = 0,
     greedy: bool = True,
     n_workers: int | None = None,
+    worker_timeout: float = 60.0,
     trust: bool = False,
 ) -> Evaluation:
     """Play seeded episodes with the agent of a run or checkpoint, on its environment.
@@ -130,6 +131,7 @@ def evaluate(
         seed: the same seed gives the same returns, whatever the number of workers.
         greedy: choose the likeliest actions, or else sample them as in training.
         n_workers: processes; None: one for each core.
+        worker_timeout: seconds within which a worker must have played an episode.
         trust: import and call the environment that the run's files name.
 
     Raises:
@@ -141,7 +143,9 @@ def evaluate(
     """
     policy, environment = load_player(Path(run), None, greedy, env, trust)
     environment.spaces()  # Raises what is wrong with it in one line.
-    return evaluate_policy(policy, environment, episodes, seed, n_workers)
+    return evaluate_policy(
+        policy, environment, episodes, seed, n_workers, worker_timeout=worker_timeout
+    )
 
 
 def learning_curves(*runs: PathLike) -> Figure:

@@ -225,8 +225,12 @@ class SquashedGaussian:
             raise ValueError(f"{low.shape} and {high.shape} numbers are no bounds")
         with np.errstate(over="ignore"):
             ends = np.array([low, high, (high - low) / 2]).astype(np.float32)
-        if not np.isfinite(ends).all() or not (ends[2] > 0).all():
-            raise ValueError(f"needs bounds of its actions, not {self.low} to {self.high}")
+        for number, (least, most, half) in enumerate(ends.T.tolist()):
+            if not math.isfinite(least + most + half) or half <= 0:
+                raise ValueError(
+                    f"needs finite bounds of its actions, the lower below the upper: number "
+                    f"{number} has {least:g} to {most:g}"
+                )
 
     @property
     def n_outputs(self) -> int:

@@ -81,8 +81,12 @@ CEILING_SECONDS = 15.0
 TARGETS = (-60.0, -30.0)
 WINDOW = 100
 POLL_SECONDS, MEMORY_SECONDS = 0.25, 10.0
-UNEQUAL = ("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS", portable.NATIVE)
-"""Environment variables of the caller that only some of the libraries would heed."""
+UNEQUAL = (
+    *("PYTHONPATH", "OMP_NUM_THREADS", "MKL_NUM_THREADS", portable.NATIVE),
+    *portable.PINS,
+)
+"""Environment variables of the caller that only some of the libraries would heed, and those with
+which this package pins the kernels of its own processes."""
 PAGE = ROOT / "docs" / "explanations" / "peers.md"
 ROWS = ROOT / "docs" / "figures" / "peers.json"
 
@@ -183,7 +187,7 @@ def run_one(name: str, simulator: str, python: str, seconds: float) -> dict[str,
             peer, *how = name.split("-", 1)
             command = [python, str(HERE / f"{peer}_ppo.py"), simulator, *how]
             # Ray leaves what it writes there.
-            variables |= {"HOME": str(folder), "RAY_TMPDIR": str(folder)}
+            variables |= {"HOME": str(folder), "RAY_TMPDIR": str(folder), portable.NATIVE: "1"}
         start, peak, looked = time.time(), 0.0, 0.0
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(

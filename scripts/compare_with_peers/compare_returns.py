@@ -3,7 +3,8 @@
 The tasks and their settings are in `tasks.py`. Every run is scored by the agent that it ends with:
 the mean return of 100 seeded episodes that the agent was not trained on, with the likeliest actions
 (BenchMARL: sampled ones). The libraries take turns, seed by seed. Seconds are wall time from the
-start of a process, imports included, to the end of training. Rows are added to --json as runs end,
+start of a process, imports included, to the end of training. The other libraries compute with the
+processor's own kernels, as their users do; this package with pinned ones. Rows are added to --json as runs end,
 and runs that the file has already are left out, so that the command can be stopped and called
 again.
 
@@ -36,6 +37,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(HERE)]
 from client_environments import build_wheel, install  # noqa: E402
 from tasks import EPISODES, TASKS, Task  # noqa: E402
 
+from workflow_rl import portable  # noqa: E402
 from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.reporting.harness import machine_name, text_table  # noqa: E402
 
@@ -43,13 +45,17 @@ OURS, FORGETFUL = "workflow_rl", "workflow_rl, mlp"
 """The second one learns what needs a memory, and has none."""
 
 
-def call(python: Path, *words: str) -> str:
-    """Return what a program prints. Raises ClickException, with its end, if it fails."""
+def call(python: Path, *words: str, **variables: str) -> str:
+    """Return what a program prints. Raises ClickException, with its end, if it fails.
+
+    This process has pinned the kernels. The program has its own choice, and these variables.
+    """
+    unpinned = {name: text for name, text in os.environ.items() if name not in portable.PINS}
     paths = os.pathsep.join([str(HERE), str(ROOT)])
     done = subprocess.run(
         [str(python), *words],
         cwd=HERE,
-        env={**os.environ, "PYTHONPATH": paths},
+        env={**unpinned, "PYTHONPATH": paths, **variables},
         capture_output=True,
         text=True,
     )
@@ -62,7 +68,8 @@ def train_theirs(python: Path, task: Task, steps: int, seed: int) -> dict[str, A
     """Train with the other library."""
     file = "benchmarl_mappo.py" if task.peer == "MAPPO" else "sb3.py"
     name = next(name for name, one in TASKS.items() if one is task)
-    shown = call(python, str(HERE / file), name, str(steps), str(seed), str(time.time()))
+    words = (str(HERE / file), name, str(steps), str(seed), str(time.time()))
+    shown = call(python, *words, **{portable.NATIVE: "1"})
     row: dict[str, Any] = json.loads(shown.splitlines()[-1])
     return row
 

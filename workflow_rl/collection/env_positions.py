@@ -47,8 +47,9 @@ class EnvPosition(NamedTuple):
         assert trajectory.episode == self.episode
         if trajectory.ended:
             return self.next
-        if self.actions is None:
+        if trajectory.steps_before == 0:  # Also if a restored env has begun its episode again.
             return self._replace(actions=trajectory.action)
+        assert self.actions is not None
         return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -96,6 +97,9 @@ class Player:
     ) -> Iterator[None]:
         """Bring some envs to where their actions, at least one each, lead in their episodes.
 
+        An episode that ends on the way does not follow from its seed: the env begins the episode
+        again.
+
         specs, actions: by env. burn_in: of the actor that goes on. Yields after every step on the
         way.
         """
@@ -103,16 +107,21 @@ class Player:
             return
         obs: Obs = np.empty(0)
         returns = np.zeros(len(specs))
+        ended = np.zeros(len(specs), bool)
         seen = [deque[Obs](maxlen=burn_in + 1) for _ in specs]
         for rows, transitions in replay(self._envs.reset, self._envs.step, specs, actions):
             if not len(obs):
                 obs = np.array(transitions.obs)
             obs[rows] = transitions.obs
             returns[rows] += transitions.reward
+            ended[rows] = transitions.terminated | transitions.truncated
             for row in rows if burn_in else ():
                 seen[row].append(obs[row].copy())
             yield
         for row, (env, spec) in enumerate(specs.items()):
+            if ended[row]:
+                self._recorder.begin({env: spec}, self._envs.reset([env], [spec]))
+                continue
             self._recorder.begin(
                 {env: spec},
                 obs[row : row + 1],
@@ -128,7 +137,7 @@ def replay(
     specs: Mapping[int, EpisodeSpec],
     actions: Mapping[int, Actions | list[Any]],
 ) -> Iterator[tuple[list[int], Transitions]]:
-    """Play episodes again, side by side, as far as their actions go.
+    """Play episodes again, side by side, as far as their actions go, or to their ends.
 
     reset, step: of an EnvBatch. specs, actions: by env, `M` in all.
 
@@ -137,10 +146,17 @@ def replay(
     """
     numbers = list(specs)
     yield list(range(len(numbers))), at_reset(reset(numbers, list(specs.values())))
-    for t in range(max(map(len, actions.values()))):
-        rows = [row for row, env in enumerate(numbers) if t < len(actions[env])]
-        acting = [numbers[row] for row in rows]
-        yield rows, step(acting, np.stack([actions[env][t] for env in acting]))
+    left = {row: actions[env] for row, env in enumerate(numbers)}
+    for t in itertools.count():
+        left = {row: of_env for row, of_env in left.items() if t < len(of_env)}
+        if not left:
+            return
+        rows = list(left)
+        transitions = step([numbers[row] for row in rows], np.stack([left[row][t] for row in rows]))
+        yield rows, transitions
+        for row, *ends in zip(rows, transitions.terminated, transitions.truncated, strict=True):
+            if any(ends):
+                del left[row]
 
 
 def at_reset(obs: Obs) -> Transitions:

@@ -95,6 +95,8 @@ class WorkerConnection(ABC):
         why = ""
         if self.command is Command.PLAY:
             why = ", because an episode does not end or needs a longer --worker-timeout,"
+        elif self.command is Command.UNROLL:
+            why = ", because --num-steps-per-env steps of its envs need a longer --worker-timeout,"
         return self._error(f"gave no complete answer for {self.timeout:g} s{why}")
 
 

@@ -208,6 +208,7 @@ def _trained_source(options: dict[str, Any]) -> Path | None:
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
+    from workflow_rl.collection.cluster import NONE
     from workflow_rl.runs.evaluation import scoring_of
 
     json_path = run_path / "evaluation.json"
@@ -218,7 +219,8 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
         player = _load(run_path, {"which": None, "stochastic": False, "trust": False})
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, episodes=episodes, seed=0,
-            n_workers=None, worker_timeout=WORKER_TIMEOUT, quiet=quiet,
+            n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
+            worker_timeout=config.worker_timeout, quiet=quiet,
         )  # fmt: skip
     click.echo("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
     _write(json_path, scores, scoring, player)

@@ -10,7 +10,7 @@ from workflow_rl import portable
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.spec import off_policy_args
+from workflow_rl.runs.spec import STEPS_PER_UPDATE, off_policy_args
 
 FEW_UPDATES = 2
 _log = logging.getLogger(__name__)
@@ -40,8 +40,9 @@ def warn_if_results_vary(config: TrainConfig) -> None:
         raise ConfigError(error.argument, str(error)) from None
     if difference is not None:
         _log.warning(
-            "%s is not determined by its seed: %s. Runs of it will vary, and so will one that is "
-            "resumed or loses a worker",
+            "%s is not determined by its seed: %s. Runs of it will vary. An episode that has to be "
+            "played again goes otherwise: after --resume, a lost worker, or, with "
+            "--num-steps-per-env, an evaluation",
             config.env,
             difference,
         )
@@ -50,7 +51,12 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 def hints(config: TrainConfig) -> list[str]:
     """Return sentences: how often the run learns, how many envs play, what would be faster."""
     steps = env_steps_of(config)
-    found = [_about_updates(config, steps), _about_envs(config), _about_args(config)]
+    found = [
+        _about_updates(config, steps),
+        _about_envs(config),
+        _about_args(config),
+        _about_evaluations(config),
+    ]
     if config.env in guests and steps is not None:
         found.append(guests[config.env].hint(config.env_args, steps))
     return [hint for hint in found if hint is not None]
@@ -115,6 +121,19 @@ def _about_args(config: TrainConfig) -> str | None:
     return (
         f"--algorithm {config.algorithm} plays with {options} unless you choose otherwise: with an "
         "observation that shows too little it would not learn"
+    )
+
+
+def _about_evaluations(config: TrainConfig) -> str | None:
+    """Return a hint if short updates make evaluations frequent, or else None."""
+    if not config.eval_every or config.steps_per_update is None:
+        return None
+    steps = config.eval_every * config.steps_per_update
+    if steps >= STEPS_PER_UPDATE:
+        return None
+    return (
+        f"--eval-every {config.eval_every} evaluates after every {steps:,} env steps, and plays "
+        f"{config.eval_episodes} episodes each time: a larger --eval-every takes less time"
     )
 
 

@@ -33,6 +33,7 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
     Raises:
         ConfigError: an environment, an algorithm or a setting makes no sense.
     """
+    given = {n: v for n, v in given.items() if v is not None or constants[n] is None}
     preset = preset_named(given.get("preset"))
     values = {**constants, **preset, **given}
     asked = {**preset.get("env_args", {}), **(given.get("env_args") or {})}

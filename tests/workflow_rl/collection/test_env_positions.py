@@ -123,6 +123,24 @@ def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
         assert_same_trajectories(unroll, expected[version])
 
 
+def test_an_episode_that_ends_on_the_way_back_begins_again(policy):
+    """An env whose episodes do not follow from their seeds is never stepped past an end."""
+    positions = first_positions(3, RED_AGENTS, 2)
+    long_envs = SerialEnvs(lambda: CountingEnv(10, 10), 2)
+    advance(positions, unrolls(long_envs, policy, 8, 1)[0])
+    restored = player_at(SerialEnvs(lambda: CountingEnv(4, 4), 2), positions)
+    for _ in range(3):
+        pieces = restored.unroll(copy_of(policy), 3)
+        advance(positions, pieces)
+        for piece in pieces:
+            assert piece.steps_before + piece.length <= 4
+    assert [position.episode for position in positions] == [4, 5]
+    assert [len(position.actions) for position in positions if position.actions is not None] == [
+        1,
+        1,
+    ]
+
+
 def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
     positions = first_positions(3, RED_AGENTS, 2, first_episode=10)
     assert [(position.episode, position.stride, position.actions) for position in positions] == [

@@ -4,9 +4,9 @@ The tasks and their settings are in `tasks.py`. Every run is scored by the agent
 the mean return of 100 seeded episodes that the agent was not trained on, with the likeliest actions
 (BenchMARL: sampled ones). The libraries take turns, seed by seed. Seconds are wall time from the
 start of a process, imports included, to the end of training. The other libraries compute with the
-processor's own kernels, as their users do; this package with pinned ones. Rows are added to --json as runs end,
-and runs that the file has already are left out, so that the command can be stopped and called
-again.
+processor's own kernels, as their users do; this package with pinned ones. Rows are added to --json
+as runs end, and runs that the file has already are left out, so that the command can be stopped and
+called again.
 
 The first call installs the libraries and this checkout in `.peers/returns`.
 

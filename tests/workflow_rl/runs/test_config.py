@@ -229,3 +229,11 @@ def test_off_policy_learning_gets_the_observation_that_it_needs(asked, observati
     args = config.env_args
     assert (args["observation"], args["actions"]) == (observation, actions)
     assert TrainConfig.from_dict(config.to_dict()).env_args == args
+
+
+def test_none_is_the_default_of_every_field_and_a_presets_value_first():
+    fields = dict.fromkeys(set(TrainConfig.model_fields) - {"mode"})
+    assert TrainConfig("async", **fields).to_dict() == TrainConfig("async").to_dict()
+    given = {"preset": "sac-control", "env": "Pendulum-v1", "total_steps": 100}
+    config = TrainConfig("async", **given, n_envs=None, algorithm=None)
+    assert (config.n_envs, config.algorithm) == (1, "sac")

@@ -88,3 +88,11 @@ def test_the_observation_that_an_algorithm_gets_is_told_unless_it_was_chosen() -
     chosen = {"observation": "table", "actions": "all"}
     assert not hints(config_of(algorithm="sac", env_args=chosen, total_episodes=400))
     assert not hints(config_of(total_episodes=400))
+
+
+def test_frequent_evaluations_are_told_of() -> None:
+    run = {"env": "Pendulum-v1", "preset": "sac-control", "total_steps": 10_000}
+    (hint,) = hints(config_of(**run, eval_every=10, eval_episodes=3))
+    assert "--eval-every 10 evaluates after every 500 env steps, and plays 3 episodes" in hint
+    assert not hints(config_of(**run, eval_every=100))
+    assert not hints(config_of(**run))

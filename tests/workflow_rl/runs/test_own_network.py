@@ -261,6 +261,7 @@ def test_the_module_of_the_page_is_learned(tmp_path: Path) -> None:
         ("tests.own_networks:Pictur", "defines no Pictur. Did you mean tests.own_networks:Picture"),
         ("no_such_module_here:Net", "cannot be imported: .*Call the command in the folder of"),
         ("./my_net.py:Net", "names a file: give my_net:Net, in the folder of my_net.py"),
+        ("./my_net:Net", "names a file: give my_net:Net"),
         ("tests.own_networks:torch", "is no class"),
         ("transformer", "is not one of mlp, gru, lstm, frame-stack"),
     ],

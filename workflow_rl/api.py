@@ -28,6 +28,8 @@ from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
 from workflow_rl.runs.plan import Plan
 from workflow_rl.runs.population_dir import is_population, run_folders
 from workflow_rl.runs.resume import flat, require_same_run
+from workflow_rl.runs.returns import warn_of_short_runs, with_returns
+from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, saved_path
 from workflow_rl.runs.seed_groups import groups_of
@@ -167,12 +169,17 @@ def learning_curves(*runs: PathLike) -> Figure:
         return figure_of_folder(paths[0])
     folders = [folder for path in paths for folder in run_folders(path)]
     names = distinct_names(folders)
-    metrics = dict(zip(names, map(read_metrics, folders), strict=True))
-    configs = [read_config(folder) for folder in folders]
+    folder_of = dict(zip(names, folders, strict=True))
+    metrics = with_returns({name: read_metrics(folder) for name, folder in folder_of.items()})
+    names = list(metrics)
+    configs = [read_config(folder_of[name]) for name in names]
     first, *others = map(known_returns, configs)
-    groups = groups_of(names, [flat(config) for config in configs])
+    about = [
+        {**flat(config), "init_from": begins_with_another(folder_of[name])}
+        for name, config in zip(names, configs, strict=True)
+    ]
+    groups = {name: [names[n] for n in group] for name, group in groups_of(names, about).items()}
+    warn_of_short_runs(metrics, groups.values())
     return learning_curve_figure(
-        metrics,
-        first if all(other == first for other in others) else {},
-        {name: [names[n] for n in group] for name, group in groups.items()},
+        metrics, first if all(other == first for other in others) else {}, groups
     )

@@ -88,7 +88,7 @@ def benchmark(**options: Any) -> None:
 def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """Return the env_args to measure the chosen environment with, by the name of each way."""
     guest = guests.get(chosen["env"])
-    if guest is not None:
+    if guest is not None and guest.measured:
         names = names or list(guest.measured)
         for name in set(names) - set(guest.measured):
             raise click.BadParameter(
@@ -98,7 +98,7 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
         return {name: {**chosen["env_args"], **guest.measured[name]} for name in names}
     if names:
         raise click.BadParameter(
-            f"{names[0]} is a simulator of CAGE-2's, and --env is {chosen['env']}",
+            f"{names[0]} is not measured on {chosen['env']}: leave it out",
             param_hint="--simulator",
         )
     return {make_environment(chosen["env"], chosen["env_args"]).label: chosen["env_args"]}

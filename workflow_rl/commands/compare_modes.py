@@ -148,12 +148,13 @@ def _choose_target(options: dict[str, Any], names: Sequence[str]) -> None:
     """Fill in the guest's target return. Raises click.BadParameter."""
     if options["target_return"] is None:
         guest = guests.get(options["env"])
-        if names and guest is None:
+        target = None if guest is None else guest.target_return
+        if names and target is None:
             raise click.BadParameter(
                 f"give the return that modes are to reach on {options['env']}",
                 param_hint="--target-return",
             )
-        options["target_return"] = None if guest is None else guest.target_return
+        options["target_return"] = target
     if options["png_path"] is not None and not names:
         raise click.BadParameter("only modes are drawn: give --modes as well", param_hint="--png")
 

@@ -81,17 +81,17 @@ def _batch_in(path: Path) -> Path | None:
 
 def own_command(*words: str | Path) -> str:
     """Return a command line, the words after the program's name, as it can be typed here."""
-    return f"{_program()} {shlex.join(map(str, words))}"
+    return shlex.join([*_program(), *map(str, words)])
 
 
-def _program() -> str:
+def _program() -> tuple[str, ...]:
     """Return how `workflow-rl` is called from here: installed or not, on the path or not."""
     import shutil  # An error in the options should not wait for it.
 
     if shutil.which("workflow-rl"):
-        return "workflow-rl"
+        return ("workflow-rl",)
     python = Path(sys.executable)
     if python.is_relative_to(Path.cwd()):
         python = python.relative_to(Path.cwd())
     installed = python.with_name("workflow-rl")
-    return str(installed) if installed.exists() else f"{python} -m workflow_rl"
+    return (str(installed),) if installed.exists() else (str(python), "-m", "workflow_rl")

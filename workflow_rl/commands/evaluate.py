@@ -24,6 +24,7 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     GroupedCommand,
+    given_options,
     plain_option,
     setting_options,
     spelling,
@@ -144,6 +145,11 @@ def evaluate(**options: Any) -> None:
         player = None if source is None else _load(source, options)
     environment = None if player is None else player.environment
     env_id = options["env"] if environment is None else environment.env_id
+    if "env" in given_options() and options["env"] != env_id:
+        raise click.BadParameter(
+            f"{options['env']} is not what {source} was trained on, {env_id}: leave it out",
+            param_hint="--env",
+        )
     scoring = scoring_of(env_id)
     settings = _settings(scoring, env_id, options)
     if player is None:

@@ -11,6 +11,7 @@ from workflow_rl.commands.options import NOT_NEGATIVE, PATH
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.drawing import save_png
+from workflow_rl.runs.population_dir import is_population
 
 
 @click.command(cls=ClearCommand)
@@ -21,7 +22,8 @@ from workflow_rl.runs.drawing import save_png
 @click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
 @click.option("--output", type=PATH, metavar="FILE",
               help="The PNG to write.  [default: learning_curve.png in the run folder, or beside "
-                   "the first of several; timeline.png beside the first trace]")  # fmt: skip
+                   "the first of several, in a population's folder policies.png; timeline.png "
+                   "beside the first trace]")  # fmt: skip
 def plot(
     runs: tuple[Path, ...],
     timeline: bool,
@@ -53,7 +55,9 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
-        output = (runs[0] if len(runs) == 1 else runs[0].parent) / "learning_curve.png"
+        # A population's own picture stays as it is.
+        name = "policies.png" if is_population(runs[0].parent) else "learning_curve.png"
+        output = runs[0] / "learning_curve.png" if len(runs) == 1 else runs[0].parent / name
     if timeline:
         figure = timeline_figure([read_trace(path) for path in runs], start, end)
     else:

@@ -37,6 +37,8 @@ def report(
     from workflow_rl.reporting.pages import uncollected
     from workflow_rl.reporting.report import read_runs, report_page, sections_of
     from workflow_rl.reporting.timeline import read_trace
+    from workflow_rl.runs.checkpoint import checkpoint_path
+    from workflow_rl.runs.population_dir import run_folders
     from workflow_rl.runs.saved_agent import load_saved
 
     require_writable(output, "--output")
@@ -44,8 +46,9 @@ def report(
     if further.exists() and not further.is_dir():
         raise click.BadParameter(f"{further} is not a folder", param_hint="--output")
     if trust:
-        for run in runs:
-            load_saved(run, trust=True)
+        for folder in (folder for run in runs for folder in run_folders(run)):
+            if checkpoint_path(folder).exists():
+                load_saved(folder, trust=True)
     with uncollected():
         read = read_runs(runs)
         traces = [read_trace(path) for path in trace_paths]

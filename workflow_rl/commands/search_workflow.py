@@ -56,6 +56,8 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     from workflow_rl.workflows.trained import Trained
 
     output: Path = options["output"]
+    if options["beside"] and options["method"] != ALL:
+        raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
     require_writable_folder(output, "--output")
     with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
         trained = Trained.load(runs, options["trust"])
@@ -165,5 +167,7 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
 
 def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> None:
     about = {"method": options["method"], "seed": options["seed"], **content}
-    write_text(output / "workflow.json", json.dumps(about, indent=2) + "\n")
-    click.echo(f"scores: {shlex.quote(str(output / 'workflow.json'))}")
+    # Of a search, beside the scores of all orders that the folder may have.
+    name = "workflow" if options["method"] == ALL else options["method"]
+    write_text(output / f"{name}.json", json.dumps(about, indent=2) + "\n")
+    click.echo(f"scores: {shlex.quote(str(output / f'{name}.json'))}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.errors import training_errors, usage_errors
+from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import name_of
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED
 from workflow_rl.environments.environment import default_env, guests
@@ -72,12 +72,11 @@ def train_champion(
     total_episodes = total_episodes or budget.training
     selection_episodes = selection_episodes or budget.selection
     episodes = episodes or budget.score
-    which = "" if env == default_env() else f"--env {env} "
-    command = (
-        f"workflow-rl train-champion {which}--seed {seed} --total-episodes {total_episodes} "
-        f"--selection-episodes {selection_episodes} --episodes {episodes}"
-    )
-    again = f"{command} --run-dir {shlex.quote(str(run_dir))}"
+    which = [] if env == default_env() else ["--env", env]
+    words = f"--seed {seed} --total-episodes {total_episodes} "
+    words += f"--selection-episodes {selection_episodes} --episodes {episodes}"
+    command = ["train-champion", *which, *words.split()]
+    again = own_command(*command, "--run-dir", run_dir)
     recipe = guest.champion_recipe()
     try:
         with usage_errors({}), training_errors(again, run_dir):
@@ -100,7 +99,7 @@ def train_champion(
         "choosing": end - start,
         "scoring": time.perf_counter() - end,
     }
-    card = recipe.card(run_dir, command, chosen, seconds)
+    card = recipe.card(run_dir, shlex.join(["workflow-rl", *command]), chosen, seconds)
     write_text(run_dir / CARD_FILE, json.dumps(card, indent=2) + "\n")
     click.echo(
         f"agent: {run_dir / AGENT_FILE}\n"

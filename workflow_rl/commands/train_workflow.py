@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.errors import training_errors, usage_errors
-from workflow_rl.commands.options import COUNT, PATH, SEED, plain_option, setting_options
+from workflow_rl.commands.errors import own_command, training_errors, usage_errors
+from workflow_rl.commands.options import (
+    COUNT,
+    PATH,
+    SEED,
+    given_options,
+    plain_option,
+    setting_options,
+    spelling,
+)
 from workflow_rl.output_files import read_text
 
 PRESET = "workflow-quick"
@@ -49,15 +56,16 @@ def train_workflow(**options: Any) -> None:
     Example: train-workflow --run-dir runs/workflow
     """
     from workflow_rl.cage2.agent.champion import train_recipe
-    from workflow_rl.commands.options import given_options
     from workflow_rl.runs.config import ConfigError, TrainConfig
     from workflow_rl.runs.folder import RunDirError
 
     run_dir: Path = options["run_dir"]
     args = {name: options[name] for name in _ENV_OPTIONS if name in given_options()}
-    again = shlex.join(["workflow-rl", "train-workflow", "--run-dir", str(run_dir)])
+    again = ["train-workflow", "--run-dir", str(run_dir)]
+    for name in sorted(given_options() - {"run_dir", "quiet"}):
+        again += ["--workflow" if name == "file" else spelling(name), str(options[name])]
     try:
-        with usage_errors({}), training_errors(f"{again} and the same options", run_dir):
+        with usage_errors({}), training_errors(own_command(*again), run_dir):
             if options["file"] is not None:
                 args["workflow"] = _text_of(options["file"])
             config = TrainConfig(
@@ -74,7 +82,7 @@ def train_workflow(**options: Any) -> None:
         raise click.BadParameter(error.message, param_hint=error.field_name) from None
     click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
     click.echo(f"agent:       {run_dir}")
-    click.echo(f"which order: workflow-rl search-workflow {shlex.quote(str(run_dir))}")
+    click.echo(f"which order: {own_command('search-workflow', run_dir)}")
 
 
 def _text_of(path: Path) -> str:

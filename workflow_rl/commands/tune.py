@@ -104,8 +104,11 @@ def tune(**options: Any) -> None:
         from workflow_rl.runs.folder import locked
 
         seconds = None if options["minutes"] is None else 60 * options["minutes"]
+        again = ["tune", "--resume", str(search.path)]
+        for name in sorted({"trials", "minutes", "cluster"} & given_options()):
+            again += [spelling(name), f"{options[name]}"]
         with (
-            training_errors(f"tune --resume {search.path}", search.path),
+            training_errors(own_command(*again), search.path),
             locked(search.path, TUNE_FILE),
         ):
             study = search.study()

@@ -169,6 +169,9 @@ def _row(name: str, runs: Sequence[Run], target_return: float) -> dict[str, Any]
     speeds = [seconds_per_update_and_eps(run.metrics) for run in runs]
     targets = [reached(run.metrics, target_return) for run in runs]
     episodes, seconds = zip(*targets, strict=True)
+    # None if no episode has ended.
+    returns = [run.summary["return_mean_last_300"] for run in runs]
+    last = [-math.inf if one is None else one for one in returns]
     return {
         "mode": name,
         "n_seeds": len(runs),
@@ -183,14 +186,14 @@ def _row(name: str, runs: Sequence[Run], target_return: float) -> dict[str, Any]
         "policy_lag_max": max(row["policy_lag_max"] for run in runs for row in run.metrics),
         "stale_fraction": median_mean("stale_fraction"),
         "dropped_steps": median_of("dropped_steps"),
-        "return_mean_last_300": median_of("return_mean_last_300"),
+        "return_mean_last_300": _finite(statistics.median(last)),
         "target_return": target_return,
         "seeds_at_target": sum(map(math.isfinite, episodes)),
         "episodes_to_target": _finite(statistics.median(episodes)),
         "seconds_to_target": _finite(statistics.median(seconds)),
         "episodes_to_target_by_seed": [_finite(number) for number in episodes],
         "seconds_to_target_by_seed": [_finite(number) for number in seconds],
-        "return_mean_last_300_by_seed": [run.summary["return_mean_last_300"] for run in runs],
+        "return_mean_last_300_by_seed": returns,
         "seeds": [run.summary["seed"] for run in runs],
     }
 

@@ -33,12 +33,16 @@ def modes_table(rows: Sequence[Row]) -> PrettyTable:
         "lag": lambda row: f"{row['policy_lag_mean']:.1f}, max {row['policy_lag_max']:g}",
         "stale": lambda row: f"{row['stale_fraction']:.1%}",
         "dropped": lambda row: f"{row['dropped_steps']:g}",
-        "return": lambda row: f"{row['return_mean_last_300']:.1f}",
+        "return": lambda row: _or_none(row["return_mean_last_300"]),
         f"reach {target:g}": lambda row: f"{row['seeds_at_target']} of {row['n_seeds']}",
         "in episodes": lambda row: _to_target(row, "episodes", ".0f"),
         "in seconds": lambda row: _to_target(row, "seconds", ".2f"),
     }
     return text_table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+
+
+def _or_none(mean: float | None) -> str:
+    return "no episode ended" if mean is None else f"{mean:.1f}"
 
 
 def _to_target(row: Row, what: str, form: str) -> str:

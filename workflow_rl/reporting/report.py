@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from workflow_rl.reporting.report_sections import Section
 from workflow_rl.reporting.timeline import RunTrace
 
 PAGES = "workflow_rl.reporting.pages"
+_log = logging.getLogger(__name__)
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
@@ -20,14 +22,19 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
     Raises RunDirError.
     """
-    from workflow_rl.runs.folder import distinct_names
+    from workflow_rl.runs.folder import distinct_names, read_metrics
     from workflow_rl.runs.population_dir import run_folders
 
     folders = [folder for path in dict.fromkeys(paths) for folder in run_folders(path)]
     names = distinct_names(folders)
-    return [
-        read_run(folder)._replace(name=name) for folder, name in zip(folders, names, strict=True)
-    ]
+    begun = [folder for folder in folders if read_metrics(folder)] or folders
+    runs = []
+    for folder, name in zip(folders, names, strict=True):
+        if folder in begun:
+            runs.append(read_run(folder)._replace(name=name))
+        else:
+            _log.warning("%s is left out: no update of it has ended yet", name)
+    return runs
 
 
 def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) -> list[Section]:

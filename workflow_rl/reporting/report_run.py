@@ -51,8 +51,10 @@ class Run(NamedTuple):
 def read_run(path: Path) -> Run:
     """Read the folder of a run. Raises RunDirError."""
     from workflow_rl.runs.folder import RunDirError, read_config, read_metrics, read_summary
+    from workflow_rl.runs.run_record import begins_with_another
 
     config = _flat(read_config(path).to_dict())
+    config["init_from"] = begins_with_another(path)
     metrics = read_metrics(path)
     if not metrics:
         raise RunDirError(f"{path} has nothing to report yet: no update has ended")
@@ -68,11 +70,12 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
     file = path / "evaluation.json"
     if not file.exists():
-        return None
+        return _evaluation_of_best(path)
     try:
         evaluation = json.loads(read_text(file, 2**28))
         cells = evaluation.get("cells")
-        for sample in [evaluation] if cells is None else cells:
+        samples = [*(cells or ()), *([evaluation] if cells is None or "mean" in evaluation else ())]
+        for sample in samples:
             _require_mean(sample["mean"], sample["interval_95"])
             require_numbers(*sample["returns"])
             if not sample["returns"]:
@@ -92,6 +95,18 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
         raise RunDirError(f"{file} cannot be read: it has no {error}") from None
     except NOT_OURS as error:
         raise RunDirError(f"{file} cannot be read: {error}") from None
+
+
+def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
+    """Return what `evaluate` left in the folder of the population whose best policy this is."""
+    from workflow_rl.runs.population_dir import is_population
+
+    above = path.absolute().parent
+    both = [folder / "best.pt" for folder in (above, path)]
+    if not is_population(above) or not all(file.is_file() for file in both):
+        return None
+    first, second = (sha256_of(file, MOST_BYTES) for file in both)
+    return _evaluation(above) if first == second else None
 
 
 def _require_mean(mean: Any, interval: Any) -> None:

@@ -192,17 +192,30 @@ def scores(runs: Sequence[Run]) -> Section:
     return Section("Scores", body)
 
 
+def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
+    """Return those of the runs that were trained together with this one, by the same workers."""
+    from workflow_rl.runs.population_dir import is_population
+
+    above = run.path.absolute().parent
+    beside = [one for one in runs if one is not run and one.path.absolute().parent == above]
+    return beside if beside and is_population(above) else []
+
+
 def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
     """Return how the learner and the workers spent their time, and each worker of a trace."""
     rows, parts = [], {"learning": list[float](), "waiting for episodes": [], "the rest": []}
-    busy = []
+    busy, busy_for_others = [], []
     for run in runs:
+        beside = _policies_beside(run, runs)
         wall = run.last["wall_seconds"]
         learning, waiting = run.total("update_seconds"), run.total("learner_idle_seconds")
         rest = max(0.0, wall - learning - waiting)
         for name, seconds in zip(parts, (learning, waiting, rest), strict=True):
             parts[name].append(seconds / max(wall, 1e-9))
         busy.append(run.last.get("worker_utilisation_run", math.nan))
+        busy_for_others.append(
+            sum(other.last.get("worker_utilisation_run", math.nan) for other in beside)
+        )
         collecting = run.total("collect_seconds")
         rows.append(
             [
@@ -213,18 +226,23 @@ def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
             ]
         )
     names = [run.name for run in runs]
-    utilisation = {"busy": busy, "idle": [1 - one for one in busy]}
+    utilisation = {"busy": busy}
+    if any(busy_for_others):
+        utilisation["busy for the other policies"] = busy_for_others
+    idle = [max(0.0, 1 - sum(shares)) for shares in zip(busy, busy_for_others, strict=True)]
+    utilisation["idle"] = idle
     charts = ""
     for whose, shares, colours in (
         ("The learner's time", parts, (COLOURS[0], GREY, COLOURS[2])),
-        ("The workers' time", utilisation, (COLOURS[0], GREY)),
+        ("The workers' time", utilisation, (*COLOURS[: len(utilisation) - 1], GREY)),
     ):
         figure = shares_figure(names, shares, colours=colours)
         drawn = chart(figure, whose, f"{whose}; a table follows")
         charts += f"<div>{keys(list(shares), colours)}{drawn}</div>"
     heading = ("Run", "Seconds", "Learning", "Waiting", "The rest", "Collecting", "Workers", "Busy")
     body = (
-        '<p class="muted">The rest is starting, saving and evaluating. Episodes are collected '
+        '<p class="muted">The rest is starting, saving, evaluating, and what the learner does for '
+        "other policies that are trained together with this one. Episodes are collected "
         "while the learner waits, and, where it overlaps, while it learns. Busy: stepping, acting "
         f'or resetting.</p><div class="charts">{charts}</div>'
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 RECENT_EPISODES = 300
+
+_log = logging.getLogger(__name__)
 
 Metrics: TypeAlias = Sequence[Mapping[str, float]]
 """The rows of a run's metrics.csv."""
@@ -59,21 +62,53 @@ def first_reached(metrics: Metrics, target: float, window: int) -> Mapping[str, 
     return None
 
 
+def with_returns(runs: Mapping[str, Metrics]) -> dict[str, Metrics]:
+    """Return the runs, given by name, of which an episode has ended, and log the others' names.
+
+    Return all of them if there is no such run.
+    """
+    begun = {
+        name: metrics
+        for name, metrics in runs.items()
+        if any(math.isfinite(row["return_mean"]) for row in metrics)
+    }
+    for name in runs if begun else ():
+        if name not in begun:
+            _log.warning("%s is left out: none of its episodes has ended yet", name)
+    return begun or dict(runs)
+
+
+def warn_of_short_runs(runs: Mapping[str, Metrics], groups: Iterable[Collection[str]]) -> None:
+    """Log which runs end the curve of their group early. runs: by name. groups: of names."""
+    for group in groups:
+        ends = {name: runs[name][-1]["episodes"] if runs[name] else 0 for name in group}
+        shortest, most = min(ends, key=ends.__getitem__), max(ends.values())
+        if ends[shortest] < 0.9 * most:
+            _log.warning(
+                "the curve of %d seeds ends where %s does: after %d episodes, of %d",
+                len(ends),
+                shortest,
+                ends[shortest],
+                most,
+            )
+
+
 def on_one_axis(
     runs: Sequence[Metrics], column: str, window: int, returns: str = "return_mean"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return 400 values [X] of the column between which all runs have returns, and those [run, X].
 
-    X is 0 if there is no such place. returns: the column of the returns, whose running means over
-    `window` episodes are interpolated.
+    A run without any return is left out. X is 0 if there is no such place. returns: the column of
+    the returns, whose running means over `window` episodes are interpolated.
     """
     curves = []
     for metrics in runs:
         x = np.array([row[column] for row in metrics], dtype=float)
         means = np.array(running_mean(metrics, window, returns))
-        curves.append((x[np.isfinite(means)], means[np.isfinite(means)]))
-    start = max(x[0] if len(x) else np.inf for x, _ in curves)
-    end = min(x[-1] if len(x) else -np.inf for x, _ in curves)
+        if np.isfinite(means).any():
+            curves.append((x[np.isfinite(means)], means[np.isfinite(means)]))
+    start = max((x[0] for x, _ in curves), default=np.inf)
+    end = min((x[-1] for x, _ in curves), default=-np.inf)
     if start > end:
         return np.empty(0), np.empty((len(runs), 0))
     grid = np.linspace(start, end, 400)

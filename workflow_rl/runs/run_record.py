@@ -49,6 +49,14 @@ def read_record(path: Path) -> RunRecord:
         raise ValueError(f"{path.name} is not a record of this package") from None
 
 
+def begins_with_another(folder: Path) -> bool:
+    """Return whether the run in a folder began with another run's agent, as far as is known."""
+    try:
+        return read_record(folder / RECORD_FILE).init_from
+    except (OSError, ValueError):
+        return False
+
+
 def weights_digest(network: Mapping[str, Any]) -> str:
     """SHA-256 of a network's tensors and their names, in the state_dict's order."""
     content = hashlib.sha256()

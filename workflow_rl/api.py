@@ -25,7 +25,7 @@ from workflow_rl.runs.evaluation import Evaluation, evaluate_policy
 from workflow_rl.runs.execute import execute, ready, run_folder
 from workflow_rl.runs.folder import distinct_names, read_config, read_metrics
 from workflow_rl.runs.learning_curve import known_returns, learning_curve_figure
-from workflow_rl.runs.plan import Plan
+from workflow_rl.runs.plan import Plan, require_no_member
 from workflow_rl.runs.population_dir import is_population, run_folders
 from workflow_rl.runs.resume import flat, require_same_run
 from workflow_rl.runs.returns import warn_of_short_runs, with_returns
@@ -108,6 +108,7 @@ def _checkpoint_of(config: TrainConfig, run_dir: PathLike | None) -> Checkpoint:
     """Return the checkpoint to go on from. Raises ConfigError if the config is of another run."""
     if run_dir is None:
         raise ConfigError("run_dir", "None: give the folder of the run to resume")
+    require_no_member(Path(run_dir))
     checkpoint = load_checkpoint(Path(run_dir) / "checkpoint.pt")
     require_same_run(TrainConfig.from_dict(checkpoint.config), flat(config))
     return checkpoint

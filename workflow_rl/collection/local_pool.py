@@ -106,6 +106,8 @@ class PipeConnection(WorkerConnection):
         if self.process.exitcode in (None, FORK_SERVER_LOST):
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):  # What its environments have started.
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join(CLOSE_SECONDS)
 
 

@@ -92,12 +92,13 @@ class WorkerConnection(ABC):
     def _error(self, reason: str) -> WorkerError: ...
 
     def _late(self) -> WorkerError:
-        why = ""
-        if self.command is Command.PLAY:
-            why = ", because an episode does not end or needs a longer --worker-timeout,"
-        elif self.command is Command.UNROLL:
-            why = ", because --num-steps-per-env steps of its envs need a longer --worker-timeout,"
-        return self._error(f"gave no complete answer for {self.timeout:g} s{why}")
+        longer = "a longer --worker-timeout"
+        why = {
+            Command.START: f"its envs need {longer} or fewer --envs-per-worker to be made",
+            Command.PLAY: f"an episode does not end or needs {longer}",
+            Command.UNROLL: f"--num-steps-per-env steps of its envs need {longer}",
+        }.get(self.command, f"its envs hang or need {longer}")
+        return self._error(f"gave no complete answer for {self.timeout:g} s, because {why},")
 
 
 Connection = TypeVar("Connection", bound=WorkerConnection)

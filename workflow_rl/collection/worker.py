@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -214,9 +214,12 @@ def _die_with_main_process() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None
+    # A group of its own: an environment's processes end with the worker.
+    os.setpgrp()
+    current_process().daemon = False  # Environments may start processes.
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, name="watch main process", daemon=True).start()

@@ -37,11 +37,9 @@ def training_errors(again: str, path: Path, lower: Callable[[], str] = str) -> I
     except StopRequested as stop:
         code, lines = 128 + stop.signal_number, [f"{stop}; go on with: {again}"]
     except NotFiniteError as error:
-        lines = [
-            f"Error: {error}",
-            f"The batch is in {_batch_in(path)}",
-            f"A checkpoint is saved; correct the environment, then go on with: {again}",
-        ]
+        batch = _batch_in(path)
+        lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]
+        lines += [f"A checkpoint is saved; correct the environment, then go on with: {again}"]
     except TooManyFailuresError as error:
         lines = [f"Error: {error}", f"A checkpoint is saved; go on with: {again}"]
     except NotWrittenError as error:

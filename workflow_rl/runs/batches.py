@@ -154,10 +154,14 @@ def _whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: 
 
     def batches(newest: Newest) -> Generator[Rollout, None, None]:
         nonlocal first_episode
+        start = time.perf_counter()
         while (policy := newest()) is not None:
             share = next_share(0)._replace(first_episode=first_episode)
             first_episode = share.end
-            yield play_batch(policy, share, lambda: None)
+            rollout = play_batch(policy, share, lambda: None)
+            now = time.perf_counter()
+            yield rollout._replace(collect_seconds=now - start)
+            start = now
 
     return batches
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept
 from workflow_rl.runs.learning_curve import only_warned, plot_learning_curve
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_agent, load_memory
 from workflow_rl.runs.make_agent import make_agent as make_agent
-from workflow_rl.runs.metrics import Seconds, advance, pass_time, row_of, summarise
+from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.runs.useful_envs import UsefulEnvs
 
@@ -128,7 +129,7 @@ class Learner:
         if self.state.unlogged is None:
             self.schedule.begin(self.policy)
 
-    def learn_once(self, n_workers: int, may_diverge: bool = False) -> dict[str, float]:
+    def learn_once(self, may_diverge: bool = False) -> dict[str, float]:
         """Collect, learn, evaluate, log and save. Return the update's row of metrics.
 
         may_diverge: whether to undo an update that diverges, and set `state.diverged`.
@@ -140,7 +141,7 @@ class Learner:
             self._trace.mark(LEARNER, Activity.EVALUATING)
             # If the evaluation is interrupted, a resumed run makes it before anything else.
             row["eval_return_mean"] = self.evaluate()
-            pass_time(state, n_workers, self._passed())
+            state.wall_seconds += self._passed()
         self._trace.mark(LEARNER, Activity.SAVING)
         self.run.log(row)
         state.unlogged = None
@@ -159,17 +160,14 @@ class Learner:
         progress = self.progress
         self._trace.mark(LEARNER, Activity.WAITING)
         wait_start = time.perf_counter()
-        try:
+        with self._keeping_batch():
             rollout = self.schedule.next_rollout(self.policy)
-        except NotFiniteError as error:
-            self.run.save_batch(error.trajectories)
-            raise
 
         self._trace.mark(LEARNER, Activity.LEARNING)
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:
-            metrics = self.agent.update(rollout.trajectories, progress)._asdict()
+            metrics = _plain(self.agent.update(rollout.trajectories, progress)._asdict())
         except DivergedError as error:
             self.run.save_batch(rollout.trajectories)
             if before is None:
@@ -203,7 +201,8 @@ class Learner:
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]
-        rollout = self.schedule.evaluate(policy, specs)
+        with self._keeping_batch():  # Of the rollout that the evaluation waits for.
+            rollout = self.schedule.evaluate(policy, specs)
         problem = what_is_not_finite(rollout.trajectories)
         if rollout.skipped:
             problem = (
@@ -217,6 +216,15 @@ class Learner:
             "%s has no score after update %d: %s", self.path.name, self.state.updates, problem
         )
         return math.nan
+
+    @contextmanager
+    def _keeping_batch(self) -> Iterator[None]:
+        """Write a batch with a number that is not finite into the folder, and raise the error."""
+        try:
+            yield
+        except NotFiniteError as error:
+            self.run.save_batch(error.trajectories)
+            raise
 
     def take_over(self, other: Learner) -> None:
         """Take over all that another policy has learned, and its recent returns."""
@@ -279,6 +287,14 @@ class Learner:
 
     def _weights(self) -> str:
         return weights_digest(self.agent.state_dict()["network"])
+
+
+def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an algorithm's metrics as Python's numbers: a checkpoint holds nothing of NumPy's."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in metrics.items()
+    }
 
 
 def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> bool:

@@ -191,7 +191,7 @@ def _loop(
             learner.begin()
         behind = min(free, key=lambda learner: learner.progress)
         try:
-            row = behind.learn_once(pool.n_workers, meetings.can_rescue(behind))
+            row = behind.learn_once(meetings.can_rescue(behind))
         except DivergedError as error:
             lost[behind] = str(error)
             left = [one for one in learners if one not in lost and not one.state.diverged]

@@ -116,7 +116,7 @@ def resumed_plan(
         ConfigError: what is asked for would make it another run.
     """
     if not is_population(path):
-        _require_no_member(path)
+        require_no_member(path)
         checkpoint = load_checkpoint(path / "checkpoint.pt")
         config = _config_of(checkpoint, path, asked, trust, names_cluster)
         _require_more_to_do(config, checkpoint.training, path, asked)
@@ -184,7 +184,7 @@ def _own_names(config: TrainConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, **(args if config.env in guests else {"env_args": {**config.env_args, **args}})}
 
 
-def _require_no_member(path: Path) -> None:
+def require_no_member(path: Path) -> None:
     """Refuse to resume one member: a population is resumed as a whole. Raises RunDirError."""
     population = path.resolve().parent
     if is_population(population) and read_population(population).exchange is not None:

@@ -292,7 +292,7 @@ class Search:
     def _seeds_affordable(self, study: optuna.Study, seconds: float) -> int:
         """Return the number of seeds, at least 1, that each finalist has time for."""
         of_one_seed = len(self.finalists(study)) * self._seconds_of_policy(study)
-        if of_one_seed * self._n_final_seeds <= seconds:
+        if of_one_seed * self._n_final_seeds <= max(seconds, 0.0):
             return self._n_final_seeds
         return max(1, round(seconds / of_one_seed))
 

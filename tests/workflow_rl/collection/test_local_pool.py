@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import multiprocessing.forkserver
 import os
 import resource
@@ -15,7 +16,9 @@ import time
 from functools import partial
 from importlib.util import spec_from_loader
 from pathlib import Path
+from typing import Any
 
+import cloudpickle
 import numpy as np
 import psutil
 import pytest
@@ -85,6 +88,32 @@ def test_an_exception_in_the_with_block_ends_the_workers():
     wait_until_gone(pids)
 
 
+class StartingEnv(CountingEnv):
+    """Starts a program and, by multiprocessing, a process. Their ids go into a file."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        program = subprocess.Popen(["sleep", "600"])
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+        process.start()
+        (folder / f"{os.getpid()}").write_text(f"{program.pid} {process.pid}")
+
+    def step(self, action: int) -> Any:
+        time.sleep(0.2)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("is_playing", [True, False])
+def test_what_an_environment_has_started_ends_with_its_worker(is_playing, policy, tmp_path):
+    with LocalPool(partial(SerialEnvs, partial(StartingEnv, tmp_path)), 2) as pool:
+        started = [int(pid) for file in tmp_path.iterdir() for pid in file.read_text().split()]
+        assert len(living(started)) == 4
+        if is_playing:
+            pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
+            pool.send(0, Command.PLAY, [episode_spec(0, 0, RED_AGENTS)])
+    wait_until_gone(started)
+
+
 def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
     with LocalPool(COUNTING, 1, timeout=1.0) as pool:
         os.kill(worker_pids(pool)[0], signal.SIGSTOP)
@@ -125,7 +154,7 @@ def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
         rescue = threading.Timer(30, worker.kill)
         rescue.start()
         pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
-        with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
+        with pytest.raises(WorkerError, match=r"for 1 s, because .*, during 'reset'"):
             pool.receive(0)
         rescue.cancel()
 

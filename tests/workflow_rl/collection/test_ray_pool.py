@@ -190,7 +190,7 @@ def test_a_hang_is_over_at_the_deadline():
     with RayPool(partial(SerialEnvs, make_env), 1, timeout=1.0) as pool:
         pool.send(0, Command.RESET, ([0], [SPEC]))
         start = time.monotonic()
-        with pytest.raises(WorkerError, match="gave no complete answer for 1 s during 'reset'"):
+        with pytest.raises(WorkerError, match=r"for 1 s, because .*, during 'reset'"):
             pool.receive(0)
         assert 0.9 < time.monotonic() - start < 3
 

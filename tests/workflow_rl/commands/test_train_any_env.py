@@ -117,10 +117,11 @@ def test_a_warning_once_where_a_seed_does_not_determine_an_episode(
     assert "the reward after step 1" in warnings[0]
 
 
-def test_a_number_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("further", [[], ["--async-rl", "--eval-every", "1"]])
+def test_a_number_that_is_none_is_an_error_of_one_line(further: list[str], tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     env = ["--env", "tests.lying_envs:AlwaysSpoiltEnv"]
-    result = invoke("train-async", *env, *TINY, "--run-dir", run)
+    result = invoke("train-async", *env, *TINY, *further, "--run-dir", run)
     assert result.exit_code == 1, result.output
     first, batch, second = result.output.strip().splitlines()[-3:]
     assert batch == f"The batch is in {tmp_path / 'run' / 'diverged.npz'}"

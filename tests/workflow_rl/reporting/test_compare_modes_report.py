@@ -52,6 +52,11 @@ def test_a_line_a_mode():
     assert third[-2:] == ["768", "1.50"]
 
 
+def test_a_mode_in_which_no_episode_ended():
+    _, row = cells(modes_table([ROW | {"return_mean_last_300": None}]))
+    assert row[9] == "no episode ended"
+
+
 def test_alfs_table():
     row = {
         "envs_per_actor": 32,

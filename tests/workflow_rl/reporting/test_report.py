@@ -28,6 +28,7 @@ from workflow_rl.reporting.timeline import TraceError, read_trace, timeline_figu
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, RunDirError, distinct_names
 from workflow_rl.runs.learning_curve import learning_curve_figure
+from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.seed_groups import groups_of
 
 UPDATES = 20
@@ -171,6 +172,22 @@ def test_scores_and_evaluations_in_the_run(tmp_path: Path) -> None:
     assert "one 9.00 ± – 9.00 9.00 1 greedy" in scores  # noqa: RUF001
     assert "two not scored yet" in scores
     assert "one 20 3.25" in section(text, "Learning curves")
+
+
+def test_the_score_of_a_population_is_its_best_policys(tmp_path: Path) -> None:
+    for number in range(2):
+        policy = make_run(tmp_path / "population" / f"policy-{number}", seed=number)
+        (policy / "best.pt").write_bytes(f"agent {number}".encode())
+    population = tmp_path / "population"
+    configs = [json.loads((population / f"policy-{n}" / "config.json").read_text()) for n in (0, 1)]
+    PopulationRecord(configs).write(population)
+    (population / "best.pt").write_bytes(b"agent 1")
+    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    evaluation["agent_sha256"] = hashlib.sha256(b"agent 1").hexdigest()
+    (population / "evaluation.json").write_text(json.dumps(evaluation))
+    scores = section(page_of(tmp_path, population), "Scores")
+    assert "policy-0 not scored yet" in scores
+    assert "policy-1 9.00" in scores
 
 
 @pytest.mark.parametrize("digest", [None, hashlib.sha256(b"another agent").hexdigest()])

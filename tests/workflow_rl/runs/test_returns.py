@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from workflow_rl.runs.returns import verdict
+import math
+
+import pytest
+
+from workflow_rl.runs.returns import on_one_axis, verdict, warn_of_short_runs, with_returns
+
+
+def rows(*means: float) -> list[dict[str, float]]:
+    return [{"episodes": 10.0 * n, "return_mean": mean} for n, mean in enumerate(means, 1)]
+
+
+def test_runs_without_a_return_are_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = {"good": rows(1.0, 2.0), "early": [], "none ended": rows(math.nan)}
+    assert list(with_returns(runs)) == ["good"]
+    assert [record.args for record in caplog.records] == [("early",), ("none ended",)]
+    assert list(with_returns({"early": []})) == ["early"]
+    x, returns = on_one_axis(list(runs.values()), "episodes", 300)
+    assert (x[0], x[-1], len(returns)) == (10, 20, 1)
+
+
+def test_a_run_that_cuts_the_curve_of_its_group_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    runs = {"long": rows(*[0.0] * 20), "short": rows(0.0, 0.0), "nearly": rows(*[0.0] * 19)}
+    warn_of_short_runs(runs, [["long", "nearly"], ["short"]])
+    assert not caplog.records
+    warn_of_short_runs(runs, [["long", "short", "nearly"]])
+    assert "where short does: after 20 episodes, of 200" in caplog.text
 
 
 def test_a_verdict_names_the_agents_on_both_sides() -> None:

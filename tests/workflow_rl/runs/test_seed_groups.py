@@ -19,6 +19,17 @@ def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:
     assert groups_of(names, configs) == {"a/ (2 seeds)": [0, 2], "b": [1]}
 
 
+def test_runs_of_one_seed_compare_something_else() -> None:
+    """Such as a number of workers, or a start from another run's agent."""
+    names = ["w1-s0", "w2-s0", "w1-s1", "w2-s1"]
+    configs = [{"lr": 1, "seed": n // 2, "n_workers": 1 + n % 2} for n in range(4)]
+    assert groups_of(names, configs) == {"w1-s (2 seeds)": [0, 2], "w2-s (2 seeds)": [1, 3]}
+    again = [{"lr": 1, "seed": 0, "n_workers": 1}] * 2
+    assert groups_of(["a", "b"], again) == {"a": [0], "b": [1]}
+    warm = [{"seed": n, "init_from": n == 1} for n in range(2)]
+    assert groups_of(["cold", "warm"], warm) == {"cold": [0], "warm": [1]}
+
+
 def test_the_interval_is_students() -> None:
     returns = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
     mean, half = mean_and_interval(returns)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH, SEED
+from workflow_rl.commands.options import PATH, SEED, TRUST, accept_agent
 from workflow_rl.output_files import require_writable
 
 
@@ -25,8 +25,16 @@ from workflow_rl.output_files import require_writable
                    "one.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, type=SEED, metavar="N",
               help="The same seed gives the same agent.")  # fmt: skip
+@click.option("--trust", is_flag=True, help=TRUST)
 def improve(
-    agent: Path, output: Path, episodes: int, steps: int, jobs: int, judges: int, seed: int
+    agent: Path,
+    output: Path,
+    episodes: int,
+    steps: int,
+    jobs: int,
+    judges: int,
+    seed: int,
+    trust: bool,
 ) -> None:
     """Improve a CAGE-2 agent by search, and write it as a policy file.
 
@@ -48,6 +56,7 @@ def improve(
 
     if output.suffix != ".npz":
         raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="OUTPUT")
+    accept_agent(agent, trust, "AGENT")
     try:
         before, environment = load_searchable(agent)
     except CheckpointError as error:

@@ -189,6 +189,17 @@ def env_options(option: Option) -> list[Any]:
     return [*setting_options(TrainConfig, option, ["env"]), several]
 
 
+def accept_agent(agent: Path, trust: bool, hint: str) -> None:
+    """Import what only the agent's file names, if the user trusts it. Raise click.BadParameter."""
+    from workflow_rl.runs.saved_agent import load_saved  # It imports torch.
+
+    if trust and agent.exists():
+        try:
+            load_saved(agent, trust=True)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=hint) from None
+
+
 def given_options() -> frozenset[str]:
     """Return the names of the options that the command line of the present command has."""
     context = click.get_current_context()

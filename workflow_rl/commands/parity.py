@@ -24,14 +24,23 @@ from workflow_rl.cage4.interface import RED_AGENTS as CAGE4_REDS
 from workflow_rl.cage4.registration import ENV_ID as CAGE4
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import place_options
-from workflow_rl.commands.options import EPISODES, PATH, PROCESSES, SEED, given_options, spelling
+from workflow_rl.commands.options import (
+    EPISODES,
+    PATH,
+    PROCESSES,
+    SEED,
+    TRUST,
+    accept_agent,
+    given_options,
+    spelling,
+)
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import usable_cores
 
 CHECKPOINT = "checkpoint"
 BLUES = {CAGE2: (*cage2.BLUE_AGENTS, *cage2.HOARDERS, CHECKPOINT), CAGE4: tuple(TEAMS)}
 REDS = {CAGE2: CAGE2_REDS, CAGE4: CAGE4_REDS}
-OWN = {CAGE2: ("checkpoint", "network_episodes"), CAGE4: ("state_every", "record")}
+OWN = {CAGE2: ("checkpoint", "network_episodes", "trust"), CAGE4: ("state_every", "record")}
 """Options of one environment alone."""
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--env"], type=click.Choice(list(REDS)), default=CAGE2, show_default=True,
@@ -50,6 +59,7 @@ _OPTIONS: list[click.Parameter] = [
     click.Option(["--checkpoint"], type=PATH,
                  help="CAGE-2: run folder or checkpoint of --blue checkpoint, whose policy "
                       "samples."),
+    click.Option(["--trust"], is_flag=True, help=TRUST),
     click.Option(["--max-steps"], type=click.IntRange(1, MOST), metavar="N",
                  help="Length of an episode in steps.  [default: 100; CAGE-4: 500]"),
     click.Option(["--network-episodes"], type=click.IntRange(0, 1_000_000), default=0,
@@ -138,6 +148,8 @@ def _on_cage2(options: dict[str, Any]) -> None:
     blues = options["blues"] or cage2.BLUE_AGENTS + (CHECKPOINT,) * (checkpoint is not None)
     if checkpoint is not None and CHECKPOINT not in blues:
         raise click.UsageError("--checkpoint goes with --blue checkpoint")
+    if checkpoint is not None:
+        accept_agent(checkpoint, options["trust"], "--checkpoint")
     agents = {blue: _chosen_agent(blue, checkpoint) for blue in blues}
     max_steps, n_episodes = options["max_steps"] or 100, options["episodes"]
     n_networks = min(options["network_episodes"], n_episodes)

@@ -11,7 +11,6 @@ from workflow_rl.commands.options import NOT_NEGATIVE, PATH
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.drawing import save_png
-from workflow_rl.runs.population_dir import is_population
 
 
 @click.command(cls=ClearCommand)
@@ -55,6 +54,8 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
+        from workflow_rl.runs.population_dir import is_population  # It brings torch.
+
         # A population's own picture stays as it is.
         name = "policies.png" if is_population(runs[0].parent) else "learning_curve.png"
         output = runs[0] / "learning_curve.png" if len(runs) == 1 else runs[0].parent / name

@@ -13,6 +13,7 @@ from workflow_rl.commands.options import (
     PATH,
     SEED,
     TRUST,
+    accept_agent,
     given_options,
     plain_option,
     setting_options,
@@ -99,7 +100,7 @@ def replay(
                 require_agent(name, env, hint)
         players = [_loaded(every[env], agent, which, stochastic, "AGENT")]
         if other is not None:
-            _accept(other, trust)
+            accept_agent(other, trust, "--against")
             players.append(_loaded(every[env], other, None, stochastic, "--against"))
         try:
             shown = every[env].replay(players, settings, seed, episode)
@@ -131,17 +132,6 @@ def _env_of(agent: Path, which: str | None, named: str, trust: bool) -> str:
             param_hint="AGENT",
         )
     return env_id if env_id in _SHOWN else named
-
-
-def _accept(other: Path, trust: bool) -> None:
-    """Import what only a checkpoint of the other agent names, if the user trusts it."""
-    from workflow_rl.runs.saved_agent import load_saved
-
-    if trust and other.exists():
-        try:
-            load_saved(other, trust=True)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--against") from None
 
 
 def _loaded(replays: Replays, agent: Path, which: str | None, stochastic: bool, hint: str) -> Any:

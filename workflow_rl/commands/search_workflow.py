@@ -36,8 +36,8 @@ METHODS = (ALL, "halving", "gaussian-process", "random")
               help="A run without an order, of the same seed as the first of RUNS, to tell the "
                    "price of obedience; may be given again, for the next of RUNS.")  # fmt: skip
 @click.option("--output", type=PATH, default=Path("workflow"), show_default=True,
-              metavar="FOLDER", help="Folder for workflow.html, workflow.json and, with all, "
-                                     "totals.npz.")  # fmt: skip
+              metavar="FOLDER", help="Folder for the scores: with all workflow.html, "
+                                     "workflow.json and totals.npz, else METHOD.json.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, metavar="N",
               help="The same seed gives the same episodes.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)

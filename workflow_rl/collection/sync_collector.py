@@ -49,9 +49,10 @@ class SyncCollector:
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
         def play() -> Iterable[Trajectory]:
-            player = self._player = self._player or player_at(
-                self.envs, self._positions, burn_in_of(actor)
-            )
+            if self._player is None:
+                self.envs.forget()
+                self._player = player_at(self.envs, self._positions, burn_in_of(actor))
+            player = self._player
             return itertools.chain(*(player.unroll(actor, self._n_steps) for _ in range(times)))
 
         def leave_out(number: int) -> None:

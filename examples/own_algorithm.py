@@ -16,6 +16,7 @@ from agents.network_settings import NetworkSettings
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.distributions import to_plain
 from agents.policies.torch_distributions import log_prob_and_entropy
+from agents.settings import ConfigError
 
 
 class Config(NetworkSettings):
@@ -28,6 +29,13 @@ class Metrics(NamedTuple):
     """The columns of metrics.csv that this algorithm fills."""
 
     policy_loss: float
+
+
+def rewards_to_go(reward, discount):
+    to_go = reward.astype(np.float64)
+    for step in range(len(to_go) - 2, -1, -1):
+        to_go[step] += discount * to_go[step + 1]
+    return to_go
 
 
 class ReinforceAgent(Agent):
@@ -48,7 +56,9 @@ class ReinforceAgent(Agent):
     def update(self, trajectories, progress):
         obs = torch.from_numpy(np.concatenate([t.obs for t in trajectories]).astype(np.float32))
         action = torch.from_numpy(np.concatenate([t.action for t in trajectories]))
-        to_go = np.concatenate([t.reward[::-1].cumsum()[::-1] for t in trajectories])
+        to_go = np.concatenate(
+            [rewards_to_go(t.reward, self.config.discount) for t in trajectories]
+        )
         weight = torch.from_numpy((to_go - to_go.mean()) / (to_go.std() + 1e-8))
         for _ in range(self.config.passes):
             log_prob, _ = log_prob_and_entropy(
@@ -85,6 +95,8 @@ class Reinforce(Algorithm):
     metrics = Metrics._fields
 
     def make(self, settings, spaces, seed, device, threads):
+        if settings.network != "mlp":
+            raise ConfigError("network", f"reinforce learns mlp, not {settings.network}")
         return ReinforceAgent(settings, spaces, seed)
 
 

@@ -12,6 +12,7 @@ With --runs the runs are kept, and a run that has ended is not trained again.
 from __future__ import annotations
 
 import functools
+import shutil
 import statistics
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from workflow_rl.reporting.compare_modes import reached
 from workflow_rl.reporting.harness import in_turns, machine_name, spread, text_table
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import save_png
-from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.folder import is_finished, read_config, read_metrics
 from workflow_rl.runs.loop import train
 from workflow_rl.runs.presets import PRESETS
 from workflow_rl.runs.returns import Metrics
@@ -124,10 +125,16 @@ def config_of(task: Task, name: str, slow_ms: float) -> TrainConfig:
 
 
 def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int) -> Metrics:
-    """Return the metrics of a run, which is trained unless the folder has one that has ended."""
-    if not (path / "summary.json").exists():
+    """Return the metrics of a run, which is trained unless the folder has this run, ended."""
+    config = config.changed(seed=seed)
+    if path.exists():
+        same = read_config(path).to_dict() == config.to_dict()
+        n_updates = len(read_metrics(path))
+        if not same or not (is_finished(path) or n_updates == last_update):
+            shutil.rmtree(path)
+    if not path.exists():
         config.environment.check()  # Compiles what its workers would each compile.
-        train(config.changed(seed=seed), path, quiet=True, last_update=last_update)
+        train(config, path, quiet=True, last_update=last_update)
     return read_metrics(path)
 
 

@@ -8,6 +8,7 @@ a share of all. Give a run that has too many orders to score them all as --run: 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def compare(
 ) -> None:
     """Search in scores that are known. totals: by order and episode, [O, E]."""
     groups = tuple(sorted(names[0].split(",")))
-    workflow = Workflow(groups, tuple((group,) for group in groups))
+    workflow = Workflow(groups, tuple((group,) for group in groups), _before(names, groups))
     place = {workflow.order_named(name): n for n, name in enumerate(names)}
     worth, n_episodes = totals.mean(axis=1), totals.shape[1]
 
@@ -37,6 +38,15 @@ def compare(
         return float(worth.max() - worth[place[order]])
 
     tell(budget, "regret", methods, n_searches, regret)
+
+
+def _before(names: list[str], groups: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of groups of which the first comes before the second in every order."""
+    orders = [[groups.index(group) for group in name.split(",")] for name in names]
+    pairs = itertools.permutations(range(len(groups)), 2)
+    return tuple(
+        (one, two) for one, two in pairs if all(o.index(one) < o.index(two) for o in orders)
+    )
 
 
 def tell(
@@ -100,9 +110,9 @@ def _pull(
     return pull
 
 
-def placebo(runs: list[Path], episodes: int) -> None:
+def placebo(runs: list[Path], episodes: int, trust: bool) -> None:
     """Play with agents that are told the order, which each episode draws, and another one."""
-    trained, totals = Trained.load(runs), []
+    trained, totals = Trained.load(runs, trust), []
     for what, is_placebo in (("told", False), ("told another", True)):
         played = [
             play(
@@ -156,7 +166,7 @@ def main(
     if searched:
         search_runs(list(searched), budget, episodes, methods, searches, trust)
     if runs:
-        placebo(list(runs), episodes)
+        placebo(list(runs), episodes, trust)
 
 
 def _search_totals(path: Path, shares: list[float], methods: list[str], searches: int) -> None:

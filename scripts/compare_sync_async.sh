@@ -10,5 +10,5 @@ for trainer in parallel async; do
   echo "== ${trainer}_train_workflow_rl.py"
   # Options given here come last, so that they win over the defaults.
   time .venv/bin/python "workflow_rl/${trainer}_train_workflow_rl.py" \
-    --n-envs 100 --total-episodes 200 --quiet "$@"
+    --n-envs 100 --episodes-per-update 100 --total-episodes 200 --quiet "$@"
 done

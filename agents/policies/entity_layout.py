@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 Table = NDArray[np.int64]
 
 MOST = 1_000_000
+TABLES = ("features", "actions", "present", "traits")
 
 
 class EntityLayout:
@@ -35,10 +36,9 @@ class EntityLayout:
     """
 
     def __init__(self, n_inputs: int, tables: Mapping[str, Any]) -> None:
-        known = ("features", "actions", "present", "traits")
         for name in tables:
-            if name not in known:
-                raise ValueError(f"entities: {name!r:.50} is none of {', '.join(known)}")
+            if name not in TABLES:
+                raise ValueError(f"entities: {name!r:.50} is none of {', '.join(TABLES)}")
         if type(n_inputs) is not int or not 1 <= n_inputs <= MOST:
             raise ValueError(f"entities: {n_inputs!r:.50} is no number of inputs")
         self.n_inputs = n_inputs

@@ -95,8 +95,10 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=random), alpha=0.1)
+        copy = network.module(1.0, None)  # As a worker makes it.
+        copy.load_state_dict(module.state_dict())
         for size in {0, n_options if network.sees_mask else 0}:
-            _try(network, module, size, random)
+            _try(network, module, copy, size, random)
     module.load_state_dict(kept)
     try:
         fits = network.fits(network.layers(kept))
@@ -106,8 +108,15 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
         raise NetworkError(f"{network.kind} has other weights each time that it is made")
 
 
-def _try(network: OwnNetwork, module: OwnModule, n_options: int, random: torch.Generator) -> None:
-    """Call the module for three rows, together and alone, in training and in acting."""
+def _try(
+    network: OwnNetwork,
+    module: OwnModule,
+    copy: OwnModule,
+    n_options: int,
+    random: torch.Generator,
+) -> None:
+    """Call the module for three rows, together and alone, in training and in acting, and call its
+    copy."""
     n_rows = 3
     rows = torch.randn(n_rows, network.n_inputs, generator=random)
     mask = (torch.rand(n_rows, n_options, generator=random) < 0.5).float()
@@ -115,7 +124,7 @@ def _try(network: OwnNetwork, module: OwnModule, n_options: int, random: torch.G
     rows = torch.cat([rows, mask], dim=1)
     before = torch.randn(n_rows, module.state_size, generator=random)
 
-    def called(which: slice) -> list[Tensor]:
+    def called(which: slice, module: OwnModule = module) -> list[Tensor]:
         if not module.state_size:
             return [module(rows[which])]
         return [*module.step(rows[which], before[which])]
@@ -126,6 +135,7 @@ def _try(network: OwnNetwork, module: OwnModule, n_options: int, random: torch.G
         module.eval()
         acting = called(slice(None))
         module.train()
+        copied = called(slice(None), copy)
     except Exception as error:
         with_mask, hint = " with a mask" if n_options else "", ""
         if not module.state_size and "missing 1 required positional argument" in str(error):
@@ -147,6 +157,11 @@ def _try(network: OwnNetwork, module: OwnModule, n_options: int, random: torch.G
             raise NetworkError(
                 f"{network.kind} gives an observation other {name} when it stands alone: a row "
                 "must not depend on the other rows, nor on chance"
+            )
+        if not torch.allclose(copied[i], found, 1e-3, 1e-4):
+            raise NetworkError(
+                f"{network.kind} gives other {name} when it is made again with the same weights: "
+                "keep all its numbers in parameters or in buffers (`register_buffer`)"
             )
         if not torch.allclose(acting[i], found, 1e-3, 1e-4):
             raise NetworkError(

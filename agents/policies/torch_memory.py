@@ -61,8 +61,11 @@ class StackedFrames(MemoryModule):
         stacked = torch.cat([state, x], dim=1)
         return self.mlp(stacked), stacked[:, x.shape[1] :]
 
-    def forward(self, packed: Packed) -> Tensor:
-        """See MemoryModule. One pass for all rows."""
+    def forward(self, packed: Packed | Tensor) -> Tensor:
+        """See MemoryModule. One pass for all rows. A single frame needs no sequences."""
+        if isinstance(packed, Tensor):
+            alone: Tensor = self.mlp(packed)
+            return alone
         rows, counts = packed
         state = rows.new_zeros(counts[0], self.state_size)
         stacks = []

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -45,6 +45,9 @@ from agents.ppo.minibatches import (
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
 from agents.trajectory import Trajectory
 
+PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
+ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
 
 class PPOAgent(Agent):
     """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
@@ -64,8 +67,8 @@ class PPOAgent(Agent):
     minibatches: two agents that are given the same trajectories end with the same weights.
     """
 
-    policy_loss: Callable[[Tensor, Tensor, float], Tensor] = staticmethod(clipped_policy_loss)
-    value_loss: Callable[[Tensor, Tensor], Tensor] = staticmethod(value_loss)
+    policy_loss: PolicyLoss = staticmethod(clipped_policy_loss)
+    value_loss: ValueLoss = staticmethod(value_loss)
 
     def __init__(
         self,

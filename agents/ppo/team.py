@@ -16,7 +16,7 @@ import numpy as np
 from agents.algorithm import Agent
 from agents.policies.distributions import Categorical, Distribution, to_plain
 from agents.policies.team_policy import TeamParameters
-from agents.ppo.agent import PPOAgent
+from agents.ppo.agent import PolicyLoss, PPOAgent, ValueLoss
 from agents.ppo.config import PPOConfig
 from agents.ppo.metrics import PPOMetrics, TeamMetrics
 from agents.saved import learner_state, require_distribution, saved_number
@@ -54,6 +54,26 @@ class TeamAgent(Agent):
             )
             for n, (name, of) in enumerate(policies.items())
         }
+
+    @property
+    def policy_loss(self) -> PolicyLoss:
+        """The loss of every policy: see PPOAgent."""
+        return next(iter(self.learners.values())).policy_loss
+
+    @policy_loss.setter
+    def policy_loss(self, loss: PolicyLoss) -> None:
+        for learner in self.learners.values():
+            learner.policy_loss = loss
+
+    @property
+    def value_loss(self) -> ValueLoss:
+        """The loss of every critic: see PPOAgent."""
+        return next(iter(self.learners.values())).value_loss
+
+    @value_loss.setter
+    def value_loss(self, loss: ValueLoss) -> None:
+        for learner in self.learners.values():
+            learner.value_loss = loss
 
     def policy_parameters(self) -> TeamParameters:
         """Return a NumPy copy of all actors."""

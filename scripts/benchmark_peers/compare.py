@@ -221,7 +221,8 @@ def row_of(events: Sequence[Event], start: float) -> dict[str, Any]:
             if mean >= target:
                 reached[f"{target:g}"] = round(when - start, 2)
                 break
-    n_later = len(events) - times.count(times[0]) if events else 0
+    # Envs in lockstep end their first episodes within moments of one another.
+    n_later = sum(when > times[0] + 1.0 for when in times)
     return {
         "start": round(times[0] - start, 2) if events else None,
         "episodes": len(events),

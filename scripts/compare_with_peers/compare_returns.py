@@ -5,8 +5,8 @@ the mean return of 100 seeded episodes that the agent was not trained on, with t
 (BenchMARL: sampled ones). The libraries take turns, seed by seed. Seconds are wall time from the
 start of a process, imports included, to the end of training. The other libraries compute with the
 processor's own kernels, as their users do; this package with pinned ones. Rows are added to --json
-as runs end, and runs that the file has already are left out, so that the command can be stopped and
-called again.
+as runs end, and runs that the file has already, with the same settings on the same machine, are
+left out, so that the command can be stopped and called again.
 
 The first call installs the libraries and this checkout in `.peers/returns`.
 
@@ -101,6 +101,11 @@ def trainers(task: Task) -> dict[str, Callable[[Path, Task, int, int], dict[str,
     return {task.peer: train_theirs, OURS: train_ours, **own}
 
 
+def settings_of(task: Task, trainer: str) -> str:
+    """Return the settings that a row is of."""
+    return task.theirs if trainer == task.peer else task.ours
+
+
 def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
     """Return a line for each task and budget: mean and standard error of returns, and seconds."""
     lines = []
@@ -171,6 +176,7 @@ def main(
             budget = steps or TASKS[name].steps
             for trainer, train in trainers(TASKS[name]).items():
                 key = {"task": name, "steps": budget, "trainer": trainer, "seed": seed}
+                key |= {"settings": settings_of(TASKS[name], trainer), "machine": machine_name()}
                 if any(key.items() <= row.items() for row in rows):
                     continue
                 rows.append({**key, **train(python, TASKS[name], budget, seed)})

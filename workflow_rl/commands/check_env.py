@@ -143,7 +143,7 @@ def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: flo
     for seed in SEEDS:
         try:
             difference = first_difference(
-                lambda: _FiniteEnv(environment.make_env()), steps, seconds, seed
+                lambda: _FiniteEnv(environment.make_env(), environment.masks), steps, seconds, seed
             )
         except _NotFiniteError as error:
             click.echo(f"numbers       fail: {error}; seed {seed} was given to the first reset")

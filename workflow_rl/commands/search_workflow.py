@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from workflow_rl.workflows.trained import Trained
 
 ALL = "all"
+FRESH = 200
+"""Episodes that score the order that a search has found."""
 METHODS = (ALL, "halving", "gaussian-process", "random")
 
 
@@ -147,12 +149,12 @@ def _show(ladder: Ladder) -> None:
 
 
 def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
+    from workflow_rl.workflows.ladder import over_agents
     from workflow_rl.workflows.search import METHODS as SEARCHES
 
+    budget, pull = options["episodes"], trained.puller(options["seed"])
     try:
-        found: Found = SEARCHES[options["method"]](
-            trained.workflow, trained.puller(options["seed"]), options["episodes"], options["seed"]
-        )
+        found: Found = SEARCHES[options["method"]](trained.workflow, pull, budget, options["seed"])
     except ModuleNotFoundError as error:
         raise click.BadParameter(
             f"{options['method']} needs {error.name}: pip install -e '.[workflows]'",
@@ -160,9 +162,13 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
         ) from None
     name = trained.workflow.name_of(found.order)
     click.echo(f"best order: {name}")
-    click.echo(f"expected:   {found.mean:.2f}, after {found.episodes} episodes")
+    # The episodes of the search chose the order: their mean is too good.
+    fresh = over_agents(pull(found.order, range(budget, budget + FRESH))[None])
+    click.echo(f"its total:  {fresh}, in {FRESH} fresh episodes")
+    click.echo(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
     output.mkdir(parents=True, exist_ok=True)
-    _write(output, {"order": name, "mean": found.mean, "episodes": found.episodes}, options)
+    about = {"order": name, "total": fresh._asdict(), "mean_in_search": found.mean}
+    _write(output, {**about, "episodes": found.episodes}, options)
 
 
 def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> None:

@@ -137,5 +137,7 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
         return space.sample(mask=allowed)
     parts = tuple(np.split(allowed, np.cumsum(sizes)[:-1]))
     if len(space.shape or ()) > 1:  # Gymnasium wants the masks nested as the space is.
-        return space.sample()
+        assert isinstance(space, spaces.MultiDiscrete)
+        chosen = [space.np_random.choice(np.flatnonzero(part)) for part in parts]
+        return space.start + np.reshape(chosen, space.shape).astype(space.dtype)
     return space.sample(mask=parts)

@@ -97,7 +97,10 @@ class SerialEnvs:
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
         return Transitions(
-            np.array(obs), np.array(reward, np.float64), np.array(terminated), np.array(truncated)
+            np.array(obs),
+            np.array(reward, np.float64),
+            np.array(terminated, np.bool_),
+            np.array(truncated, np.bool_),
         )
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:

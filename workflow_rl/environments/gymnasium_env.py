@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from agents.modules import imported, in_one_line, name_meant, refuse_a_file, where_to_call
-from agents.policies.entity_layout import EntityLayout, declared
+from agents.policies.entity_layout import TABLES, EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
     offers_mask,
@@ -250,7 +250,8 @@ def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
         tables = getattr(env.envs, "entities", None)
     else:
         tables = env.get_wrapper_attr("entities") if env.has_wrapper_attr("entities") else None
-    if tables is None:
+    # Environments of others use this name for what is on their map.
+    if not isinstance(tables, Mapping) or not tables.keys() & set(TABLES):
         return None
     try:
         return declared(tables, obs_dim, n_outputs)

@@ -63,6 +63,8 @@ class TeamRows:
     """Makes rows, see `agents.team`, of what agents see by their names.
 
     dtype: of the rows. flatten: by agent, from observations without masks to flat ones.
+
+    has_masks: whether the team has masks, by what has been seen so far.
     """
 
     def __init__(self, layout: TeamLayout, flatten: Mapping[str, Flatten], dtype: Any) -> None:
@@ -70,6 +72,7 @@ class TeamRows:
         self._flatten = flatten
         self._dtype = dtype
         self._ends = np.cumsum(layout.obs_sizes).tolist()
+        self.has_masks = False
 
     def row(
         self,
@@ -95,11 +98,12 @@ class TeamRows:
         self, obs: Mapping[str, Any], infos: Mapping[str, Any], status: Sequence[int]
     ) -> NDArray[Any] | None:
         """Return the masks of all agents [A], ones for those that do not decide; None if no agent
-        has a mask."""
+        has a mask, unless none decides and the team has masks."""
         layout = self._layout
         masks = [mask_in(obs.get(agent), infos.get(agent, {})) for agent in layout.agents]
         if all(mask is None for mask in masks):
-            return None
+            return None if ACTS in status or not self.has_masks else np.ones(sum(layout.n_actions))
+        self.has_masks = True
         for agent, mask, n in zip(layout.agents, masks, layout.n_actions, strict=True):
             if mask is not None and np.shape(mask) != (n,):
                 raise ObservationError(

@@ -44,6 +44,7 @@ class Team:
         self._rows = rows
         self._first_actions = first_actions
         self._read_masks = read_masks
+        rows.has_masks = read_masks is not None
         self.reset()
 
     def reset(self, seed: int = 0) -> None:

@@ -195,9 +195,11 @@ def _has_cells(environment: Environment) -> TypeGuard[Cage2]:
 
 
 def _total(played: Trajectory, environment: Environment) -> float:
-    if not _has_cells(environment):
+    if not _has_cells(environment) or environment.max_steps != max(HORIZONS):
         return played.episode_return
-    ends = [n - len(environment.opening) for n in HORIZONS if n <= environment.max_steps]
+    if len(environment.opening) >= min(HORIZONS):
+        return played.episode_return
+    ends = [n - len(environment.opening) for n in HORIZONS]
     return float(sum(played.reward[:end].sum() for end in ends))
 
 

@@ -221,12 +221,13 @@ def row_of(events: Sequence[Event], start: float) -> dict[str, Any]:
             if mean >= target:
                 reached[f"{target:g}"] = round(when - start, 2)
                 break
-    # Envs in lockstep end their first episodes within moments of one another.
-    n_later = sum(when > times[0] + 1.0 for when in times)
+    # Envs in lockstep end their first episodes within moments of one another: count from the last.
+    counted_from = max((when for when in times if when <= times[0] + 1.0), default=0.0)
+    n_later = sum(when > counted_from for when in times)
     return {
         "start": round(times[0] - start, 2) if events else None,
         "episodes": len(events),
-        "rate": round(n_later / (times[-1] - times[0]), 3) if n_later else 0.0,
+        "rate": round(n_later / (times[-1] - counted_from), 3) if n_later else 0.0,
         "last_return": round(means[-1], 1) if events else None,
         "reached": reached,
     }

@@ -45,7 +45,10 @@ def test_what_a_run_comes_to() -> None:
     times = [1010.0, *(1010.0 + index / 10 for index in range(199))]
     found = compare.row_of(list(zip(times, returns, strict=True)), 1000.0)
     assert (found["start"], found["episodes"], found["last_return"]) == (10.0, 200, 0.0)
-    assert found["rate"] == pytest.approx(198 / 19.8)
+    assert found["rate"] == pytest.approx(10)
+    # In lockstep: 8 at a time, every 10 s, within a tenth of a second.
+    bursts = [(10.0 * n + i / 80, -1.0) for n in range(1, 4) for i in range(8)]
+    assert compare.row_of(bursts, 0.0)["rate"] == pytest.approx(0.8)
     assert found["reached"] == {"-60": pytest.approx(23.8), "-30": pytest.approx(26.8)}
     at_once = compare.row_of([(5.0, -1.0)] * 8, 0.0)
     assert (at_once["rate"], at_once["reached"]) == (0.0, {"-60": None, "-30": None})

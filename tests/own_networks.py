@@ -76,6 +76,17 @@ class InTraining(nn.Linear):
         return super().forward(obs) * (2 if self.training else 1)
 
 
+class Hiding(nn.Linear):
+    """Keeps numbers that are not in its state_dict."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+        self.frequencies = torch.randn(n_inputs)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs * self.frequencies)
+
+
 class Reading(nn.Linear):
     """Reads numbers while it is made."""
 

@@ -146,3 +146,12 @@ def test_what_a_kind_does_not_have_is_refused() -> None:
             NETWORKS[kind].of_sizes(3, (4,), 2, "tanh", args)
     with pytest.raises(ValueError, match="hidden layer"):
         NETWORKS["gru"].of_sizes(3, (), 2, "tanh")
+
+
+def test_a_single_frame_needs_no_sequences() -> None:
+    network, module = made("frame-stack", {"frames": 1})
+    assert network.memory_size == 0
+    rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        outputs = network.forward(network.layers(module.state_dict()), rows.numpy())
+        np.testing.assert_allclose(module(rows), outputs, atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -58,3 +60,17 @@ def test_only_a_central_critic_learns_what_the_state_says() -> None:
         again.load_policy(agent.state_dict())
     assert losses["central"] < 0.05
     assert losses["own"] > 0.3
+
+
+def test_losses_of_your_own_are_those_of_every_policy_of_a_team() -> None:
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
+    agent: Any = PPO().make(
+        PPOConfig(policy_of="a=one,b=two"),
+        Spaces(layout.obs_dim, Categorical(4), team=layout),
+        *(0, "cpu", 1),
+    )
+    agent.policy_loss = lambda ratio, advantage, clip_range: (ratio * 0).mean() + 7
+    agent.value_loss = lambda value, return_: (value * 0).mean() + 5
+    metrics = agent.update([guessed(np.ones(1), 0)], 0.0)
+    for policy in metrics.of_each.values():
+        assert (policy.policy_loss, policy.value_loss) == (7, 5)

@@ -290,3 +290,13 @@ def test_an_id_that_only_the_callers_script_registered_reaches_the_workers() -> 
         assert cloudpickle.loads(sent).spaces().obs_dim == 4
     finally:
         gymnasium.registry.pop("OnlyHere-v0", None)
+
+
+@pytest.mark.parametrize("things", [["a wall"], {"player": 3}, []])
+def test_entities_of_another_kind_are_no_declaration(things: Any) -> None:
+    class World(PuzzleEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            self.entities = things
+
+    assert GymnasiumEnvironment("world", {}, World).spaces().entities is None

@@ -26,6 +26,7 @@ from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
     Centring,
     Dropping,
+    Hiding,
     InTraining,
     Misled,
     OneTensor,
@@ -170,6 +171,7 @@ def members_of(policy: Any) -> list[NumpyPolicy]:
         (Centring, "a row must not depend on the other rows, nor on chance"),
         (Stateless, "cannot be called: TypeError"),
         (InTraining, r"gives other outputs in training than in acting \(`eval\(\)`\)"),
+        (Hiding, "gives other outputs when it is made again with the same weights: keep all"),
         (Misled, "cannot be called with a mask: RuntimeError: The size of tensor"),
         (OneTensor, "With a state, forward must return outputs and next_states"),
         (Raising, r"cannot be made: RuntimeError: no such weights \(.*own_networks.py, line \d+"),

@@ -3,7 +3,8 @@
 Trains each on a task with several seeds, in turns, and prints until when the mean return of the
 last episodes had reached the target: medians over the seeds, and their ranges. With --slow-ms every
 real step takes so much longer, as with `--slow-worker-ms`; seconds are what this machine took.
-With --runs the runs are kept, and a run that has ended is not trained again.
+With --runs the runs are kept. A run that has ended is not trained again; an interrupted run
+begins anew.
 
     python scripts/benchmark_algorithms.py pendulum
     python scripts/benchmark_algorithms.py cage2 --algorithms ppo,sac --updates 80 --slow-ms 20
@@ -128,9 +129,9 @@ def trained(config: TrainConfig, path: Path, last_update: int | None, seed: int)
     """Return the metrics of a run, which is trained unless the folder has this run, ended."""
     config = config.changed(seed=seed)
     if path.exists():
-        same = read_config(path).to_dict() == config.to_dict()
-        n_updates = len(read_metrics(path))
-        if not same or not (is_finished(path) or n_updates == last_update):
+        if read_config(path).to_dict() != config.to_dict():
+            raise click.UsageError(f"{path} is a run of other settings: give other --runs")
+        if not (is_finished(path) or len(read_metrics(path)) == last_update):
             shutil.rmtree(path)
     if not path.exists():
         config.environment.check()  # Compiles what its workers would each compile.

@@ -3,9 +3,9 @@
 The settings of Stable-Baselines3's PPO and SAC are the published ones of RL Baselines3 Zoo 2.9.2
 (MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO and MaskablePPO
 have this package's networks, discount, lambda, clip range, learning rates, epochs, weight of the
-entropy, and numbers of environments. Their rollouts and minibatches have about as many steps.
-BenchMARL's MAPPO has this package's networks, discount, lambda, rollouts and number of
-environments.
+entropy, numbers of environments, and normalisation or scale of rewards and observations. Their
+rollouts and minibatches have about as many steps. BenchMARL's MAPPO has this package's networks,
+discount, lambda, rollouts and number of environments.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CYCLES = 25
 
 class Task(NamedTuple):
     """steps: of the environment. ours: options of `train-async`. peer: the class of
-    Stable-Baselines3 or sb3-contrib, or MAPPO of BenchMARL. theirs: its settings; `n_envs` and
-    `normalize` are of the environments; lin_X falls from X to 0 in the run.
+    Stable-Baselines3 or sb3-contrib, or MAPPO of BenchMARL. theirs: its settings; `n_envs`,
+    `normalize` and `reward_scale` are of the environments; lin_X falls from X to 0 in the run.
     """
 
     env: str
@@ -54,7 +54,7 @@ SOFT = "--preset sac-control"
 OFF_POLICY = "n_envs=1 normalize=False learning_starts=10000"
 MEMORY = "--network gru --n-envs 16 --learning-rate 3e-3"
 RECURRENT = (
-    "n_envs=16 normalize=False learning_rate=lin_3e-3 "
+    "n_envs=16 normalize=True learning_rate=lin_3e-3 "
     "policy_kwargs={'net_arch':[64],'lstm_hidden_size':64}"
 )
 TEAM = (
@@ -119,14 +119,14 @@ TASKS = {
         60_000,
         f"{MEMORY} --episodes-per-update 32 --minibatch-size 500 --epochs 4",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=64 batch_size=512 n_epochs=4",
+        f"{RECURRENT} gamma=0.99 n_steps=64 batch_size=512 n_epochs=4",
     ),
     "recall 100": Task(
         "tasks:recall_100",
         300_000,
         f"{MEMORY} --episodes-per-update 32 --minibatch-size 1500 --epochs 4",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=200 batch_size=1600 n_epochs=4",
+        f"{RECURRENT} gamma=0.99 n_steps=200 batch_size=1600 n_epochs=4",
     ),
     "repeat the fourth last": Task(
         "tasks:repeat_previous",
@@ -140,7 +140,7 @@ TASKS = {
         60_000,
         f"{MEMORY} --episodes-per-update 16 --minibatch-size 1024 --epochs 6",
         "RecurrentPPO",
-        f"{RECURRENT} n_steps=200 batch_size=1024 n_epochs=6",
+        f"{RECURRENT} gamma=0.99 n_steps=200 batch_size=1024 n_epochs=6",
     ),
     "CAGE-2 with masks": Task(
         "workflow_rl/CAGE2-v0",
@@ -149,7 +149,7 @@ TASKS = {
         "--episodes-per-update 20 --minibatch-size 500 --epochs 4 --learning-rate 1e-3",
         "MaskablePPO",
         "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3 "
-        "gae_lambda=0.9 ent_coef=0.01",
+        "gae_lambda=0.9 ent_coef=0.01 reward_scale=0.1",
         "--red-agent B_lineAgent --max-steps 100",
     ),
     "simple_spread": Task(
@@ -181,10 +181,13 @@ def recall_100() -> gymnasium.Env[Any, Any]:
 
 
 def repeat_previous() -> gymnasium.Env[Any, Any]:
-    """Return POPGym's task of naming the card shown four steps before, from -1 to 1."""
+    """Return POPGym's task of naming the card shown four steps before, from -1 to 1.
+
+    Observations are one-hot: Stable-Baselines3 normalises no numbers of categories.
+    """
     from popgym.envs.repeat_previous import RepeatPreviousEasy
 
-    return RepeatPreviousEasy()
+    return gymnasium.wrappers.FlattenObservation(RepeatPreviousEasy())
 
 
 def cartpole_positions() -> gymnasium.Env[Any, Any]:

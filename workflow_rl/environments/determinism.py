@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import math
+import itertools
 import pickle
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
@@ -16,6 +16,8 @@ from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
 
 SEED = 1234
+OTHER = 500_000
+"""Added to the seed: what the second env plays."""
 _PARTS = ("observation", "reward", "terminated", "truncated", "next episode's first observation")
 _Step: TypeAlias = tuple[Any, float, bool, bool, Any]
 
@@ -26,7 +28,8 @@ def first_difference(
     """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
 
     The same random actions are played three times, through the ends of episodes: twice in one env,
-    and once in another env.
+    and once in another env, beside a second one that plays other seeds. If those episodes differ,
+    or if the second env cannot be made, a fourth play is without the second env.
 
     Args:
         make_env: makes an env.
@@ -36,16 +39,33 @@ def first_difference(
     """
     actions: list[Any] = []
     with closing(make_env()) as env:
-        first = _played(env, seed, actions, n_steps, seconds)
-        again = _played(env, seed, actions, len(first) - 1, math.inf)
+        deadline = time.perf_counter() + seconds
+        playing = _steps(env, seed, actions)
+        first = [next(playing)]
+        while len(first) <= n_steps and time.perf_counter() < deadline:
+            first.append(next(playing))
+        if difference := _difference(first, _steps(env, seed, actions), seed):
+            return f"{difference} when it is played again"
+    difference = None
+    # Some envs allow no second one in the same process. Those are played alone.
+    with suppress(Exception), closing(make_env()) as env, closing(make_env()) as second:
+        beside = zip(_steps(env, seed, actions), _steps(second, seed + OTHER, []), strict=False)
+        difference = _difference(first, (step for step, _ in beside), seed)
+        if difference is None:
+            return None
     with closing(make_env()) as env:
-        elsewhere = _played(env, seed, actions, len(first) - 1, math.inf)
-    for other, where in ((again, "when it is played again"), (elsewhere, "in another instance")):
-        for step, (left, right) in enumerate(zip(first, other, strict=False)):
-            for name, one, two in zip(_PARTS, left, right, strict=True):
-                if not _are_same(one, two):
-                    at = f"step {step}" if step else "reset"
-                    return f"the {name} after {at} of seed {seed} is another {where}"
+        if alone := _difference(first, _steps(env, seed, actions), seed):
+            return f"{alone} in another instance"
+    return difference and f"{difference} while a second env plays in the same process"
+
+
+def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> str | None:
+    """Return the first part that differs; None if nothing does. Take no more steps than needed."""
+    for number, (step, other) in enumerate(zip(first, others, strict=False)):
+        for name, left, right in zip(_PARTS, step, other, strict=True):
+            if not _are_same(left, right):
+                at = f"step {number}" if number else "reset"
+                return f"the {name} after {at} of seed {seed} is another"
     return None
 
 
@@ -54,21 +74,22 @@ def _are_same(one: Any, two: Any) -> bool:
     return data_equivalence(one, two, exact=True) or pickle.dumps(one) == pickle.dumps(two)
 
 
-def _played(env: Env, seed: int, actions: list[Any], n_steps: int, seconds: float) -> list[_Step]:
-    """Return the answers to the reset and to each step. Draw the actions that are missing."""
+def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
+    """Yield the answers to the reset and to each step, without end. Draw actions that are missing.
+
+    Episodes that follow have the seeds that follow.
+    """
     env.action_space.seed(seed)
-    deadline = time.perf_counter() + seconds
     obs, info = env.reset(seed=seed)
     mask = mask_in(obs, info)
-    steps: list[_Step] = [(copy.deepcopy(obs), 0.0, False, False, None)]
-    while len(steps) <= n_steps and time.perf_counter() < deadline:
-        if len(actions) < len(steps):
+    yield copy.deepcopy(obs), 0.0, False, False, None
+    for number in itertools.count():
+        if number == len(actions):
             actions.append(sampled(env.action_space, mask))
-        obs, reward, terminated, truncated, info = env.step(actions[len(steps) - 1])
+        obs, reward, terminated, truncated, info = env.step(actions[number])
         obs, first, mask = copy.deepcopy(obs), None, mask_in(obs, info)
         if terminated or truncated:
             seed += 1
             first, info = env.reset(seed=seed)
             first, mask = copy.deepcopy(first), mask_in(first, info)
-        steps.append((obs, float(reward), bool(terminated), bool(truncated), first))
-    return steps
+        yield obs, float(reward), bool(terminated), bool(truncated), first

@@ -43,6 +43,18 @@ class NearlyTheSameEnv(TargetEnv):
         return obs + np.float32(1e-6 * NearlyTheSameEnv.calls), *rest
 
 
+class GlobalRandomEnv(TargetEnv):
+    """A reset seeds the random state that all envs of a process share."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        np.random.seed(seed)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *rest = super().step(action)
+        return obs, reward + np.random.random(), *rest
+
+
 class UnsureEndEnv(TargetEnv):
     """Nobody knows which kind of end its second step is."""
 
@@ -79,6 +91,11 @@ def test_determined_environments(make_env: Callable[[], Any]) -> None:
         ),
         (RememberingEnv, "the reward after step 1 of seed 1234 is another when it is played again"),
         (InstanceEnv, "the reward after step 3 of seed 1234 is another in another instance"),
+        (
+            GlobalRandomEnv,
+            "the reward after step 1 of seed 1234 is another "
+            "while a second env plays in the same process",
+        ),
         (
             NearlyTheSameEnv,
             "the observation after step 1 of seed 1234 is another when it is played again",
@@ -140,20 +157,35 @@ def test_it_ends_in_time() -> None:
             return super().step(action)
 
     assert first_difference(Counted, n_steps=10**9, seconds=0.02) is None
-    # The first time limits all three: the others play as many steps.
-    assert len(played) % 3 == 0
+    # The first play limits all: both others, and the env beside the last one, play as many steps.
+    assert len(played) % 4 == 0
     assert len(played) > 0
 
 
 def test_envs_are_closed() -> None:
     closed: list[int] = []
 
-    class Closing(NoisyStepEnv):
+    class Closing(GlobalRandomEnv):
         def close(self) -> None:
             closed.append(1)
 
     first_difference(Closing, n_steps=3)
-    assert len(closed) == 2
+    assert len(closed) == 4
+
+
+def test_envs_that_allow_no_second_one_are_played_alone() -> None:
+    class OnlyEnv(TargetEnv):
+        is_open = False
+
+        def __init__(self) -> None:
+            assert not OnlyEnv.is_open
+            OnlyEnv.is_open = True
+            super().__init__()
+
+        def close(self) -> None:
+            OnlyEnv.is_open = False
+
+    assert first_difference(OnlyEnv, n_steps=10) is None
 
 
 def test_what_an_environment_is_asked_before_a_run() -> None:

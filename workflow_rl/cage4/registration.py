@@ -109,7 +109,8 @@ class Cage4Guest(Guest):
         return {"cage4": write_submission}
 
     played_by: ClassVar = {
-        "cage4": "python CybORG/Evaluation/evaluation.py {output} results, in CybORG 4's checkout"
+        "cage4": "PYTHONPATH=. python CybORG/Evaluation/evaluation.py {output} results, "
+        "in CybORG 4's checkout"
     }
 
 

@@ -226,12 +226,12 @@ class Agent:
         self.policy.reset(seed)
 
     def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
-        """An action of the environment's for one of its observations. Raises ObservationError for
-        what is not of its space.
+        """An action of the environment's for one of its observations. Raises ValueError for what is
+        not of its space, or for what is no order.
 
         action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
         in the observation is found by itself. order: for an agent that fixes groups in an order:
-        the order from now on, such as "servers,users". Raises ValueError for what is no order.
+        the order from now on, such as "servers,users".
         """
         if order is not None:
             if not hasattr(self.policy, "ask"):

@@ -7,6 +7,7 @@ of all these. So the class is copied too, by value, and its names are led to the
 
 from __future__ import annotations
 
+import importlib
 import io
 import operator
 import pickle
@@ -19,8 +20,9 @@ from typing import Any
 
 import cloudpickle
 
+from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.cyborg.private_cyborg import GLOBAL_GENERATOR, PACKAGE
-from workflow_rl.cage2.cyborg.simulators import OWN_RED
+from workflow_rl.cage2.cyborg.simulators import OWN_RED, require_red_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 
 ALL_OF_A_HOST = {
@@ -42,6 +44,9 @@ class OwnRedSimulator(SpedUpSimulator):
 
     def __init__(self, red_agent: type) -> None:
         super().__init__()
+        with no_stable_baselines3():
+            published = importlib.import_module("csle_cyborg.agents.simple_agents.base_agent")
+        require_red_agent(red_agent, published.BaseAgent)
         facts = self._state.scenario.get_agent_info("Red")
         self._space = CYBORG["shared.action_space"].ActionSpace(None, "Red", facts.allowed_subnets)
         # The constructor would take the actions from csle-cyborg as published.

@@ -104,13 +104,16 @@ class ChallengeSimulator:
         self._blue_table = self._wrapper.env.env.env
 
     def play_against(self, own_red: type) -> None:
-        """Make an agent of this class, the only red agent from then on."""
+        """Make an agent of this class, the only red agent from then on. Raises ValueError."""
+        kinds = type(self._red_agents["B_lineAgent"]).__mro__
+        require_red_agent(own_red, next(kind for kind in kinds if kind.__name__ == "BaseAgent"))
         interface = self._controller.agent_interfaces["Red"]
-        agent = own_red()
-        agent.set_initial_values(
-            action_space=interface.action_space.get_max_action_space(),
-            observation=type(self._controller.observation["Red"])().data,
-        )
+        with self._random_state:
+            agent = own_red()
+            agent.set_initial_values(
+                action_space=interface.action_space.get_max_action_space(),
+                observation=type(self._controller.observation["Red"])().data,
+            )
         self._red_agents = {OWN_RED: agent}
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]:
@@ -182,6 +185,15 @@ class _RandomState:
         random.setstate(self._outer)
 
 
+def require_red_agent(own_red: type, base: type) -> None:
+    """Raise ValueError unless a class is a red agent of this CybORG, with its BaseAgent."""
+    if not issubclass(own_red, base):
+        raise ValueError(
+            f"red_agent={own_red.__name__}: the class has to derive from BaseAgent of "
+            f"{base.__module__}. A CybORG takes the actions of another CybORG for invalid ones"
+        )
+
+
 def make_simulator(name: str, max_steps: int, own_red: type | None = None) -> Simulator:
     """Return one of SIMULATORS, for episodes of at most max_steps steps.
 
@@ -233,11 +245,11 @@ def _upstream_simulator() -> ChallengeSimulator:
             agents = importlib.import_module("CybORG.Agents")
             wrapper = importlib.import_module("CybORG.Agents.Wrappers.ChallengeWrapper")
     except ModuleNotFoundError as error:
-        if error.name != "CybORG":
+        if not (error.name or "").startswith("CybORG"):
             raise
         raise ModuleNotFoundError(
-            "simulator='cyborg-upstream' needs the package CybORG, which is not installed: clone "
-            f"github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
+            "simulator='cyborg-upstream' needs CAGE-2's package CybORG, which is not installed: "
+            f"clone github.com/cage-challenge/cage-challenge-2 at {UPSTREAM_COMMIT} and "
             "`pip install -e` its CybORG folder, or use simulator='cyborg'",
             name="CybORG",
         ) from error

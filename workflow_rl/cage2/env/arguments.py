@@ -80,7 +80,9 @@ def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> 
         raise ValueError(f"options={options!r}: a dict is needed")
     for name in options or ():
         if name not in known:
-            raise ValueError(f"options={{{name!r}: ...}}: reset knows {', '.join(known)}")
+            raise ValueError(
+                f"options={{{name!r}: ...}}: reset knows {', '.join(known) or 'no options'}"
+            )
 
 
 def observation_space(obs_dtype: str) -> gymnasium.spaces.Box:

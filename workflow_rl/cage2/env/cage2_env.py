@@ -30,6 +30,7 @@ class Snapshot(NamedTuple):
 
     simulator: str
     max_steps: int
+    own_red: str | None
     network: Any
     episode: tuple[Any, ...]
     decoys: NDArray[np.int64]
@@ -58,9 +59,10 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
       CybORG's own react agents use them. The observation does not hold them: it also shows the
       guessing of SSH passwords as an exploit.
 
-    `describe()` gives these facts in CybORG's words. A copy or pickle of an env goes on exactly as
-    the env would. `save_state` and `load_state` go back within one env, in microseconds with the
-    compiled simulator.
+    `describe()` gives these facts in CybORG's words. A deep copy or a pickle of an env goes on
+    exactly as the env would. Play envs of CybORG's simulators in one thread of a process: all of
+    them draw from one random generator. `save_state` and `load_state` go back within one env, in
+    microseconds with the compiled simulator.
 
     Args:
         red_agent: one of `scenario2.RED_AGENTS`, or one of `arguments.MIXTURES`: the seed of each
@@ -92,6 +94,9 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         render_mode: str | None = None,
     ) -> None:
         own_red = red_agent if isinstance(red_agent, type) else None
+        if hasattr(red_agent, "get_action") and own_red is None:
+            name = type(red_agent).__name__
+            raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
         if own_red is None:
             arguments.check_red_agent(red_agent)
         arguments.check_render_mode(render_mode)
@@ -103,6 +108,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
+        self._own_red = None if own_red is None else own_red.__qualname__
         self._simulator = make_simulator(simulator, self.max_steps, own_red)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
@@ -228,6 +234,7 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return Snapshot(
             self.simulator,
             self.max_steps,
+            self._own_red,
             self._simulator.save(),
             (self._episode_red_agent, self._steps_left, self._last_action, self._np_random_seed),
             self._decoys_now().copy(),
@@ -238,7 +245,8 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Go on from the state of this env, or of another env with the same arguments.
 
         Raises:
-            ValueError: that env had another simulator, or episodes of another length.
+            ValueError: that env had another simulator, another red agent of your own, or episodes
+                of another length.
             TypeError: the snapshot is not one of `Cage2Env`.
         """
         if not isinstance(snapshot, Snapshot):
@@ -248,6 +256,9 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"the snapshot is of simulator={snapshot.simulator!r} and "
                 f"max_steps={snapshot.max_steps}, not of {self.simulator!r} and {self.max_steps}"
             )
+        if snapshot.own_red != self._own_red:
+            theirs, ours = (own or "CAGE-2's" for own in (snapshot.own_red, self._own_red))
+            raise ValueError(f"the snapshot's red agent is {theirs}, and this env's is {ours}")
         self._simulator.load(snapshot.network)
         self._episode_red_agent, self._steps_left, self._last_action, seed = snapshot.episode
         self._decoys[:] = snapshot.decoys

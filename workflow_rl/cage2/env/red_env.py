@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.red_side import RedSide
 from workflow_rl.cage2.env import arguments
-from workflow_rl.cage2.scenario2 import HOSTS, RED_ACTION_NAMES, SUBNETS
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_ACTION_NAMES, SUBNETS
 
 FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
 N_ACTIONS = len(RED_ACTION_NAMES)
@@ -71,6 +71,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(N_ACTIONS)
         self._simulator = RedSide()
         self._steps_left = 0
+        self._has_stepped = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -89,6 +90,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         if self.blue is not None:
             self.blue.reset(episode_seed)
         self._steps_left = self.max_steps
+        self._has_stepped = False
         return self._observation(), self._info()
 
     def step(
@@ -97,7 +99,8 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Play one step: Blue's action, then Red's.
 
         Raises:
-            ValueError: the action is no index into `RED_ACTION_NAMES`.
+            ValueError: the action is no index into `RED_ACTION_NAMES`, or Blue's is none into
+                `ACTION_NAMES`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
         index = arguments.checked_whole("action", action)
@@ -110,8 +113,13 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             blue = arguments.checked_whole(
                 "the action of blue", self.blue.act(self._blue_obs.astype(np.float32))
             )
+            if not 0 <= blue < len(ACTION_NAMES):
+                raise ValueError(
+                    f"the action of blue={blue}: it is no index from 0 to {len(ACTION_NAMES) - 1}"
+                )
         self._blue_obs, reward = self._simulator.play(blue, index)
         self._steps_left -= 1
+        self._has_stepped = True
         info = self._info() | {"blue_action": np.int64(blue)}
         return self._observation(), -reward, False, self._steps_left == 0, info
 
@@ -120,7 +128,13 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         raise NotImplementedError(arguments.NO_PICTURES)
 
     def describe(self) -> dict[str, Any]:
-        """Return the last step in CybORG's words."""
+        """Return the last step in CybORG's words.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there has been no step in this episode.
+        """
+        if not self._has_stepped:
+            raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         blue_text, red_text = self._simulator.texts
         return {
             "blue_action": blue_text,

@@ -145,3 +145,25 @@ def test_the_compiled_simulator_refuses_an_own_red_agent() -> None:
         Cage2Env(WildRed, simulator="compiled")
     with pytest.raises(ValueError, match="made for WildRed"):
         Cage2Env(WildRed).reset(options={"red_agent": "B_lineAgent"})
+
+
+class NoRedAgent:
+    """Does not derive from BaseAgent."""
+
+
+def test_what_is_no_red_agent_of_this_cyborg_is_refused() -> None:
+    for simulator in ("cyborg", "cyborg-stock"):
+        with pytest.raises(ValueError, match=r"red_agent=NoRedAgent: .* derive from BaseAgent"):
+            Cage2Env(NoRedAgent, simulator=simulator)
+    with pytest.raises(ValueError, match="give the class WildRed, not an object"):
+        Cage2Env(WildRed())  # type: ignore[arg-type]
+
+
+def test_a_snapshot_of_other_red_agents_is_refused() -> None:
+    ours, theirs = Cage2Env(WildRed), Cage2Env("B_lineAgent")
+    for env in (ours, theirs):
+        env.reset(seed=0)
+    with pytest.raises(ValueError, match="red agent is CAGE-2's, and this env's is WildRed"):
+        ours.load_state(theirs.save_state())
+    with pytest.raises(ValueError, match="red agent is WildRed, and this env's is CAGE-2's"):
+        theirs.load_state(ours.save_state())

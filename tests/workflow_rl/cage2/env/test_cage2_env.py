@@ -305,6 +305,12 @@ def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+def test_another_challenges_package_is_not_taken_for_cage2s(upstream: Path) -> None:
+    (upstream.parents[2] / "Agents" / "Wrappers" / "ChallengeWrapper.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match=r"github\.com/cage-challenge/cage-challenge-2"):
+        Cage2Env(simulator="cyborg-upstream")
+
+
 @pytest.mark.usefixtures("upstream")
 def test_the_upstream_package_plays_through_the_same_adapter() -> None:
     ours, upstream = Cage2Env(), Cage2Env(simulator="cyborg-upstream")

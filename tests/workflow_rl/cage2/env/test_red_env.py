@@ -148,3 +148,24 @@ def test_an_episode_is_truncated() -> None:
         env.step(SLEEP)
     with pytest.raises(ValueError, match="from 0 to 43"):
         env.step(44)
+
+
+@pytest.mark.parametrize("action", [-1, len(ACTION_NAMES)])
+def test_an_action_that_blue_does_not_have_is_refused(action: int) -> None:
+    env = Cage2RedEnv(Reciting([action]))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=f"the action of blue={action}"):
+        env.step(SLEEP)
+
+
+def test_there_is_nothing_to_describe_before_a_step() -> None:
+    env = Cage2RedEnv()
+    for _ in range(2):
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.describe()
+        env.reset(seed=0)
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.describe()
+        env.step(SLEEP)
+        assert env.describe()["red_action"] == "Sleep"
+        env.reset(seed=1)

@@ -44,7 +44,7 @@ class Simulator(NamedTuple):
 
 
 def find_simulator() -> Simulator:
-    """Return the official package if it is installed, or else csle-cyborg."""
+    """Return CAGE-2's official package if it is installed, or else csle-cyborg."""
     # CybORG needs Stable-Baselines3 for an agent that does not play here.
     sys.modules.setdefault("stable_baselines3", ModuleType("stable_baselines3"))
     sys.modules["stable_baselines3"].__dict__.setdefault("PPO", None)
@@ -56,7 +56,8 @@ def find_simulator() -> Simulator:
         path = str(Path(CybORG.__file__).parent / "Shared/Scenarios/Scenario2.yaml")
         return Simulator(CybORG.CybORG, Agents, ChallengeWrapper, path, "CybORG (official)")
     except ModuleNotFoundError as error:
-        if error.name != "CybORG":
+        # Other challenges' packages have the same name, and lack some of these modules.
+        if not (error.name or "").startswith("CybORG"):
             raise
     from acting.scenario2 import scenario2
 

@@ -1,7 +1,8 @@
 """The submission to CAGE Challenge 4. The team needs NumPy alone, beside CybORG.
 
-Set NAME, TEAM and TECHNIQUE. Play it with CybORG's own evaluation:
-python CybORG/Evaluation/evaluation.py SUBMISSION_FOLDER OUTPUT_FOLDER --seed 0
+Set NAME, TEAM and TECHNIQUE. Play it with CybORG's own evaluation,
+in its checkout:
+PYTHONPATH=. python CybORG/Evaluation/evaluation.py SUBMISSION_FOLDER OUTPUT_FOLDER --seed 0
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import click
 
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, spelling
-from workflow_rl.output_files import require_writable_folder, write_text
+from workflow_rl.output_files import replacing, require_writable_folder, write_text
 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ladder import Ladder
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ALL = "all"
 FRESH = 200
 """Episodes that score the order that a search has found."""
+MOST_OF_SEARCH = 1_000_000 - FRESH
 METHODS = (ALL, "halving", "gaussian-process", "random")
 
 
@@ -58,8 +59,14 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     from workflow_rl.workflows.trained import Trained
 
     output: Path = options["output"]
-    if options["beside"] and options["method"] != ALL:
-        raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
+    if options["method"] != ALL:
+        if options["beside"]:
+            raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
+        if options["episodes"] > MOST_OF_SEARCH:
+            raise click.BadParameter(
+                f"{options['episodes']} is more than {MOST_OF_SEARCH}: {FRESH} more score it",
+                param_hint="--episodes",
+            )
     require_writable_folder(output, "--output")
     with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
         trained = Trained.load(runs, options["trust"])
@@ -107,11 +114,9 @@ def _score_all(
     for sentence in merged:
         click.echo(sentence)
     output.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        output / "totals.npz",
-        totals=ladder.totals,
-        orders=np.array([ladder.workflow.name_of(order) for order in ladder.orders]),
-    )
+    names = np.array([ladder.workflow.name_of(order) for order in ladder.orders])
+    with replacing(output / "totals.npz", "wb") as file:
+        np.savez_compressed(file, totals=ladder.totals, orders=names)
     write_text(output / "workflow.html", page)
     _write(output, ladder.to_dict(), options)
     click.echo(f"page:  {output / 'workflow.html'}")
@@ -163,7 +168,8 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
     name = trained.workflow.name_of(found.order)
     click.echo(f"best order: {name}")
     # The episodes of the search chose the order: their mean is too good.
-    fresh = over_agents(pull(found.order, range(budget, budget + FRESH))[None])
+    numbers = range(budget, budget + FRESH)
+    fresh = over_agents(trained.totals(found.order, numbers, options["seed"]))
     click.echo(f"its total:  {fresh}, in {FRESH} fresh episodes")
     click.echo(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
     output.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from workflow_rl.commands.options import (
     GroupedCommand,
     Option,
     Range,
+    given_options,
     setting_options,
     spelled,
 )
@@ -69,7 +70,26 @@ def _exchange(config: TrainConfig, options: dict[str, Any]) -> ExchangeConfig:
     return ExchangeConfig(
         **{
             **given,
-            "ranges": dict(options["ranges"]) or RANGES,
+            "ranges": _ranges(config, dict(options["ranges"])),
             "period": options["period"] or max(1, total // MEETINGS),
         }
     )
+
+
+def _ranges(
+    config: TrainConfig, asked: dict[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """Return the ranges that were asked for, or the default ones of what was not given a value.
+
+    Raises ConfigError where a setting has both a value and a range, or nothing has a range.
+    """
+    own = given_options() | (config.given.get("settings") or {}).keys()
+    for name in asked:
+        if name in own:
+            raise ConfigError(name, "it has a value and a --range: leave one of them out")
+    ranges = asked or {name: one for name, one in RANGES.items() if name not in own}
+    if not ranges:
+        raise ConfigError(
+            "ranges", f"nothing is left to differ: {spelled(tuple(RANGES))} were given values"
+        )
+    return ranges

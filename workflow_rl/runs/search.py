@@ -45,6 +45,8 @@ FINAL_SEEDS = 3
 FIRST_FINAL_SEED = 1_000_000
 """No trial has this seed or a later one: the score that a trial was chosen for owes to luck."""
 FINALS = "returns of finalists"
+OWN = "the config's own settings"
+"""Marks the trial that has the settings of the command line, also those outside their ranges."""
 
 _OVER = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -129,20 +131,26 @@ class Search:
         study.sampler = optuna.samplers.TPESampler(seed=self.config.seed + len(trials))
         study.pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=REPORTS // 4)
         if not trials:
-            study.enqueue_trial(self._own_parameters(), skip_if_exists=True)
+            study.enqueue_trial(self._own_parameters(), {OWN: True}, skip_if_exists=True)
         for trial in trials:
             if trial.state is TrialState.RUNNING:  # The trial's process is gone.
                 study.tell(trial.number, state=TrialState.FAIL)
-                study.enqueue_trial(trial.params)
+                study.enqueue_trial(trial.params, trial.user_attrs)
         return study
 
+    def _own_settings(self) -> dict[str, Any]:
+        return {name: getattr(self.config.settings, name) for name in self.ranges}
+
     def _own_parameters(self) -> dict[str, float]:
-        """Return the config's settings that are in their ranges, as Optuna has them."""
+        """Return the config's settings as Optuna has them.
+
+        Optuna takes none outside a range, such as no entropy at all: the nearest one stands for it.
+        """
         own = {}
-        for name, (low, high) in self.ranges.items():
-            value = getattr(self.config.settings, name)
-            if low <= value <= high:
-                own[parameter(name)] = 1 - value if name in SHARES else value
+        for name, value in self._own_settings().items():
+            low, high = self.ranges[name]
+            nearest = min(max(value, low), high)
+            own[parameter(name)] = 1 - nearest if name in SHARES else nearest
         return own
 
     def run(self, study: optuna.Study, n_trials: int | None, seconds: float | None) -> None:
@@ -175,6 +183,8 @@ class Search:
 
     def _try(self, study: optuna.Study, trial: optuna.Trial) -> None:
         settings = {name: self._suggested(trial, name) for name in self.ranges}
+        if trial.user_attrs.get(OWN):
+            settings = self._own_settings()
         first_seed, name = trial.number * self.n_policies, f"trial-{trial.number}"
         seeds = range(first_seed, first_seed + self.n_policies)
         try:
@@ -241,20 +251,23 @@ class Search:
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
         """Return a trial's settings by their names."""
+        if trial.user_attrs.get(OWN):
+            return self._own_settings()
         found = {name: trial.params[parameter(name)] for name in self.ranges}
         return {name: 1 - value if name in SHARES else value for name, value in found.items()}
 
     def finalists(self, study: optuna.Study) -> list[FrozenTrial]:
-        """Return the best of the complete trials, the best first, and the first trial.
+        """Return the best of the complete trials, the best first, and the trial of the config's
+        settings, if it is complete.
 
-        Only the finals can tell whether anything is better than the settings of the first trial.
+        Only the finals can tell whether anything is better than these settings.
         """
         complete = ranked(study)
         if not self.n_finalists or not complete:
             return []
         best = complete[: self.n_finalists]
-        first = min(complete, key=lambda trial: trial.number)
-        return best if first in best else [*best, first]
+        own = [trial for trial in complete if trial.user_attrs.get(OWN) and trial not in best]
+        return [*best, *own]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Return the returns of the finalists' policies, by the trial's number."""

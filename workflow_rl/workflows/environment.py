@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
@@ -39,6 +40,10 @@ class OrderedCage2(Cage2):
     @property
     def _order(self) -> Order | None:
         return self.rules.workflow.order_named(self.order) if self.order else None
+
+    def scored(self) -> Self:
+        """Return the environment that scores an agent: no fix costs anything there."""
+        return dataclasses.replace(super().scored(), penalty=0.0)
 
     def spaces(self) -> Spaces:
         """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""

@@ -11,10 +11,16 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.environments.action_mask import MASK as ACTION_MASK
-from workflow_rl.environments.action_mask import mask_in, mask_reader
+from workflow_rl.environments.action_mask import (
+    PRIVILEGED,
+    mask_in,
+    mask_reader,
+    without_mask,
+    without_privileged,
+)
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.flat_env import flat_space, flattener
-from workflow_rl.workflows.order import Bools, Numbers, Workflow, ranks_of
+from workflow_rl.workflows.order import MOST_GROUPS, Bools, Numbers, Workflow, ranks_of
 from workflow_rl.workflows.rules import (
     MASK,
     PENALTY,
@@ -58,6 +64,16 @@ class Milestones:
         return ["to be reached" if need else "" for need in self.needs(obs[None])[0]]
 
 
+def _workflow_of(names: tuple[str, ...]) -> Workflow:
+    """Return milestones as groups. Raises ValueError for names that no order could tell."""
+    if not 2 <= len(names) <= MOST_GROUPS or len(set(names)) < len(names):
+        raise ValueError(f"milestones={names}: 2 to {MOST_GROUPS} different ones are needed")
+    for name in names:
+        if not name or name != name.strip() or "," in name:
+            raise ValueError(f"milestones: the name {name!r} has a comma, or spaces around it")
+    return Workflow(names, tuple((name,) for name in names))
+
+
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """An environment whose agent reaches milestones in the order that it is told.
 
@@ -94,15 +110,17 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(f"the actions are {env.action_space}: Discrete ones are needed")
         check_obedience(obedience, penalty)
-        names = tuple(milestones)
-        workflow = Workflow(names, tuple((name,) for name in names))
-        self._order = workflow.order_named(order) if order else None
+        workflow = _workflow_of(tuple(milestones))
         self._obedience = obedience
         self.penalty = penalty
-        self._flatten = flattener(env.observation_space)
+        seen = without_mask(env.observation_space)
+        if without_privileged(seen) is not seen:
+            raise ValueError(f"the observations have {PRIVILEGED}: leave it out")
+        self._flatten = flattener(seen)
         self._read_mask = mask_reader(env.action_space)
-        flat = flat_space(env.observation_space)
+        flat = flat_space(seen)
         self.rules = Milestones(workflow, flat.low.size, needs, fixes)
+        self.tell(order)
         n_bits = n_order_bits(workflow, obedience)
         low, high = np.zeros(n_bits), np.ones(n_bits)
         self.observation_space = spaces.Box(
@@ -110,6 +128,10 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             np.append(flat.high, high).astype(flat.dtype),
             dtype=flat.dtype.type,
         )
+
+    def tell(self, order: str) -> None:
+        """Set the order of the coming episodes, as in the constructor. Raises ValueError."""
+        self._order = self.rules.workflow.order_named(order) if order else None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -97,7 +97,7 @@ class Ladder(NamedTuple):
     """What agents came to in all orders: O orders, A agents, E episodes.
 
     totals: [A, O, E]. fixes: in all episodes, by agent and order, [A, O]. free: totals of agents
-    without an order, [B, E]; None if there are none. free_fixes: their fixes [B], each episode
+    without an order, [A, E]; None if there are none. free_fixes: their fixes [A], each episode
     beside an order that its seed draws; None if the environment of those agents has no groups.
     """
 
@@ -145,10 +145,7 @@ class Ladder(NamedTuple):
 
     def _price(self, places: list[int]) -> Mean | None:
         """Return what orders cost compared with no order. The n-th agents have the same seed."""
-        if self.free is None:
-            return None
-        n = min(len(self.free), len(self.totals))
-        return over_agents(_odd(self.free)[:n] - self._scored(places)[:n])
+        return None if self.free is None else over_agents(_odd(self.free) - self._scored(places))
 
     @property
     def lead(self) -> Mean:

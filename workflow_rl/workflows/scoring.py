@@ -67,13 +67,20 @@ def _ordered(env: Env) -> OrderedEnv | None:
     return env if isinstance(env, OrderedEnv) else None
 
 
-class _AtNoCost(GymnasiumEnvironment):
-    """An environment where no fix costs anything, whatever its factory charges."""
+@dataclasses.dataclass(frozen=True)
+class _Told(GymnasiumEnvironment):
+    """An environment that is told an order, and where no fix costs anything.
+
+    Its factory may know neither orders nor costs. order: "" draws one for each episode.
+    """
+
+    order: str = ""
 
     def make_env(self, **options: Any) -> Env:
         made = super().make_env(**options)
         env = _ordered(made)
         if env is not None:
+            env.tell(self.order)
             env.penalty = 0.0
         return made
 
@@ -85,13 +92,12 @@ def told(environment: Environment, order: str) -> Environment:
     scored in another way, such as a team's.
     """
     if isinstance(environment, OrderedCage2):
-        return dataclasses.replace(environment, order=order, penalty=0.0, simulator="compiled")
-    if isinstance(environment, GymnasiumEnvironment):
-        args = {**environment.args, "order": order}
-        own = {one.name: getattr(environment, one.name) for one in dataclasses.fields(environment)}
-        return _AtNoCost(**{**own, "args": args})
+        return dataclasses.replace(environment.scored(), order=order)
     if isinstance(environment, Cage2):
-        return dataclasses.replace(environment, simulator="compiled")
+        return environment.scored()
+    if isinstance(environment, GymnasiumEnvironment):
+        own = {one.name: getattr(environment, one.name) for one in dataclasses.fields(environment)}
+        return _Told(**{**own, "order": order})
     raise InvalidEnvironmentError("env", f"{environment.env_id} cannot be scored here")
 
 

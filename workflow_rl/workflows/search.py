@@ -112,7 +112,7 @@ def gaussian_process(workflow: Workflow, pull: Pull, budget: int, seed: int = 0)
     while tally.left:
         model = OrderModel(workflow, tally.totals)
         best, _ = model.best(list(tally.totals))
-        orders = [best, *_swapped(workflow, best)]
+        orders = [best, *swapped(workflow, best)]
         orders += candidates(workflow, random)[:N_CONSIDERED]
         tally.play(orders[int(model.drawn(orders, random).argmax())], step)
     order, mean = OrderModel(workflow, tally.totals).best(list(tally.totals))
@@ -123,17 +123,18 @@ def _step(budget: int) -> int:
     return min(MOST_STEP, max(1, budget // N_STEPS))
 
 
-def _swapped(workflow: Workflow, order: Order) -> list[Order]:
+def swapped(workflow: Workflow, order: Order) -> list[Order]:
     """Return the orders in which two groups that follow one another change places."""
     swapped = [
         (*order[:n], order[n + 1], order[n], *order[n + 2 :])
         for n in range(len(workflow.contested) - 1)
     ]
-    pairs = workflow.implied
+    # Groups that never need fixing stand last, whatever the constraints say of them.
+    pairs, n_contested = workflow.implied, len(workflow.contested)
     return [
         one
         for one in swapped
-        if not any((b, a) in pairs for a, b in itertools.combinations(one, 2))
+        if not any((b, a) in pairs for a, b in itertools.combinations(one[:n_contested], 2))
     ]
 
 

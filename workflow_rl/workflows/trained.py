@@ -14,9 +14,10 @@ from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player
+from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
-from workflow_rl.workflows.rules import Rules
+from workflow_rl.workflows.rules import MASK, Rules
 from workflow_rl.workflows.scoring import Fix, play, replayed, rules_of, states_met
 from workflow_rl.workflows.search import Pull
 
@@ -39,8 +40,11 @@ class Trained:
     def load(cls, runs: Sequence[Path], trust: bool = False) -> Trained:
         """Load agents of run folders, checkpoints or policy files.
 
-        Raises CheckpointError, and InvalidEnvironmentError if their environments differ.
+        Raises CheckpointError, and InvalidEnvironmentError if their environments differ or if a run
+        is given twice.
         """
+        if len({run.resolve() for run in runs}) < len(runs):
+            raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
         loaded = [load_player(run, trust=trust) for run in runs]
         environment = loaded[0].environment
         try:
@@ -55,8 +59,18 @@ class Trained:
         return cls(names, [one.policy for one in loaded], environment, rules)
 
     def require_beside(self, free: Trained) -> None:
-        """Raise InvalidEnvironmentError if `free` does not play the task of these agents."""
-        _require_same_task(free.environment, self.environment, free.names[0], BESIDE)
+        """Raise InvalidEnvironmentError unless `free` has an agent without an order for each of
+        these, of the same task."""
+        if len(free.names) != len(self.names):
+            raise InvalidEnvironmentError(
+                BESIDE, f"{len(free.names)} runs stand beside {len(self.names)}: give equally many"
+            )
+        other = free.environment
+        _require_same_task(other, self.environment, free.names[0], BESIDE)
+        if isinstance(other, OrderedCage2) and (other.obedience == MASK or other.penalty > 0):
+            raise InvalidEnvironmentError(
+                BESIDE, f"{free.names[0]} obeys an order: give a run with a penalty of 0"
+            )
 
     @property
     def workflow(self) -> Workflow:
@@ -97,14 +111,19 @@ class Trained:
         """Return what a search plays: the mean of the agents' totals."""
 
         def pull(order: Order, numbers: range) -> NDArray[np.float64]:
-            played = [
-                play(actor, self.environment, self._rules, order, numbers, seed).totals
-                for actor in self.actors
-            ]
-            mean: NDArray[np.float64] = np.mean(played, axis=0)
+            mean: NDArray[np.float64] = self.totals(order, numbers, seed).mean(axis=0)
             return mean
 
         return pull
+
+    def totals(self, order: Order, numbers: range, seed: int = 0) -> NDArray[np.float64]:
+        """Return each agent's total in each of the episodes of these numbers, [A, E]."""
+        return np.stack(
+            [
+                play(actor, self.environment, self._rules, order, numbers, seed).totals
+                for actor in self.actors
+            ]
+        )
 
     def replay(self, order: Order, seed: int = 0) -> list[tuple[str, float, list[Fix]]]:
         """Return the fixes of the first agent in the first episode."""

@@ -117,3 +117,42 @@ def test_all_orders_are_scored_beside_agents_without_an_order(tmp_path: Path) ->
         paired = rows["median"]["total"]["mean"] + rows["median"]["price"]["mean"]
         assert rows["all"]["total"]["mean"] == pytest.approx(saved["totals"][:, :, 1::2].mean())
     assert paired == pytest.approx(rows["all"]["total"]["mean"] + rows["all"]["price"]["mean"])
+
+
+def test_each_run_stands_beside_one_without_an_order(tmp_path: Path) -> None:
+    runs = [agent(tmp_path / "a.npz"), agent(tmp_path / "b.npz")]
+    free = agent(tmp_path / "free.npz", obedience="penalty")
+    said = refused(*runs, "--beside", free, output=tmp_path / "found")
+    assert "1 runs stand beside 2: give equally many" in said
+    for number, args in enumerate(({}, {"obedience": "penalty", "penalty": 2.0})):
+        obeying = agent(tmp_path / f"obeying-{number}.npz", **args)
+        said = refused(runs[0], "--beside", obeying, output=tmp_path / "found")
+        assert f"obeying-{number}.npz obeys an order" in said
+
+
+def test_a_run_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz")
+    assert "given twice" in refused(run, run, output=tmp_path / "found")
+
+
+def test_totals_are_not_written_through_a_link(tmp_path: Path) -> None:
+    run = agent(tmp_path / "a.npz", workflow="a: User1; b: Enterprise1", red_agent="B_lineAgent")
+    precious, output = tmp_path / "precious.txt", tmp_path / "found"
+    precious.write_text("the user's")
+    output.mkdir()
+    (output / "totals.npz").symlink_to(precious)
+    arguments = [run, "--episodes", "2", "--quiet", "--output", str(output)]
+    result = CliRunner().invoke(search_workflow, arguments)
+    assert result.exit_code == 0, result.output
+    assert precious.read_text() == "the user's"
+    assert not (output / "totals.npz").is_symlink()
+
+
+def test_a_search_of_several_agents_has_an_interval_over_agents(tmp_path: Path) -> None:
+    groups = {"workflow": "a: User1; b: Enterprise1", "red_agent": "B_lineAgent"}
+    runs = [agent(tmp_path / f"{name}.npz", **groups) for name in "ab"]
+    arguments = ["--method", "random", "--episodes", "4", "--output", str(tmp_path / "found")]
+    result = CliRunner().invoke(search_workflow, [*runs, *arguments])
+    assert result.exit_code == 0, result.output
+    # Two agents with the same weights: all of their episodes are the same.
+    assert json.loads((tmp_path / "found" / "random.json").read_text())["total"]["interval_95"] == 0

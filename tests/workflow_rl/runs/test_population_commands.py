@@ -42,12 +42,21 @@ def test_what_several_policies_cannot_do_is_one_line(arguments, message):
         (["--range", "learning-rate=3"], "--range"),
         (["--range", "learning-rate=1:0.1"], "--range"),
         (["--perturb-min", "2"], "--perturb-max"),
+        (["--learning-rate", "0.1", "--range", "learning-rate=0.1:1"], "--learning-rate"),
+        (["--learning-rate", "0.1", "--entropy-coef", "0"], "--range"),
     ],
 )
 def test_what_a_population_cannot_do_is_one_line(arguments, message):
     result = CliRunner().invoke(train_population, [*CART_POLE[:2], *arguments])
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_a_setting_that_is_given_differs_between_no_members():
+    arguments = [*CART_POLE[:2], "--n-policies", "2", "--learning-rate", "0.003", "--dry-run"]
+    result = CliRunner().invoke(train_population, arguments)
+    assert result.exit_code == 0, result.output
+    assert "learning_rate: 0.003\n" in result.output
 
 
 def test_the_commands_end_to_end(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from agents.algorithm import DivergedError
 from agents.ppo.agent import PPOAgent
-from tests.tiny_runs import on_counting_envs
+from tests.tiny_runs import config_of, on_counting_envs
 from tests.workflow_rl.runs.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import TrainingState
@@ -249,3 +249,24 @@ def test_a_trial_in_a_line(values, result):
     trial = optuna.trial.create_trial(**values)
     line = described(trial, {"learning_rate": 0.00123456})
     assert line.split() == ["trial", "-1", *result.split(), "learning-rate", "0.00123"]
+
+
+def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
+    tmp_path, monkeypatch
+):
+    trained = []
+
+    def train(self, settings, seeds, name, trial):
+        trained.append(dict(settings))
+        return [1.0] * len(seeds)
+
+    monkeypatch.setattr(Search, "_train", train)
+    config = config_of(ppo={"entropy_coef": 0.0, "learning_rate": 1e-3})
+    ranges = {"entropy_coef": (1e-5, 1e-1), "learning_rate": (1e-5, 1e-1)}
+    one = Search(config, ranges, 2, 1, tmp_path, quiet=True)
+    study = one.study()
+    one.run(study, 3, None)
+    own = {"entropy_coef": 0.0, "learning_rate": 1e-3}
+    assert trained[0] == own
+    assert own not in trained[1:3]
+    assert own in [one.settings(trial) for trial in one.finalists(study)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -99,3 +100,34 @@ def test_scores_do_not_contain_the_penalty_of_a_factory() -> None:
         scores.append(play(RandomActor(environment), environment, rules, named, range(10)))
     assert (scores[0].fixes.ruled > scores[0].fixes.kept).any()
     assert np.array_equal(scores[0].totals, scores[1].totals)
+
+
+@pytest.mark.parametrize("names", [["a, b", "c"], ["a", "a"], ["a"], [" a", "b"]])
+def test_names_that_no_order_can_tell_are_refused(names: list[str]) -> None:
+    with pytest.raises(ValueError, match="milestones"):
+        OrderedEnv(Visits(), names, needs, fixes)
+
+
+def test_a_factory_may_know_no_orders() -> None:
+    unaware = GymnasiumEnvironment("unaware", {}, lambda: make())
+    aware = GymnasiumEnvironment("aware", {"order": ORDER}, make)
+    totals = []
+    for environment in (unaware, aware):
+        rules = rules_of(environment)
+        named = rules.workflow.order_named(ORDER)
+        totals.append(play(RandomActor(environment), environment, rules, named, range(30)).totals)
+    assert np.array_equal(*totals)
+    assert totals[0].max() > -60
+
+
+class Advised(Visits):
+    """Shows what only a critic may see."""
+
+    observation_space = spaces.Dict(
+        {"own": spaces.Box(0, 1, (2,)), "privileged_obs": spaces.Box(0, 1, (3,))}
+    )
+
+
+def test_what_only_a_critic_sees_does_not_become_the_actors() -> None:
+    with pytest.raises(ValueError, match="privileged_obs"):
+        OrderedEnv(Advised(), list(SITES), needs, fixes)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, precedence, ranks_of
-from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates
+from workflow_rl.workflows.search import METHODS, OrderModel, Pull, candidates, swapped
 
 NAMES = tuple("abcde")
 FIVE = Workflow(NAMES, tuple((name,) for name in NAMES))
@@ -104,3 +104,9 @@ def test_a_ladder_tells_a_lead_from_luck() -> None:
         free = real.totals[:, 0, 1::2].mean() + 7
         assert row.price.mean == pytest.approx(free - row.total.mean)
     assert real.to_dict()["orders"][0]["order"] == FIVE.name_of(real.orders[real.ranked[0]])
+
+
+def test_a_constraint_of_a_group_that_never_needs_fixing_leaves_orders_to_swap() -> None:
+    workflow = Workflow(("idle", "a", "b", "c"), ((), ("a",), ("b",), ("c",)), ((0, 1), (1, 2)))
+    order = workflow.order_named("a,b,c")
+    assert swapped(workflow, order) == [workflow.order_named("a,c,b")]

@@ -98,6 +98,8 @@ def load_searchable(path: Path) -> tuple[PolicyParameters, Cage2]:
     parameters = policy.parameters
     if not isinstance(environment, Cage2) or environment.observation != "belief":
         raise CheckpointError(f"{path} does not act on a belief")
+    if environment.env_id != Cage2.env_id:
+        raise CheckpointError(f"{path} is of {environment.env_id}: a search needs {Cage2.env_id}")
     if parameters.network != "mlp" or parameters.obs_mean is not None or parameters.masked:
         raise CheckpointError(f"{path} does not see bits as they are")
     if environment.max_steps != max(HORIZONS) or not set(ATTACKERS) <= set(environment.variants):

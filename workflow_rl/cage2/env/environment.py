@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -129,6 +129,10 @@ class Cage2:
     def _has_own_view(self) -> bool:
         own = (self.observation, self.actions, self.opening)
         return own != (Cage2.observation, Cage2.actions, Cage2.opening)
+
+    def scored(self) -> Self:
+        """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
+        return dataclasses.replace(self, simulator="compiled")
 
     def make_envs(self, n_envs: int) -> EnvBatch:
         """Return `n_envs` envs as Blue's policy sees them."""

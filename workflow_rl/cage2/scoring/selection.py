@@ -72,7 +72,7 @@ def scores_of_episodes(
     Raises ValueError for an opening that leaves the policy no step of an episode.
     """
     horizons, n_before = _horizons(environment), len(environment.opening)
-    environment = dataclasses.replace(environment, simulator="compiled")
+    environment = environment.scored()
     if n_before >= min(horizons):
         raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
     # All agents are scored on the same episodes: their difference has less noise.

@@ -153,9 +153,14 @@ def test_what_it_cannot_improve(tmp_path: Path) -> None:
         ("late.npz", {**TIMED.args, "opening": ("Sleep",) * 30}),
     ):
         save_policy(tmp_path / name, SLEEPS, {"env": TIMED.env_id, "env_args": args})
+    ordered = {**TIMED.args, "obedience": "penalty"}
+    about = {"env": "workflow_rl/OrderedCAGE2-v0", "env_args": ordered}
+    save_policy(tmp_path / "ordered.npz", random_policy(N_SHOWN + 15), about)
     wide = random_policy(N_SHOWN + 1)
     save_policy(tmp_path / "wide.npz", wide, {"env": TIMED.env_id, "env_args": dict(TIMED.args)})
-    agents = [(f"{name}.npz", "new.npz") for name in ("blind", "short", "one", "late", "wide")]
+    agents = [
+        (f"{name}.npz", "new.npz") for name in ("blind", "short", "one", "late", "ordered", "wide")
+    ]
     for agent, output in (*agents, ("none", "new.npz"), ("blind.npz", "new.txt")):
         result = CliRunner().invoke(improve, [str(tmp_path / agent), str(tmp_path / output)])
         assert result.exit_code == 2, result.output

@@ -14,7 +14,9 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.selection import ATTACKERS, score, scores_of_episodes
+from workflow_rl.environments.environment import make_environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.workflows.scoring import RandomActor
 
 N = 4
 
@@ -74,3 +76,12 @@ def test_a_candidates_score_and_its_error_by_hand(monkeypatch: pytest.MonkeyPatc
     found = score(Sleeping(), Cage2("attackers"), 2)
     assert found.mean == -12
     assert found.error == pytest.approx(math.sqrt(9 + 9))
+
+
+def test_scores_do_not_contain_the_price_of_a_fix() -> None:
+    priced, free = (
+        make_environment("workflow_rl/OrderedCAGE2-v0", {"obedience": "penalty", "penalty": cost})
+        for cost in (5.0, 0.0)
+    )
+    scores = [scores_of_episodes(RandomActor(one), one, "B_lineAgent", N) for one in (priced, free)]
+    assert np.array_equal(*scores)

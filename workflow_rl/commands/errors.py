@@ -19,10 +19,13 @@ from workflow_rl.environments.environment import InvalidEnvironmentError
 
 
 @contextlib.contextmanager
-def training_errors(again: str, path: Path, lower: Callable[[], str] = str) -> Iterator[None]:
+def training_errors(
+    again: str, path: Path, lower: Callable[[], str] | None = None
+) -> Iterator[None]:
     """End the command with a message and an exit code if an error ends the training in `path`.
 
-    again: the command to go on with. lower: returns the options that make learning more careful.
+    again: the command to go on with. lower: returns the options that make learning more careful, if
+    the command has them, and --init-from.
     """
     # Imported here: an error in the options should not wait for torch.
     from agents.algorithm import DivergedError
@@ -46,12 +49,13 @@ def training_errors(again: str, path: Path, lower: Callable[[], str] = str) -> I
         lines = [f"Error: {error}", f"The last checkpoint is kept; go on with: {again}"]
     except DivergedError as error:
         batch = _batch_in(path)
-        lines = [
-            f"Error: learning diverged: {error}",
-            f"The last checkpoint is kept, and the batch is in {batch}; begin again with a smaller "
-            f"{lower()}, from its weights with --init-from "
-            f"{batch and batch.with_name('checkpoint.pt')}",
-        ]
+        lines = [f"Error: learning diverged: {error}"]
+        kept = f"The last checkpoint is kept, and the batch is in {batch}"
+        if lower is not None:
+            weights = batch and batch.with_name("checkpoint.pt")
+            kept += f"; begin again with a smaller {lower()}, from its weights with --init-from "
+            kept += str(weights)
+        lines.append(kept)
     click.echo("\n".join(lines), err=True)
     raise SystemExit(code)
 

@@ -11,7 +11,12 @@ import click
 
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, spelling
-from workflow_rl.output_files import replacing, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    replacing,
+    require_writable,
+    require_writable_folder,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ladder import Ladder
@@ -23,6 +28,7 @@ ALL = "all"
 FRESH = 200
 """Episodes that score the order that a search has found."""
 MOST_OF_SEARCH = 1_000_000 - FRESH
+FILES = {ALL: ("workflow.html", "workflow.json", "totals.npz")}
 METHODS = (ALL, "halving", "gaussian-process", "random")
 
 
@@ -68,6 +74,8 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
                 param_hint="--episodes",
             )
     require_writable_folder(output, "--output")
+    for name in FILES.get(options["method"], (f"{options['method']}.json",)):
+        require_writable(output / name, "--output")
     with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
         trained = Trained.load(runs, options["trust"])
         free = Trained.load(options["beside"], options["trust"]) if options["beside"] else None

@@ -156,3 +156,11 @@ def test_a_search_of_several_agents_has_an_interval_over_agents(tmp_path: Path) 
     assert result.exit_code == 0, result.output
     # Two agents with the same weights: all of their episodes are the same.
     assert json.loads((tmp_path / "found" / "random.json").read_text())["total"]["interval_95"] == 0
+
+
+def test_what_cannot_be_written_is_told_before_an_episode_is_played(tmp_path: Path) -> None:
+    run, output = agent(tmp_path / "a.npz"), tmp_path / "found"
+    (output / "workflow.json").mkdir(parents=True)
+    result = CliRunner().invoke(search_workflow, [run, "--output", str(output)])
+    assert result.exit_code == 2, result.output
+    assert "workflow.json is a folder" in result.output

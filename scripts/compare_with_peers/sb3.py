@@ -15,24 +15,8 @@ from typing import Any
 
 import tasks
 import torch
-from numpy.typing import NDArray
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
-
-
-class ScaledRewards(VecEnvWrapper):
-    """Envs whose rewards are multiplied by a number."""
-
-    def __init__(self, envs: VecEnv, scale: float) -> None:
-        super().__init__(envs)
-        self._scale = scale
-
-    def reset(self) -> Any:
-        return self.venv.reset()
-
-    def step_wait(self) -> tuple[Any, NDArray[Any], NDArray[Any], list[dict[str, Any]]]:
-        observations, rewards, dones, infos = self.venv.step_wait()
-        return observations, rewards * self._scale, dones, infos
+from stable_baselines3.common.vec_env import VecEnv, VecMonitor, VecNormalize
 
 
 def make_envs(task: tasks.Task, n_envs: int, seed: int) -> VecEnv:
@@ -56,8 +40,6 @@ def train(task: tasks.Task, steps: int, seed: int, start: float) -> dict[str, An
     if "activation" in shape:
         shape["activation_fn"] = getattr(torch.nn, shape.pop("activation"))
     envs = make_envs(task, n_envs, seed)
-    if "reward_scale" in settings:
-        envs = ScaledRewards(envs, settings.pop("reward_scale"))
     if normalise:
         envs = VecNormalize(envs, gamma=settings["gamma"])
     package = "stable_baselines3" if task.peer in ("PPO", "SAC") else "sb3_contrib"

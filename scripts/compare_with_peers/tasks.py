@@ -3,8 +3,8 @@
 The settings of Stable-Baselines3's PPO and SAC are the published ones of RL Baselines3 Zoo 2.9.2
 (MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO and MaskablePPO
 have this package's networks, discount, lambda, clip range, learning rates, epochs, weight of the
-entropy, numbers of environments, and normalisation or scale of rewards and observations. Their
-rollouts and minibatches have about as many steps. BenchMARL's MAPPO has this package's networks,
+entropy, and numbers of environments. RecurrentPPO has its normalisation, too. Their rollouts and
+minibatches have about as many steps. BenchMARL's MAPPO has this package's networks,
 discount, lambda, rollouts and number of environments.
 """
 
@@ -14,6 +14,7 @@ import ast
 from typing import Any, NamedTuple
 
 import gymnasium
+import numpy as np
 
 from tests.recall_env import RecallEnv
 
@@ -25,8 +26,8 @@ CYCLES = 25
 
 class Task(NamedTuple):
     """steps: of the environment. ours: options of `train-async`. peer: the class of
-    Stable-Baselines3 or sb3-contrib, or MAPPO of BenchMARL. theirs: its settings; `n_envs`,
-    `normalize` and `reward_scale` are of the environments; lin_X falls from X to 0 in the run.
+    Stable-Baselines3 or sb3-contrib, or MAPPO of BenchMARL. theirs: its settings; `n_envs` and
+    `normalize` are of the environments; lin_X falls from X to 0 in the run.
     """
 
     env: str
@@ -149,7 +150,7 @@ TASKS = {
         "--episodes-per-update 20 --minibatch-size 500 --epochs 4 --learning-rate 1e-3",
         "MaskablePPO",
         "n_envs=100 normalize=False n_steps=20 batch_size=500 n_epochs=4 learning_rate=lin_1e-3 "
-        "gae_lambda=0.9 ent_coef=0.01 reward_scale=0.1",
+        "gae_lambda=0.9 ent_coef=0.01",
         "--red-agent B_lineAgent --max-steps 100",
     ),
     "simple_spread": Task(
@@ -183,11 +184,13 @@ def recall_100() -> gymnasium.Env[Any, Any]:
 def repeat_previous() -> gymnasium.Env[Any, Any]:
     """Return POPGym's task of naming the card shown four steps before, from -1 to 1.
 
-    Observations are one-hot: Stable-Baselines3 normalises no numbers of categories.
+    Observations are one-hot numbers: Stable-Baselines3 normalises no categories, and would cut
+    normalised integers.
     """
     from popgym.envs.repeat_previous import RepeatPreviousEasy
 
-    return gymnasium.wrappers.FlattenObservation(RepeatPreviousEasy())
+    one_hot = gymnasium.wrappers.FlattenObservation(RepeatPreviousEasy())
+    return gymnasium.wrappers.DtypeObservation(one_hot, np.float32)
 
 
 def cartpole_positions() -> gymnasium.Env[Any, Any]:

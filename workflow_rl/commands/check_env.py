@@ -137,7 +137,7 @@ def _plain(message: str) -> str:
 def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
     click.echo(
         f"seeds         playing {len(SEEDS)} seeds three times each, the third time beside another "
-        f"env: {4 * seconds:g} seconds at most for each seed...",
+        f"env: about {4 * seconds:g} seconds at most for each seed...",
         err=True,
     )
     for seed in SEEDS:
@@ -158,7 +158,7 @@ def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: flo
         if difference is not None:
             click.echo(f"seeds         fail: {difference}; runs will vary from one to the next")
             return [difference]
-    click.echo("seeds         ok: each determines its episode, played again and beside another env")
+    click.echo("seeds         ok: each determines its episode, played again and elsewhere")
     return []
 
 

@@ -29,7 +29,8 @@ def _population_options(option: Option) -> list[Any]:
         "--range", "ranges", type=Range(VARIABLE), multiple=True,
         show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
         help="A setting that differs between members, and its range. Each member draws a "
-             f"value log-uniformly. May be given again. One of {spelled(VARIABLE)}.",
+             "value log-uniformly. May be given again. Members do not differ in a setting that "
+             "you give a value. One of {spelled(VARIABLE)}.",
     )  # fmt: skip
     shown = {"period": f"a {MEETINGS}th of the run", "start": "one period"}
     others = ExchangeConfig.model_fields.keys() - {"ranges"}

@@ -7,19 +7,23 @@ import itertools
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any, TypeAlias
 
 from gymnasium.utils.env_checker import data_equivalence
 
+from agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
 
 SEED = 1234
 OTHER = 500_000
 """Added to the seed: what the second env plays."""
-_PARTS = ("observation", "reward", "terminated", "truncated", "next episode's first observation")
-_Step: TypeAlias = tuple[Any, float, bool, bool, Any]
+_PARTS = (
+    *("observation", "reward", "terminated", "truncated", "next episode's first observation"),
+    "mask of actions",
+)
+_Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any]
 
 
 def first_difference(
@@ -28,8 +32,8 @@ def first_difference(
     """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
 
     The same random actions are played three times, through the ends of episodes: twice in one env,
-    and once in another env, beside a second one that plays other seeds. If those episodes differ,
-    or if the second env cannot be made, a fourth play is without the second env.
+    and once in another env, beside a second one that plays other seeds, unless the env allows no
+    second one. If those episodes differ, a play without the second env tells why.
 
     Args:
         make_env: makes an env.
@@ -46,17 +50,27 @@ def first_difference(
             first.append(next(playing))
         if difference := _difference(first, _steps(env, seed, actions), seed):
             return f"{difference} when it is played again"
-    difference = None
-    # Some envs allow no second one in the same process. Those are played alone.
-    with suppress(Exception), closing(make_env()) as env, closing(make_env()) as second:
-        beside = zip(_steps(env, seed, actions), _steps(second, seed + OTHER, []), strict=False)
-        difference = _difference(first, (step for step, _ in beside), seed)
-        if difference is None:
-            return None
+    with closing(make_env()) as env, ExitStack() as stack:
+        second = None
+        with suppress(Exception):  # Some envs allow no second one in the same process.
+            second = stack.enter_context(closing(make_env()))
+        others = _steps(env, seed, actions)
+        if second is not None:
+            beside = zip(others, _steps(second, seed + OTHER, []), strict=False)
+            others = (step for step, _ in beside)
+        try:
+            difference = _difference(first, others, seed)
+        except Exception as error:
+            with closing(make_env()) as alone:
+                for _ in itertools.islice(_steps(alone, seed + OTHER, []), len(first)):
+                    pass  # Where the second env fails alone, too, that is the error.
+            difference = f"seed {seed} ends in {in_one_line(error)}"
+    if difference is None:
+        return None
     with closing(make_env()) as env:
-        if alone := _difference(first, _steps(env, seed, actions), seed):
-            return f"{alone} in another instance"
-    return difference and f"{difference} while a second env plays in the same process"
+        if elsewhere := _difference(first, _steps(env, seed, actions), seed):
+            return f"{elsewhere} in another instance"
+    return f"{difference} while a second env plays in the same process"
 
 
 def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> str | None:
@@ -82,7 +96,7 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
     env.action_space.seed(seed)
     obs, info = env.reset(seed=seed)
     mask = mask_in(obs, info)
-    yield copy.deepcopy(obs), 0.0, False, False, None
+    yield copy.deepcopy(obs), 0.0, False, False, None, copy.deepcopy(mask)
     for number in itertools.count():
         if number == len(actions):
             actions.append(sampled(env.action_space, mask))
@@ -92,4 +106,4 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
             seed += 1
             first, info = env.reset(seed=seed)
             first, mask = copy.deepcopy(first), mask_in(first, info)
-        yield obs, float(reward), bool(terminated), bool(truncated), first
+        yield obs, float(reward), bool(terminated), bool(truncated), first, copy.deepcopy(mask)

@@ -96,7 +96,7 @@ class Search:
 
     config: what all trials have in common. ranges: of the settings that trials differ in.
     n_policies: of each trial, with seeds of their own. n_finalists: number of the best trials that
-    run again, with the first trial. path: the search's folder.
+    run again, with that of the config's settings. path: the search's folder.
     """
 
     config: TrainConfig
@@ -266,8 +266,11 @@ class Search:
         if not self.n_finalists or not complete:
             return []
         best = complete[: self.n_finalists]
-        own = [trial for trial in complete if trial.user_attrs.get(OWN) and trial not in best]
-        return [*best, *own]
+        marked = [one for one in study.get_trials(deepcopy=False) if one.user_attrs.get(OWN)]
+        # Studies of earlier versions mark none: their first trial has these settings.
+        own = marked or [min(complete, key=lambda trial: trial.number)]
+        numbers = {trial.number for trial in own} - {trial.number for trial in best}
+        return [*best, *(trial for trial in complete if trial.number in numbers)]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Return the returns of the finalists' policies, by the trial's number."""

@@ -111,7 +111,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             raise ValueError(f"the actions are {env.action_space}: Discrete ones are needed")
         check_obedience(obedience, penalty)
         workflow = _workflow_of(tuple(milestones))
-        self._obedience = obedience
+        self.obedience = obedience
         self.penalty = penalty
         seen = without_mask(env.observation_space)
         if without_privileged(seen) is not seen:
@@ -156,9 +156,9 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self, obs: Any, info: dict[str, Any], ended: bool
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         self._obs = self._flatten(obs)[None]
-        row = shown(self.rules, self._obs, self._ranks, self._obedience)[0]
+        row = shown(self.rules, self._obs, self._ranks, self.obedience)[0]
         size = self.observation_space.shape[0]  # type: ignore[index]
-        if self._obedience == MASK:
+        if self.obedience == MASK:
             kept, own = row[size:] > 0, mask_in(obs, info)
             # Nobody acts after the end: then the environment's mask may forbid every action.
             if own is not None and not ended:
@@ -169,4 +169,6 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
                         f"allow another one, or choose obedience {PENALTY}"
                     )
             info = {**info, ACTION_MASK: kept.astype(np.int8)}
+        elif (own := mask_in(obs, info)) is not None:
+            info = {**info, ACTION_MASK: own}
         return row[:size], info

@@ -60,6 +60,16 @@ def rules_of(environment: Environment) -> Rules:
     raise InvalidEnvironmentError("env", f"{environment.env_id} takes no order")
 
 
+def must_obey(environment: Environment) -> bool:
+    """Return whether the agents of an environment cannot break an order, or pay for it."""
+    rules: OrderedCage2 | OrderedEnv | None = None
+    if isinstance(environment, OrderedCage2):
+        rules = environment
+    elif isinstance(environment, GymnasiumEnvironment):
+        rules = _ordered(environment.made())
+    return rules is not None and (rules.obedience == MASK or rules.penalty > 0)
+
+
 def _ordered(env: Env) -> OrderedEnv | None:
     """Return the OrderedEnv among an environment and those that it wraps."""
     while not isinstance(env, OrderedEnv) and env is not env.unwrapped:

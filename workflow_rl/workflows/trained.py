@@ -14,11 +14,17 @@ from agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.runs.saved_agent import load_player
-from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.ladder import FixCounts, Ladder
 from workflow_rl.workflows.order import Order, Workflow, classes
-from workflow_rl.workflows.rules import MASK, Rules
-from workflow_rl.workflows.scoring import Fix, play, replayed, rules_of, states_met
+from workflow_rl.workflows.rules import Rules
+from workflow_rl.workflows.scoring import (
+    Fix,
+    must_obey,
+    play,
+    replayed,
+    rules_of,
+    states_met,
+)
 from workflow_rl.workflows.search import Pull
 
 EPISODES_OF_CLASSES = 500
@@ -29,12 +35,17 @@ OF_THE_ORDER = ("workflow", "order", "obedience", "penalty")
 
 @dataclass(frozen=True)
 class Trained:
-    """Agents of one environment and workflow. rules: None if the environment takes no order."""
+    """Agents of one environment and workflow.
+
+    rules: None if the environment takes no order. obeying: the names of those agents that could not
+    break an order in training, or paid for it.
+    """
 
     names: list[str]
     actors: list[Actor]
     environment: Environment
     rules: Rules | None
+    obeying: list[str]
 
     @classmethod
     def load(cls, runs: Sequence[Path], trust: bool = False) -> Trained:
@@ -56,7 +67,10 @@ class Trained:
             if one.environment.spaces() != environment.spaces():
                 raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
         names = [run.resolve().name for run in runs]
-        return cls(names, [one.policy for one in loaded], environment, rules)
+        obeying = [
+            name for name, one in zip(names, loaded, strict=True) if must_obey(one.environment)
+        ]
+        return cls(names, [one.policy for one in loaded], environment, rules, obeying)
 
     def require_beside(self, free: Trained) -> None:
         """Raise InvalidEnvironmentError unless `free` has an agent without an order for each of
@@ -67,9 +81,9 @@ class Trained:
             )
         other = free.environment
         _require_same_task(other, self.environment, free.names[0], BESIDE)
-        if isinstance(other, OrderedCage2) and (other.obedience == MASK or other.penalty > 0):
+        if free.obeying:
             raise InvalidEnvironmentError(
-                BESIDE, f"{free.names[0]} obeys an order: give a run with a penalty of 0"
+                BESIDE, f"{free.obeying[0]} obeys an order: give a run with a penalty of 0"
             )
 
     @property

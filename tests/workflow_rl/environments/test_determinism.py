@@ -188,6 +188,48 @@ def test_envs_that_allow_no_second_one_are_played_alone() -> None:
     assert first_difference(OnlyEnv, n_steps=10) is None
 
 
+def test_an_env_that_breaks_beside_another_one_is_told() -> None:
+    class TakenEnv(TargetEnv):
+        owner: Any = None
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            TakenEnv.owner = self
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action: Any) -> Any:
+            assert TakenEnv.owner is self, "it was taken"
+            return super().step(action)
+
+    difference = str(first_difference(TakenEnv, n_steps=10))
+    assert "it was taken" in difference
+    assert difference.endswith("while a second env plays in the same process")
+
+
+def test_an_env_that_fails_for_other_seeds_fails() -> None:
+    class PickyEnv(TargetEnv):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            if seed is not None and seed > 100_000:
+                raise OverflowError("such a seed")
+            return super().reset(seed=seed, options=options)
+
+    with pytest.raises(OverflowError, match="such a seed"):
+        first_difference(PickyEnv, n_steps=10)
+
+
+def test_a_mask_that_is_another_is_a_difference() -> None:
+    class MaskedEnv(CountingEnv):
+        calls = 0
+
+        def step(self, action: Any) -> Any:
+            obs, reward, terminated, truncated, info = super().step(action)
+            MaskedEnv.calls += 1
+            mask = np.ones(self.action_space.n, np.int8)
+            mask[0] = MaskedEnv.calls % 2
+            return obs, reward, terminated, truncated, {**info, "action_mask": mask}
+
+    assert "the mask of actions after step 1" in str(first_difference(MaskedEnv, n_steps=3))
+
+
 def test_what_an_environment_is_asked_before_a_run() -> None:
     assert GymnasiumEnvironment("CartPole-v1").check() is None
     noisy = GymnasiumEnvironment("noisy", {}, NoisyStepEnv)

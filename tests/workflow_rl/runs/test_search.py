@@ -258,7 +258,7 @@ def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
 
     def train(self, settings, seeds, name, trial):
         trained.append(dict(settings))
-        return [1.0] * len(seeds)
+        return [float(len(trained))] * len(seeds)
 
     monkeypatch.setattr(Search, "_train", train)
     config = config_of(ppo={"entropy_coef": 0.0, "learning_rate": 1e-3})
@@ -269,4 +269,19 @@ def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
     own = {"entropy_coef": 0.0, "learning_rate": 1e-3}
     assert trained[0] == own
     assert own not in trained[1:3]
-    assert own in [one.settings(trial) for trial in one.finalists(study)]
+    assert [trial.number for trial in one.finalists(study)] == [2, 0]
+    assert trained[-1] == one.settings(one.finalists(study)[1]) == own
+
+
+def test_a_study_of_an_earlier_version_keeps_its_first_trial_in_the_finals(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "OWN", "no mark")
+    one = search_in(tmp_path, n_finalists=1)
+    study = one.study()
+    replay(
+        monkeypatch,
+        {f"trial-{n}": [float(n)] for n in range(3)}
+        | {"final-0": [0.0, 0.0, 0.0], "final-2": [1.0, 1.0, 1.0]},
+    )
+    one.run(study, 3, None)
+    monkeypatch.undo()
+    assert [trial.number for trial in one.finalists(study)] == [2, 0]

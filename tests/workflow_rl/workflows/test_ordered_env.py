@@ -120,6 +120,23 @@ def test_a_factory_may_know_no_orders() -> None:
     assert totals[0].max() > -60
 
 
+@pytest.mark.parametrize("obedience", ["mask", "penalty"])
+def test_an_own_mask_in_the_observation_is_passed_on(obedience: str) -> None:
+    class Shown(Visits):
+        observation_space = spaces.Dict(
+            {"own": Visits().observation_space, "action_mask": spaces.Box(0, 1, (4,), np.int8)}
+        )
+
+        def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+            obs, info = super().reset(**options)
+            return {"own": obs, "action_mask": np.array([1, 0, 1, 1], np.int8)}, info
+
+    env = OrderedEnv(Shown(), list(SITES), needs, fixes, ORDER, obedience)
+    obs, info = env.reset(seed=0)
+    assert obs.shape == env.observation_space.shape
+    assert info["action_mask"][1] == 0
+
+
 class Advised(Visits):
     """Shows what only a critic may see."""
 

@@ -251,9 +251,9 @@ class Search:
 
     def settings(self, trial: FrozenTrial) -> dict[str, float]:
         """Return a trial's settings by their names."""
+        found = {name: trial.params[parameter(name)] for name in self.ranges}
         if trial.user_attrs.get(OWN):
             return self._own_settings()
-        found = {name: trial.params[parameter(name)] for name in self.ranges}
         return {name: 1 - value if name in SHARES else value for name, value in found.items()}
 
     def finalists(self, study: optuna.Study) -> list[FrozenTrial]:

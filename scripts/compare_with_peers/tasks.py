@@ -3,9 +3,9 @@
 The settings of Stable-Baselines3's PPO and SAC are the published ones of RL Baselines3 Zoo 2.9.2
 (MIT licence; those of Hopper-v4 and HalfCheetah-v4, for v5 has none). RecurrentPPO and MaskablePPO
 have this package's networks, discount, lambda, clip range, learning rates, epochs, weight of the
-entropy, and numbers of environments. RecurrentPPO has its normalisation, too. Their rollouts and
-minibatches have about as many steps. BenchMARL's MAPPO has this package's networks,
-discount, lambda, rollouts and number of environments.
+entropy, and numbers of environments. RecurrentPPO has this package's normalisation, too. The
+rollouts and minibatches of both have about as many steps as this package's. BenchMARL's MAPPO has
+this package's networks, discount, lambda, rollouts and number of environments.
 """
 
 from __future__ import annotations

@@ -49,13 +49,16 @@ def training_errors(
         lines = [f"Error: {error}", f"The last checkpoint is kept; go on with: {again}"]
     except DivergedError as error:
         batch = _batch_in(path)
-        lines = [f"Error: learning diverged: {error}"]
-        kept = f"The last checkpoint is kept, and the batch is in {batch}"
+        advice = ""
         if lower is not None:
-            weights = batch and batch.with_name("checkpoint.pt")
-            kept += f"; begin again with a smaller {lower()}, from its weights with --init-from "
-            kept += str(weights)
-        lines.append(kept)
+            advice = (
+                f"; begin again with a smaller {lower()}, from its weights with --init-from "
+                f"{batch and batch.with_name('checkpoint.pt')}"
+            )
+        lines = [
+            f"Error: learning diverged: {error}",
+            f"The last checkpoint is kept, and the batch is in {batch}{advice}",
+        ]
     click.echo("\n".join(lines), err=True)
     raise SystemExit(code)
 

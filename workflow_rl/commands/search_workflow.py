@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ALL = "all"
 FRESH = 200
 """Episodes that score the order that a search has found."""
-MOST_OF_SEARCH = 1_000_000 - FRESH
 FILES = {ALL: ("workflow.html", "workflow.json", "totals.npz")}
 METHODS = (ALL, "halving", "gaussian-process", "random")
 
@@ -65,14 +64,8 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     from workflow_rl.workflows.trained import Trained
 
     output: Path = options["output"]
-    if options["method"] != ALL:
-        if options["beside"]:
-            raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
-        if options["episodes"] > MOST_OF_SEARCH:
-            raise click.BadParameter(
-                f"{options['episodes']} is more than {MOST_OF_SEARCH}: {FRESH} more score it",
-                param_hint="--episodes",
-            )
+    if options["beside"] and options["method"] != ALL:
+        raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
     require_writable_folder(output, "--output")
     for name in FILES.get(options["method"], (f"{options['method']}.json",)):
         require_writable(output / name, "--output")
@@ -163,9 +156,16 @@ def _show(ladder: Ladder) -> None:
 
 def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
     from workflow_rl.workflows.ladder import over_agents
+    from workflow_rl.workflows.scoring import MOST_EPISODES
     from workflow_rl.workflows.search import METHODS as SEARCHES
 
     budget, pull = options["episodes"], trained.puller(options["seed"])
+    if budget + FRESH > MOST_EPISODES:
+        raise click.BadParameter(
+            f"{budget} is more than {MOST_EPISODES - FRESH}: {FRESH} further episodes score the "
+            "order that is found",
+            param_hint="--episodes",
+        )
     try:
         found: Found = SEARCHES[options["method"]](trained.workflow, pull, budget, options["seed"])
     except ModuleNotFoundError as error:

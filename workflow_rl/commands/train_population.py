@@ -10,7 +10,6 @@ from workflow_rl.commands.options import (
     GroupedCommand,
     Option,
     Range,
-    given_options,
     setting_options,
     spelled,
 )
@@ -30,7 +29,7 @@ def _population_options(option: Option) -> list[Any]:
         show_default="learning-rate=1e-4:1e-2 and entropy-coef=1e-3:1e-1",
         help="A setting that differs between members, and its range. Each member draws a "
              "value log-uniformly. May be given again. Members do not differ in a setting that "
-             "you give a value. One of {spelled(VARIABLE)}.",
+             f"you give a value. One of {spelled(VARIABLE)}.",
     )  # fmt: skip
     shown = {"period": f"a {MEETINGS}th of the run", "start": "one period"}
     others = ExchangeConfig.model_fields.keys() - {"ranges"}
@@ -84,7 +83,7 @@ def _ranges(
 
     Raises ConfigError where a setting has both a value and a range, or nothing has a range.
     """
-    own = given_options() | (config.given.get("settings") or {}).keys()
+    own = config.given.get("settings") or {}
     for name in asked:
         if name in own:
             raise ConfigError(name, "it has a value and a --range: leave one of them out")

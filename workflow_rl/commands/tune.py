@@ -67,7 +67,8 @@ def _search_options(option: Option) -> list[Any]:
                     f"One of {spelled(TUNABLE)}."),
         option("--finalists", type=click.IntRange(min=0), default=3,
                help="Number of the best trials that are trained again, with seeds that no trial "
-                    "had. The first trial is trained again, too, if it ended well."),
+                    "had. The first trial is trained again, too, unless it "
+                    "diverged or was given up."),
     ]  # fmt: skip
 
 

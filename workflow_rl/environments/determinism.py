@@ -32,8 +32,8 @@ def first_difference(
     """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
 
     The same random actions are played three times, through the ends of episodes: twice in one env,
-    and once in another env, beside a second one that plays other seeds, unless the env allows no
-    second one. If those episodes differ, a play without the second env tells why.
+    and once in another env, beside a second env that plays other seeds, if the process can hold
+    two. If those episodes differ, a play without the second env tells why.
 
     Args:
         make_env: makes an env.
@@ -52,7 +52,7 @@ def first_difference(
             return f"{difference} when it is played again"
     with closing(make_env()) as env, ExitStack() as stack:
         second = None
-        with suppress(Exception):  # Some envs allow no second one in the same process.
+        with suppress(Exception):  # Some envs allow no second env in a process.
             second = stack.enter_context(closing(make_env()))
         others = _steps(env, seed, actions)
         if second is not None:

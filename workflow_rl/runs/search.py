@@ -144,7 +144,8 @@ class Search:
     def _own_parameters(self) -> dict[str, float]:
         """Return the config's settings as Optuna has them.
 
-        Optuna takes none outside a range, such as no entropy at all: the nearest one stands for it.
+        Optuna takes no value outside a range, such as an entropy coefficient of 0. Instead of such
+        a value, it is told the nearest one that is in the range.
         """
         own = {}
         for name, value in self._own_settings().items():
@@ -265,12 +266,11 @@ class Search:
         complete = ranked(study)
         if not self.n_finalists or not complete:
             return []
-        best = complete[: self.n_finalists]
-        marked = [one for one in study.get_trials(deepcopy=False) if one.user_attrs.get(OWN)]
+        best, others = complete[: self.n_finalists], complete[self.n_finalists :]
+        own = {one.number for one in study.get_trials(deepcopy=False) if one.user_attrs.get(OWN)}
         # Studies of earlier versions mark none: their first trial has these settings.
-        own = marked or [min(complete, key=lambda trial: trial.number)]
-        numbers = {trial.number for trial in own} - {trial.number for trial in best}
-        return [*best, *(trial for trial in complete if trial.number in numbers)]
+        own = own or {min(trial.number for trial in complete)}
+        return [*best, *(trial for trial in others if trial.number in own)]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:
         """Return the returns of the finalists' policies, by the trial's number."""

@@ -61,7 +61,7 @@ def rules_of(environment: Environment) -> Rules:
 
 
 def must_obey(environment: Environment) -> bool:
-    """Return whether the agents of an environment cannot break an order, or pay for it."""
+    """Return whether agents cannot break an order in an environment, or pay for breaking one."""
     rules: OrderedCage2 | OrderedEnv | None = None
     if isinstance(environment, OrderedCage2):
         rules = environment

@@ -125,7 +125,7 @@ def _step(budget: int) -> int:
 
 def swapped(workflow: Workflow, order: Order) -> list[Order]:
     """Return the orders in which two groups that follow one another change places."""
-    swapped = [
+    found = [
         (*order[:n], order[n + 1], order[n], *order[n + 2 :])
         for n in range(len(workflow.contested) - 1)
     ]
@@ -133,7 +133,7 @@ def swapped(workflow: Workflow, order: Order) -> list[Order]:
     pairs, n_contested = workflow.implied, len(workflow.contested)
     return [
         one
-        for one in swapped
+        for one in found
         if not any((b, a) in pairs for a, b in itertools.combinations(one[:n_contested], 2))
     ]
 

@@ -35,17 +35,15 @@ OF_THE_ORDER = ("workflow", "order", "obedience", "penalty")
 
 @dataclass(frozen=True)
 class Trained:
-    """Agents of one environment and workflow.
+    """Agents of one task and workflow, with what each was trained on.
 
-    rules: None if the environment takes no order. obeying: the names of those agents that could not
-    break an order in training, or paid for it.
+    rules: None if the environments take no order.
     """
 
     names: list[str]
     actors: list[Actor]
-    environment: Environment
+    environments: list[Environment]
     rules: Rules | None
-    obeying: list[str]
 
     @classmethod
     def load(cls, runs: Sequence[Path], trust: bool = False) -> Trained:
@@ -67,10 +65,8 @@ class Trained:
             if one.environment.spaces() != environment.spaces():
                 raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
         names = [run.resolve().name for run in runs]
-        obeying = [
-            name for name, one in zip(names, loaded, strict=True) if must_obey(one.environment)
-        ]
-        return cls(names, [one.policy for one in loaded], environment, rules, obeying)
+        environments = [one.environment for one in loaded]
+        return cls(names, [one.policy for one in loaded], environments, rules)
 
     def require_beside(self, free: Trained) -> None:
         """Raise InvalidEnvironmentError unless `free` has an agent without an order for each of
@@ -79,12 +75,17 @@ class Trained:
             raise InvalidEnvironmentError(
                 BESIDE, f"{len(free.names)} runs stand beside {len(self.names)}: give equally many"
             )
-        other = free.environment
-        _require_same_task(other, self.environment, free.names[0], BESIDE)
-        if free.obeying:
-            raise InvalidEnvironmentError(
-                BESIDE, f"{free.obeying[0]} obeys an order: give a run with a penalty of 0"
-            )
+        _require_same_task(free.environment, self.environment, free.names[0], BESIDE)
+        for name, environment in zip(free.names, free.environments, strict=True):
+            if must_obey(environment):
+                raise InvalidEnvironmentError(
+                    BESIDE, f"{name} obeys an order: give a run with a penalty of 0"
+                )
+
+    @property
+    def environment(self) -> Environment:
+        """The environment of the first agent."""
+        return self.environments[0]
 
     @property
     def workflow(self) -> Workflow:

@@ -52,6 +52,12 @@ def test_what_a_population_cannot_do_is_one_line(arguments, message):
     assert message in result.output
 
 
+def test_the_help_names_the_settings_that_may_have_a_range():
+    text = " ".join(CliRunner().invoke(train_population, ["--help"]).output.split())
+    assert "One of learning-rate, entropy-coef," in text
+    assert "{" not in text
+
+
 def test_a_setting_that_is_given_differs_between_no_members():
     arguments = [*CART_POLE[:2], "--n-policies", "2", "--learning-rate", "0.003", "--dry-run"]
     result = CliRunner().invoke(train_population, arguments)

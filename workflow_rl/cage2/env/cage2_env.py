@@ -94,10 +94,10 @@ class Cage2Env(arguments.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         render_mode: str | None = None,
     ) -> None:
         own_red = red_agent if isinstance(red_agent, type) else None
-        if hasattr(red_agent, "get_action") and own_red is None:
-            name = type(red_agent).__name__
-            raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
         if own_red is None:
+            if hasattr(red_agent, "get_action"):
+                name = type(red_agent).__name__
+                raise ValueError(f"red_agent={name}(): give the class {name}, not an object of it")
             arguments.check_red_agent(red_agent)
         arguments.check_render_mode(render_mode)
         self.max_steps = arguments.DEFAULT_STEPS

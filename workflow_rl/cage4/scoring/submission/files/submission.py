@@ -1,7 +1,6 @@
 """The submission to CAGE Challenge 4. The team needs NumPy alone, beside CybORG.
 
-Set NAME, TEAM and TECHNIQUE. Play it with CybORG's own evaluation,
-in its checkout:
+Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder. In a checkout of CybORG 4:
 PYTHONPATH=. python CybORG/Evaluation/evaluation.py SUBMISSION_FOLDER OUTPUT_FOLDER --seed 0
 """
 

@@ -26,6 +26,7 @@ from workflow_rl.cage4.agent.champion import (
 from workflow_rl.cage4.champion.config import ChampionConfig
 from workflow_rl.cage4.champion.episodes import play, totals_of
 from workflow_rl.cage4.champion.learner import GROUPS, Learner, fresh_weights
+from workflow_rl.cage4.scoring.leaderboard import PUBLISHED
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.guest import Chosen
 from workflow_rl.output_files import NOT_OURS, read_text, replacing, sha256_of, write_text
@@ -216,6 +217,7 @@ class Recipe:
             "selection": chosen._asdict(),
             "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
             "evaluation": json.loads((run_dir / "evaluation.json").read_text()),
+            "published": {score.name: score.mean for score in PUBLISHED},
         }
 
 

@@ -71,11 +71,6 @@ class Cage4Guest(Guest):
 
         return Cage4(**dict(args))
 
-    def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
-        from workflow_rl.cage4.scoring.leaderboard import known_returns
-
-        return known_returns(args)
-
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 

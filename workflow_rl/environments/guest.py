@@ -96,13 +96,12 @@ class Scoring(Protocol):
 
 
 class Chosen(NamedTuple):
-    """The chosen of a recipe's candidates. mean, standard_error: of its total, on `episodes`."""
+    """The chosen of a recipe's candidates, by `episodes` of each kind. Their mean would be too
+    good a score: the chosen is partly lucky in these episodes."""
 
     chosen: str
     candidates: int
     episodes: int
-    mean: float
-    standard_error: float
 
 
 class ChampionBudget(NamedTuple):

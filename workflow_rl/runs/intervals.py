@@ -105,7 +105,7 @@ def over_agents(totals: FloatArray) -> Mean:
 
 
 def mean_and_interval(returns: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean [X] of runs [run, X], and half its 95% interval [X], which is 0 of one run."""
+    """Return the mean [X] of runs [run, X], and half its 95% interval [X]; 0 of one run."""
     n_runs, mean = len(returns), returns.mean(axis=0)
     if n_runs == 1:
         return mean, np.zeros_like(mean)

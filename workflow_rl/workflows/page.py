@@ -13,8 +13,8 @@ from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.scoring import Fix
 
 WITHOUT = "no order"
-LEAST_EPISODES = 4
-"""Of every second of fewer episodes there is no interval."""
+LEAST_EPISODES = 6
+"""Every second of them judges: the chance of fewer than three episodes cannot be told."""
 Games = Sequence[tuple[str, float, Sequence[Fix]]]
 
 

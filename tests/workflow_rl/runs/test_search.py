@@ -226,6 +226,7 @@ def test_the_score_is_the_mean_over_the_policies():
     class Stub:
         def __init__(self, returns: list[float]) -> None:
             self.state = TrainingState(episodes=300, recent_returns=returns)
+            self.config = config_of()
 
     assert score_of([Stub([1.0, 3.0]), Stub([6.0])]) == 4.0
     assert score_of([Stub([1.0]), Stub([])]) == -math.inf

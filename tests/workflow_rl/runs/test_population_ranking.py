@@ -59,9 +59,8 @@ def test_members_are_ranked_by_their_last_100_episodes(population):
     assert ranked.score(Stub([-3.0, -5.0])) == -4.0
     assert ranked.score(Stub([])) == -math.inf
     lucky = Stub([-20.0] * 28 + [-10.0] * 29 + [0.0] * 43)
-    lucky.state.recent_variants.extend(
-        sorted(RED_AGENTS)[n] for n in [0] * 28 + [1] * 29 + [2] * 43
-    )
+    for red_agent, n in zip(RED_AGENTS, (28, 29, 43), strict=True):
+        lucky.state.recent_variants.extend([red_agent] * n)
     assert ranked.score(lucky) == -10, "not because harmless attackers were drawn more often"
     crashing = Stub([-1.0] * 100)
     crashing.state.episodes, crashing.state.skipped_episodes = 150, [49, 120]

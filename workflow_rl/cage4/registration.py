@@ -59,6 +59,7 @@ class Cage4Guest(Guest):
     }
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
+    has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
     champion: ClassVar = ChampionBudget(training=10_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:
@@ -70,6 +71,11 @@ class Cage4Guest(Guest):
         from workflow_rl.cage4.env.environment import Cage4
 
         return Cage4(**dict(args))
+
+    def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
+        from workflow_rl.cage4.scoring.leaderboard import known_returns
+
+        return known_returns(args)
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring

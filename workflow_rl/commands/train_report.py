@@ -12,7 +12,7 @@ from workflow_rl.reporting.harness import text_table
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
-from workflow_rl.runs.learning_curve import only_warned
+from workflow_rl.runs.learning_curve import known_returns, only_warned
 from workflow_rl.runs.population_dir import read_population
 from workflow_rl.runs.population_figure import draw_population
 from workflow_rl.runs.progress import described_returns, judged
@@ -57,13 +57,11 @@ def _report_one(outcome: Outcome) -> None:
 def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> None:
     """Compare a run with known agents, and name the guest's recipe for better ones."""
     words = judged(config, state, n_policies)
-    if words is None:
-        return
-    click.echo(f"verdict:         {words}")
-    recipes = guests[config.env].presets
-    if config.preset not in recipes:
-        for name in recipes:
-            click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
+    if words is not None:
+        click.echo(f"verdict:         {words}")
+    recipes = guests[config.env].presets if known_returns(config) else {}
+    for name in recipes if config.preset not in recipes else ():
+        click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:

@@ -198,6 +198,9 @@ class Guest:
     target_return: ClassVar[float | None] = None
     """The mean return that runs in such comparisons should reach."""
 
+    has_verdicts: ClassVar[bool] = True
+    """Whether a training's returns are so like `known_returns` that one can be called better."""
+
     places: ClassVar[Mapping[str, tuple[str, str]]] = NOTHING
     """Folders of the user's that the environment needs: by the option's name, the environment
     variable that holds the folder, and what the folder is. No file of a run names such a folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -74,11 +75,12 @@ def judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> st
     """Return in words how a run's last training episodes compare with known agents' episodes.
 
     n_policies: the run's policy is the best of so many, by these episodes. None if no agent is
-    known, or too few episodes have ended.
+    known whose episodes are like these, or too few episodes have ended.
     """
     known = known_returns(config)
     mean = state.recent_mean(config.environment.variants, RECENT_EPISODES, n_policies)
-    if not known or mean is None or math.isnan(mean.interval_95):
+    comparable = known and guests[config.env].has_verdicts
+    if not comparable or mean is None or math.isnan(mean.interval_95):
         return None
     words = verdict(mean.mean, known, mean.interval_95)
     return f"the mean return in training, {mean.told(1)} with sampled actions, is {words}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
 
 
 class KnownScore(NamedTuple):
@@ -47,3 +50,10 @@ PUBLISHED = (
 )
 """The scores that a search on 2026-11-26 found. Four of them are better than the champion's."""
 KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda one: -one.mean))
+
+
+def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
+    """Return mean returns of the scripted teams, by name, in episodes with these arguments."""
+    if (args["red_agent"], args["max_steps"]) != (RED_AGENTS[0], MAX_STEPS):
+        return {}
+    return {one.name: one.mean for one in SCRIPTED}

@@ -51,16 +51,17 @@ def mean_of(
     `quantile`.
     """
     arrays = [np.asarray(sample, np.float64) for sample in samples]
-    weights = [1.0] * len(arrays) if weights is None else weights
-    mean = sum(float(w * one.mean()) for w, one in zip(weights, arrays, strict=True))
-    sizes = np.array([len(one) for one in arrays])
+    weight = np.ones(len(arrays)) if weights is None else np.asarray(weights)
+    mean = float((weight * [array.mean() for array in arrays]).sum())
+    sizes = np.array([len(array) for array in arrays])
     if sizes.min() < 2:
         return Mean(mean, math.nan)
-    parts = np.array([w * w * one.var(ddof=1) for w, one in zip(weights, arrays, strict=True)])
-    variance = float((parts / sizes).sum())
+    deviations = np.array([array.std(ddof=1) for array in arrays])
+    variances = (weight * deviations) ** 2 / sizes
+    variance = float(variances.sum())
     if variance == 0:
         return Mean(mean, 0.0)
-    shares = parts / sizes / variance
+    shares = variances / variance
     freedom = float(1 / (shares**2 / sizes).sum()) - 1
     return Mean(mean, quantile(freedom, chosen_of) * math.sqrt(variance))
 
@@ -76,7 +77,7 @@ def by_kind(
     shares = Counter(drawn)
     # Checkpoints of earlier versions have returns without kinds.
     pairs = list(zip(returns, kinds, strict=False))
-    of_each = [[one for one, kind in pairs if kind == name] for name in shares]
+    of_each = [[value for value, kind in pairs if kind == name] for name in shares]
     if sum(map(len, of_each)) < len(returns) or min(map(len, of_each)) < 2:
         return [list(returns)], [1.0]
     return of_each, [n / len(drawn) for n in shares.values()]
@@ -85,9 +86,9 @@ def by_kind(
 def over_agents(totals: FloatArray) -> Mean:
     """Return the mean of the totals [A, E] of A agents in the same E episodes.
 
-    Agents and episodes are both drawn by chance: either's part of the variance has its own degrees
-    of freedom (Graybill and Wang, 1980). Of one agent the interval is over episodes, and in one
-    episode it is over agents.
+    Agents and episodes are both drawn by chance: the part of the variance that each brings has
+    degrees of freedom of its own (Graybill and Wang, 1980). Of one agent the interval is over
+    episodes, and in one episode it is over agents.
     """
     n_agents, n_episodes = totals.shape
     if 1 in totals.shape:
@@ -119,12 +120,12 @@ def quantile(freedom: float, chosen_of: int = 1) -> float:
     freedom: degrees of freedom, 1 or more. chosen_of: the mean is the highest of so many. Of equal
     ones, the interval of the highest holds their true mean in 95% of the cases, and else in more.
     """
-    # The shares of Student's distribution that must be below the upper end, and within both.
-    below = _solved(lambda one: one**chosen_of - (1 - one) ** chosen_of, CONFIDENCE, 0.5, 1)
+    # The share of Student's distribution that is below the interval's upper end.
+    below = _solved(lambda p: p**chosen_of - (1 - p) ** chosen_of, CONFIDENCE, 0.5, 1)
     # sqrt(freedom) * sinh(x) is Student's if the density of x is proportional to cosh(x)**-freedom.
     end = math.acosh(math.exp(40 / freedom))
     whole = _area(end, freedom)
-    x = _solved(lambda one: _area(one, freedom) / whole, 2 * below - 1, 0, end)
+    x = _solved(lambda x: _area(x, freedom) / whole, 2 * below - 1, 0, end)
     return math.sqrt(freedom) * math.sinh(x)
 
 

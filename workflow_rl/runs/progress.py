@@ -65,7 +65,7 @@ def described_returns(config: TrainConfig, state: TrainingState, episodes: int) 
     if mean is None:
         return "no episode has ended"
     means = state.recent_means(episodes)
-    of_each = ", ".join(f"{name} {one:.1f}" for name, one in means.items())
+    of_each = ", ".join(f"{name} {of_kind:.1f}" for name, of_kind in means.items())
     n_recent = min(episodes, len(state.recent_returns))
     # The number first: a narrow terminal cuts what comes late.
     return f"mean return {mean.mean:.1f}{of_each and f' ({of_each})'} of the last {n_recent}"

@@ -72,7 +72,7 @@ def verdict(ladder: Ladder) -> str:
     if ladder.totals.shape[2] < LEAST_EPISODES:
         return f"So few episodes do not tell whether the order matters: give {LEAST_EPISODES}."
     lead, (first, second, gain) = ladder.lead, ladder.decisive
-    matters = any(one.mean > one.interval_95 for one in (lead, gain))
+    matters = any(found.mean > found.interval_95 for found in (lead, gain))
     said = "The order matters." if matters else "These episodes do not show that the order matters."
     return (
         f"{said} In the episodes that did not choose them, the best order leads the worst by "

@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs import bar, loop
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
 
@@ -95,6 +97,20 @@ def test_each_kind_counts_as_often_as_it_is_drawn():
     state.recent_variants.extend([one, one, two, two, *[three] * 8])
     assert described_returns(config, state, 12).startswith("mean return -3.0 (")
     assert summarise(config, state)["return_mean_last_300"] == -3
+
+
+def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):
+    returns = dict(zip(RED_AGENTS, (-30.0, -60.0, 0.0), strict=True))
+
+    def play(policy, specs):
+        kinds = [spec.variant for spec in specs]
+        assert len({kinds.count(one) for one in RED_AGENTS}) > 1
+        played = [returns[one] for one in kinds]
+        return SimpleNamespace(returns=played, variants=kinds, skipped=[], trajectories=[])
+
+    learner = Learner(config_of(eval_episodes=20), tmp_path / "run")
+    learner.schedule = SimpleNamespace(evaluate=play)
+    assert learner.evaluate() == pytest.approx(-30)
 
 
 def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):

@@ -16,7 +16,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.workflows.ladder import FixCounts, obeyed, over_agents
+from workflow_rl.runs.intervals import over_agents
+from workflow_rl.workflows.ladder import FixCounts, obeyed
 from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.scoring import play
 from workflow_rl.workflows.search import METHODS, Pull

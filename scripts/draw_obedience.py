@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from workflow_rl.runs.drawing import save_png
-from workflow_rl.workflows.ladder import FixCounts, Mean, Obeyed, obeyed, over_agents
+from workflow_rl.runs.intervals import Mean, over_agents
+from workflow_rl.workflows.ladder import FixCounts, Obeyed, obeyed
 from workflow_rl.workflows.rules import MASK
 from workflow_rl.workflows.scoring import Played, play
 from workflow_rl.workflows.trained import Trained

@@ -34,6 +34,7 @@ from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.compiled.simulator import BatchedSimulator
 from workflow_rl.cage4.interface import RED_AGENTS
 from workflow_rl.cage4.scenario4 import AGENT_ZONES, ZONES
+from workflow_rl.runs.intervals import mean_of
 
 AT_ONCE = 250
 RELEASED = Rules()
@@ -191,7 +192,7 @@ def words_of(name: str, lost: Lost) -> list[str]:
 
 def with_interval(values: NDArray[np.int64]) -> str:
     """Return the mean and half of its interval of 95 %, in words."""
-    return f"{values.mean():.1f} ± {1.96 * values.std(ddof=1) / len(values) ** 0.5:.1f}"
+    return mean_of([values]).told(1)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def comparison_table(rows: Sequence[dict[str, Any]]) -> PrettyTable:
                 f"{seconds[0] / seconds[1]:.2f}",
             ]
         )
-    headings = ["task", "steps", "seeds", "peer", "its return", "our return"]
+    headings = ["task", "steps", "seeds", "peer", "its return ± standard error", "our return"]
     headings += ["without memory", "its seconds", "our seconds", "x as fast"]
     return text_table(headings, lines)
 

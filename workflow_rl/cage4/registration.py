@@ -59,6 +59,7 @@ class Cage4Guest(Guest):
     }
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     fastest: ClassVar = {"simulator": "compiled"}
+    has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
     champion: ClassVar = ChampionBudget(training=10_000, selection=1000, score=100)
 
     def arguments(self) -> type[Settings]:

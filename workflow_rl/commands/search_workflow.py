@@ -125,7 +125,7 @@ def _score_all(
 
 def _show(ladder: Ladder) -> None:
     from workflow_rl.reporting.harness import text_table
-    from workflow_rl.workflows.ladder import over_agents
+    from workflow_rl.runs.intervals import over_agents
     from workflow_rl.workflows.page import spelled_out
 
     headings = [
@@ -155,7 +155,7 @@ def _show(ladder: Ladder) -> None:
 
 
 def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
-    from workflow_rl.workflows.ladder import over_agents
+    from workflow_rl.runs.intervals import over_agents
     from workflow_rl.workflows.scoring import MOST_EPISODES
     from workflow_rl.workflows.search import METHODS as SEARCHES
 

@@ -86,8 +86,8 @@ def train_champion(
     except RunDirError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
     click.echo(
-        f"chosen: {chosen.chosen} of {chosen.candidates}, {chosen.mean:.2f} ± "
-        f"{1.96 * chosen.standard_error:.2f} in {chosen.episodes} episodes of each kind"
+        f"chosen: {chosen.chosen} of {chosen.candidates} candidates, by {chosen.episodes} "
+        "episodes of each kind, which do not score it"
     )
     end = time.perf_counter()
     flags = ["--quiet"] if quiet else []

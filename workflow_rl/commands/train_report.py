@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 import click
-import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.collection.rollout import utilisation
@@ -19,8 +15,7 @@ from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.learning_curve import known_returns, only_warned
 from workflow_rl.runs.population_dir import read_population
 from workflow_rl.runs.population_figure import draw_population
-from workflow_rl.runs.progress import described_returns
-from workflow_rl.runs.returns import verdict
+from workflow_rl.runs.progress import described_returns, judged
 
 
 def report(outcome: Outcome, is_scored_next: bool) -> None:
@@ -46,9 +41,9 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(_times(config, state))
     click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "
-        f"{described_returns(state, RECENT_EPISODES)}"
+        f"{described_returns(config, state, RECENT_EPISODES)}"
     )
-    _say_how_good(config, state.recent_means(RECENT_EPISODES).get(""), state)
+    _say_how_good(config, state)
     if state.workers_restarted:
         click.echo(f"workers restarted: {state.workers_restarted}")
     click.echo(f"run folder:      {path}")
@@ -59,35 +54,14 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 
-def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState) -> None:
-    """Compare a mean return with known agents', and name the guest's recipe for better ones."""
-    if mean is None:
-        return
-    words = verdict(mean, known_returns(config), _half_interval(state))
-    if words is None:
-        return
-    click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
-    recipes = guests[config.env].presets
-    if config.preset not in recipes:
-        for name in recipes:
-            click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
-
-
-def _half_interval(state: TrainingState) -> float:
-    """Return half the 95% interval of the recent episodes' mean return.
-
-    Episodes of several kinds differ by more than chance, and a run plays a fixed mixture of kinds.
-    So only the variance within each kind counts.
-    """
-    recent = zip(
-        reversed(state.recent_returns), reversed(state.recent_variants), strict=False
-    )  # Checkpoints of earlier versions have returns without variants.
-    of_each: dict[str, list[float]] = {}
-    for value, variant in itertools.islice(recent, RECENT_EPISODES):
-        of_each.setdefault(variant, []).append(value)
-    n = sum(map(len, of_each.values()))
-    squares = sum(len(its) * float(np.var(its)) for its in of_each.values())
-    return 1.96 * math.sqrt(squares) / n if n else 0.0
+def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> None:
+    """Compare a run with known agents, and name the guest's recipe for better ones."""
+    words = judged(config, state, n_policies)
+    if words is not None:
+        click.echo(f"verdict:         {words}")
+    recipes = guests[config.env].presets if known_returns(config) else {}
+    for name in recipes if config.preset not in recipes else ():
+        click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
@@ -152,7 +126,7 @@ def _report_several(outcome: Outcome) -> None:
         click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
     best = outcome.best
     learner = outcome.learners[best]
-    _say_how_good(learner.config, summaries[best]["return_mean_last_300"], learner.state)
+    _say_how_good(learner.config, learner.state, len(outcome.learners))
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     with only_warned(path / "learning_curve.png"):
         click.echo(f"picture:         {draw_population(path)}")

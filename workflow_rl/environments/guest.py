@@ -96,13 +96,12 @@ class Scoring(Protocol):
 
 
 class Chosen(NamedTuple):
-    """The chosen of a recipe's candidates. mean, standard_error: of its total, on `episodes`."""
+    """The chosen of a recipe's candidates, by `episodes` of each kind. Their mean would be too
+    good a score: the chosen is partly lucky in these episodes."""
 
     chosen: str
     candidates: int
     episodes: int
-    mean: float
-    standard_error: float
 
 
 class ChampionBudget(NamedTuple):
@@ -198,6 +197,9 @@ class Guest:
 
     target_return: ClassVar[float | None] = None
     """The mean return that runs in such comparisons should reach."""
+
+    has_verdicts: ClassVar[bool] = True
+    """Whether a training's returns are so like `known_returns` that one can be called better."""
 
     places: ClassVar[Mapping[str, tuple[str, str]]] = NOTHING
     """Folders of the user's that the environment needs: by the option's name, the environment

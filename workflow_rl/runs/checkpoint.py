@@ -28,6 +28,7 @@ from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing
 from workflow_rl.runs.begun_batches import begun_batch, to_plain
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.memory import Part, parts_of
 from workflow_rl.runs.saved_config import UnknownSettings, as_today, only_the_file_names
 from workflow_rl.version import __version__
@@ -95,19 +96,26 @@ class TrainingState:
         """See the function."""
         return has_skipped(self.skipped_episodes, self.episodes, episodes)
 
-    def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
-        """Mean return of so many of the last episodes, under "", and of each of several variants
-        among them. Empty before any has ended."""
+    def recent_mean(
+        self, drawn: Sequence[str], episodes: int = RECENT_EPISODES, chosen_of: int = 1
+    ) -> Mean | None:
+        """Mean return of so many of the last episodes, in which each variant counts as often as it
+        is drawn: see `intervals.by_kind`. None before any has ended.
+
+        drawn: the environment's variants. chosen_of: see `intervals.quantile`."""
         returns = list(self.recent_returns)[-episodes:]
         variants = list(self.recent_variants)[-episodes:]
-        if not returns:
-            return {}
+        return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
+
+    def recent_means(self, episodes: int = RECENT_EPISODES) -> dict[str, float]:
+        """Mean return of each of several variants among so many of the last episodes."""
+        returns = list(self.recent_returns)[-episodes:]
+        variants = list(self.recent_variants)[-episodes:]
         # Checkpoints of earlier versions have returns without variants.
         pairs = list(zip(reversed(returns), reversed(variants), strict=False))
         names = sorted({variant for _, variant in pairs})
         of_each = {name: [one for one, variant in pairs if variant == name] for name in names}
-        means = {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
-        return {"": float(np.mean(returns)), **means}
+        return {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

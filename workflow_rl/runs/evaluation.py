@@ -25,6 +25,7 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.guest import Scoring
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
+from workflow_rl.runs.intervals import mean_of
 
 AGENT_DIGEST = "agent_sha256"
 """The name under which scores keep the SHA-256 digest of the agent's file."""
@@ -58,8 +59,8 @@ class Evaluation:
 
     @property
     def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval (normal approximation)."""
-        return 1.96 * self.std / math.sqrt(len(self.returns))
+        """Half the width of the mean's 95% confidence interval; NaN for one episode."""
+        return mean_of([self.returns]).interval_95
 
     def lines(self, agent: str) -> list[str]:
         """Return a table of returns and lengths, and what was played. agent: what to call it."""

@@ -25,6 +25,7 @@ from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
+from workflow_rl.runs.intervals import by_kind, mean_of
 from workflow_rl.runs.learning_curve import only_warned, plot_learning_curve
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_agent, load_memory
 from workflow_rl.runs.make_agent import make_agent as make_agent
@@ -190,7 +191,8 @@ class Learner:
     def evaluate(
         self, stream: SeedStream = SeedStream.VALIDATION, seed: int | None = None
     ) -> float:
-        """Return the greedy policy's mean return over the same episodes at every call.
+        """Return the greedy policy's mean return over the same episodes at every call, in which
+        each variant counts as often as it is drawn.
 
         A final evaluation plays other episodes: it must not score what was chosen on them. Return
         NaN, with a warning, if an episode raises an exception or has numbers that are not finite.
@@ -211,7 +213,7 @@ class Learner:
                 "those that it survives"
             )
         if problem is None:
-            return float(np.mean(rollout.returns))
+            return mean_of(*by_kind(rollout.returns, rollout.variants, variants)).mean
         _log.warning(
             "%s has no score after update %d: %s", self.path.name, self.state.updates, problem
         )
@@ -301,13 +303,14 @@ def _is_best(config: TrainConfig, state: TrainingState, eval_return: float) -> b
     """Return whether the agent after this update scores best so far. If so, note its score.
 
     The score is the evaluation's, if the run evaluates. Otherwise it is the mean return of the last
-    BEST_WINDOW training episodes, which the agents of the last updates have played. Without a score
-    is an agent whose episodes could not all be played.
+    BEST_WINDOW training episodes, which the agents of the last updates have played: see
+    `recent_mean`. Without a score is an agent whose episodes could not all be played.
     """
     score = eval_return
     enough = len(state.recent_returns) >= BEST_WINDOW and not state.has_skipped(BEST_WINDOW)
-    if not config.eval_every and enough:
-        score = float(np.mean(list(state.recent_returns)[-BEST_WINDOW:]))
+    recent = state.recent_mean(config.environment.variants, BEST_WINDOW)
+    if not config.eval_every and enough and recent is not None:
+        score = recent.mean
     if not score > state.best_score:
         return False
     state.best_score = score

@@ -13,6 +13,7 @@ from workflow_rl.environments.environment import guests
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.drawing import as_drawn, draw_known, save_png
 from workflow_rl.runs.folder import NotWrittenError
+from workflow_rl.runs.intervals import mean_and_interval
 from workflow_rl.runs.returns import (
     RECENT_EPISODES,
     Metrics,
@@ -20,7 +21,6 @@ from workflow_rl.runs.returns import (
     return_columns,
     running_mean,
 )
-from workflow_rl.runs.seed_groups import mean_and_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -199,6 +199,7 @@ def summarise(
     Rates and utilisation are those of metrics.csv, over the whole run. There are none before the
     first update. reason: why the run did not come to its end, or None.
     """
+    recent = state.recent_mean(config.environment.variants)
     return {
         "finished": reason is None,
         **({} if reason is None else {"reason": reason}),
@@ -209,9 +210,7 @@ def summarise(
         **{name: getattr(config, name) for name in OF_WORKERS},
         **{name: getattr(state, name) for name in _TOTALS},
         **(_rates(state) if state.updates else {}),
-        "return_mean_last_300": float(np.mean(state.recent_returns))
-        if state.recent_returns
-        else None,
+        "return_mean_last_300": None if recent is None else recent.mean,
         "best_score": state.best_score if np.isfinite(state.best_score) else None,
         "workers_restarted": state.workers_restarted,
         "skipped_episodes": state.skipped_episodes,

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
 from workflow_rl.runs.folder import NotWrittenError, RunDirError
@@ -115,7 +113,7 @@ class Population(Meetings):
             # On the same episodes as all others: of members with the same policy none is better.
             mean = learner.evaluate(SeedStream.RANKING, self._learners[0].config.seed)
             return -math.inf if math.isnan(mean) else mean
-        latest = list(learner.state.recent_returns)[-RANKED_EPISODES:]
-        if not latest or learner.state.has_skipped(RANKED_EPISODES):
+        latest = learner.state.recent_mean(learner.config.environment.variants, RANKED_EPISODES)
+        if latest is None or learner.state.has_skipped(RANKED_EPISODES):
             return -math.inf
-        return float(np.mean(latest))
+        return latest.mean

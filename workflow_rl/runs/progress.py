@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+from workflow_rl.environments.environment import guests
 from workflow_rl.runs.bar import Progress
-from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.checkpoint import RECENT_EPISODES, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import BEST_WINDOW, Learner
+from workflow_rl.runs.learning_curve import known_returns
+from workflow_rl.runs.returns import verdict
 
 BAR = (
     "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
@@ -45,25 +49,41 @@ def show_progress(
 ) -> None:
     """After an update, whose metrics are `row`."""
     if len(learners) == 1:
-        returns = described_returns(learners[0].state, BEST_WINDOW)
+        returns = described_returns(learners[0].config, learners[0].state, BEST_WINDOW)
     else:
-        means = [learner.state.recent_means(BEST_WINDOW).get("") for learner in learners]
-        each = " ".join("none" if mean is None else f"{mean:.0f}" for mean in means)
+        drawn = learners[0].config.environment.variants
+        means = [learner.state.recent_mean(drawn, BEST_WINDOW) for learner in learners]
+        each = " ".join("none" if mean is None else f"{mean.mean:.0f}" for mean in means)
         returns = f"mean returns {each} of the last {BEST_WINDOW}"
     text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
     bar.show(_done(learners, last_update), text)
 
 
-def described_returns(state: TrainingState, episodes: int) -> str:
+def described_returns(config: TrainConfig, state: TrainingState, episodes: int) -> str:
     """The mean return of so many of the last episodes, and of each of several variants of them."""
-    means = state.recent_means(episodes)
-    if not means:
+    mean = state.recent_mean(config.environment.variants, episodes)
+    if mean is None:
         return "no episode has ended"
-    of_each = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items() if name)
+    means = state.recent_means(episodes)
+    of_each = ", ".join(f"{name} {of_kind:.1f}" for name, of_kind in means.items())
     n_recent = min(episodes, len(state.recent_returns))
     # The number first: a narrow terminal cuts what comes late.
-    mean = f"mean return {means['']:.1f}" + (of_each and f" ({of_each})")
-    return f"{mean} of the last {n_recent}"
+    return f"mean return {mean.mean:.1f}{of_each and f' ({of_each})'} of the last {n_recent}"
+
+
+def judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> str | None:
+    """Return in words how a run's last training episodes compare with known agents' episodes.
+
+    n_policies: the run's policy is the best of so many, by these episodes. None if no agent is
+    known whose episodes are like these, or too few episodes have ended.
+    """
+    known = known_returns(config)
+    mean = state.recent_mean(config.environment.variants, RECENT_EPISODES, n_policies)
+    comparable = known and guests[config.env].has_verdicts
+    if not comparable or mean is None or math.isnan(mean.interval_95):
+        return None
+    words = verdict(mean.mean, known, mean.interval_95)
+    return f"the mean return in training, {mean.told(1)} with sampled actions, is {words}"
 
 
 def _end(config: TrainConfig) -> int:

@@ -84,10 +84,10 @@ def score_of(learners: Sequence[Learner]) -> float:
 
 
 def _return_of(learner: Learner) -> float:
-    returns = list(learner.state.recent_returns)
-    if not returns or learner.state.has_skipped():
+    mean = learner.state.recent_mean(learner.config.environment.variants)
+    if mean is None or learner.state.has_skipped():
         return -math.inf
-    return float(np.mean(returns))
+    return mean.mean
 
 
 @dataclass(frozen=True)

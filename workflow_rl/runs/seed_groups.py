@@ -1,4 +1,4 @@
-"""Runs that differ in their seed alone, as one curve: the mean of the seeds, and its interval."""
+"""Runs that differ in their seed alone, as one curve."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 WORKERS = ("n_workers", "envs_per_worker")
 # Runs that differ in these alone are of one group: all but the seed change no result.
 LIKE_SEEDS = ("seed", *WORKERS, "checkpoint_every", "keep_every")
-
-# Quantiles 0.975 of Student's t distribution, for 1 to 30 degrees of freedom.
-_T_95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 
 
 def groups_of(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
@@ -69,18 +59,3 @@ def _common_start(names: Sequence[str]) -> str:
     letters = itertools.takewhile(lambda at: len(set(at)) == 1, zip(*names, strict=False))
     start = "".join(at[0] for at in letters).rstrip("0123456789").rstrip("-_ ")
     return start.removesuffix("seed").rstrip("-_ ")
-
-
-def mean_and_interval(
-    returns: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean [X] over runs of returns [run, X], and half its 95% interval [X].
-
-    The interval is Student's, for runs whose returns are normal. It is 0 for a single run.
-    """
-    n_runs = len(returns)
-    mean = returns.mean(axis=0)
-    if n_runs == 1:
-        return mean, np.zeros_like(mean)
-    quantile = _T_95[n_runs - 2] if n_runs - 2 < len(_T_95) else 1.96
-    return mean, quantile * returns.std(axis=0, ddof=1) / np.sqrt(n_runs)

@@ -8,31 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.runs.seed_groups import mean_and_interval
+from workflow_rl.runs.intervals import FloatArray, Mean, over_agents
 from workflow_rl.workflows.order import Order, Workflow, ranks_of
-
-FloatArray = NDArray[np.float64]
-
-
-class Mean(NamedTuple):
-    """A mean, and half its 95% interval: Student's over agents, or, of one agent, over episodes."""
-
-    mean: float
-    interval_95: float
-
-    def __str__(self) -> str:
-        return self.told()
-
-    def told(self, decimals: int = 2, scale: float = 1, unit: str = "") -> str:
-        """Return the mean, times `scale`, and its interval, if there is one."""
-        if np.isnan(self.mean):
-            return ""
-        half = "" if np.isnan(self.interval_95) else f" ± {scale * self.interval_95:.{decimals}f}"
-        return f"{scale * self.mean:.{decimals}f}{half}{unit}"
-
-    def plain(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return {name: _number(value) for name, value in self._asdict().items()}
 
 
 class Obeyed(NamedTuple):
@@ -149,22 +126,32 @@ class Ladder(NamedTuple):
 
     @property
     def lead(self) -> Mean:
-        """The best order's lead over the median order, in the episodes that did not choose them."""
-        best, median, *_ = self.rows
-        return over_agents(self._scored(best.orders) - self._scored(median.orders))
+        """The best order's lead over the worst, in the episodes that did not choose them."""
+        best, _, worst, _ = self.rows
+        return over_agents(self._scored(best.orders) - self._scored(worst.orders))
 
     @property
     def pairs(self) -> list[tuple[str, str, Mean]]:
         """Which group had better come before which, and by how much: the mean total of the orders
         in which the first comes first, less that of the others; the largest first."""
+        return self._pairs(self.totals)
+
+    @property
+    def decisive(self) -> tuple[str, str, Mean]:
+        """The pair with the largest gain, and its gain in the episodes that did not choose it."""
+        a, b, _ = self._pairs(self.totals[:, :, ::2])[0]
+        gains = {(first, second): gain for first, second, gain in self._pairs(_odd(self.totals))}
+        if (a, b) in gains:
+            return a, b, gains[a, b]
+        return a, b, gains[b, a]._replace(mean=-gains[b, a].mean)
+
+    def _pairs(self, totals: FloatArray) -> list[tuple[str, str, Mean]]:
         ranks, names, found = ranks_of(self.orders), self.workflow.groups, []
         for a, b in itertools.combinations(self.workflow.contested, 2):
             first = ranks[:, a] < ranks[:, b]
             if first.all() or not first.any():
                 continue
-            gain = over_agents(
-                self.totals[:, first].mean(axis=1) - self.totals[:, ~first].mean(axis=1)
-            )
+            gain = over_agents(totals[:, first].mean(axis=1) - totals[:, ~first].mean(axis=1))
             if gain.mean < 0:
                 a, b, gain = b, a, gain._replace(mean=-gain.mean)
             found.append((names[a], names[b], gain))
@@ -210,31 +197,17 @@ class Ladder(NamedTuple):
             },
             "obeyed": self.obeyed.plain(),
             "lead": self.lead.plain(),
+            "decisive": [*self.decisive[:2], self.decisive[2].plain()],
             "pairs": [[a, b, gain.plain()] for a, b, gain in self.pairs],
             "unconstrained": self.unconstrained and self.unconstrained.plain(),
             "unconstrained_obeyed": free and free.plain(),
         }
 
 
-def over_agents(totals: FloatArray) -> Mean:
-    """Return the mean of totals [A, E]."""
-    if len(totals) == 1:
-        n = totals.shape[1]
-        error = totals.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-        return Mean(float(totals.mean()), float(1.96 * error))
-    mean, half = mean_and_interval(totals.mean(axis=1, keepdims=True))
-    return Mean(float(mean[0]), float(half[0]))
-
-
 def obeyed(fixes: FixCounts) -> Obeyed:
     """Return how agents kept orders. fixes: of every agent, [A]."""
     measured = (fixes.an_episode, fixes.adherence, fixes.adherence_decided)
     return Obeyed(*(over_agents(one[:, None]) for one in measured))
-
-
-def _number(value: float) -> float | None:
-    """Return a number as JSON has it: NaN is None."""
-    return None if np.isnan(value) else float(value)
 
 
 def _ranked(totals: FloatArray) -> list[int]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Section, page
 from workflow_rl.reporting.report_charts import chart, means_figure
-from workflow_rl.workflows.ladder import Ladder, Mean
+from workflow_rl.runs.intervals import Mean
+from workflow_rl.workflows.ladder import Ladder
 from workflow_rl.workflows.order import Order, Workflow
 from workflow_rl.workflows.scoring import Fix
 
 WITHOUT = "no order"
+LEAST_EPISODES = 6
+"""Every second of them judges: the chance of fewer than three episodes cannot be told."""
 Games = Sequence[tuple[str, float, Sequence[Fix]]]
 
 
@@ -65,17 +67,17 @@ def _ladder(ladder: Ladder) -> str:
 
 
 def verdict(ladder: Ladder) -> str:
-    """Return whether the order matters, in a sentence or two."""
-    lead, (first, second, gain) = ladder.lead, ladder.pairs[0]
-    said = (
-        f"The best order leads the median order by {lead}, in the episodes that did not choose the "
-        f"two. What matters most is {first} before {second}: {gain}."
+    """Return whether the order matters, in two sentences. Where it does not, the first of them
+    says that it does in at most 5% of all cases."""
+    if ladder.totals.shape[2] < LEAST_EPISODES:
+        return f"So few episodes do not tell whether the order matters: give {LEAST_EPISODES}."
+    lead, (first, second, gain) = ladder.lead, ladder.decisive
+    matters = any(found.mean > found.interval_95 for found in (lead, gain))
+    said = "The order matters." if matters else "These episodes do not show that the order matters."
+    return (
+        f"{said} In the episodes that did not choose them, the best order leads the worst by "
+        f"{lead}, and {first} before {second}, the pair that matters most, gains {gain}."
     )
-    if lead.mean - lead.interval_95 > 0:
-        return f"The order matters. {said}"
-    if math.isnan(lead.interval_95):
-        return f"So few episodes have no interval. {said}"
-    return f"The order does not matter here, as far as these episodes tell. {said}"
 
 
 def _price(ladder: Ladder) -> str:
@@ -85,6 +87,8 @@ def _price(ladder: Ladder) -> str:
     ]
     heading = ["Order", "First to fix first", "Mean total", "Cost, compared with no order"]
     said = "Every second episode chose the best, the median and the worst; the others are scored."
+    if ladder.totals.shape[2] == 1:
+        said = "The one episode chose the best, the median and the worst too."
     if ladder.unconstrained is None:
         said += " No agents without an order were given (<code>--beside</code>)."
     return f"<p>{said}</p>" + table(heading, rows, "Price of obedience")

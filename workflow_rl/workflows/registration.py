@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.environments.environment import Environment, register
-from workflow_rl.environments.guest import Export
+from workflow_rl.environments.guest import NOTHING, Export
 
 if TYPE_CHECKING:
     from agents.settings import Settings
@@ -34,6 +34,11 @@ class OrderedCage2Guest(Cage2Guest):
         from workflow_rl.workflows.environment import OrderedCage2
 
         return OrderedCage2(**dict(args))
+
+    def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
+        # Returns of the training contain the price of fixes, and no other agent's do.
+        is_priced = args["obedience"] == "penalty" and args["penalty"]
+        return NOTHING if is_priced else super().known_returns(args)
 
     def exports(self) -> Mapping[str, Export]:
         from workflow_rl.workflows.submission.export import write_submission

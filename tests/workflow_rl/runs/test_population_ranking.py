@@ -6,7 +6,9 @@ import math
 from collections import deque
 
 from tests.any_envs import SeedEnv
+from tests.tiny_runs import config_of
 from tests.workflow_rl.runs.population_runs import EXCHANGE, N_POLICIES, configs_of, run
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
@@ -50,11 +52,16 @@ def test_members_are_ranked_by_their_last_100_episodes(population):
     class Stub:
         def __init__(self, returns: list[float]) -> None:
             self.state = TrainingState(recent_returns=deque(returns))
+            self.config = config_of()
 
     ranked = Population(population, read_population(population), [])
     assert ranked.score(Stub([-50.0] * 200 + [-1.0] * 100)) == -1.0
     assert ranked.score(Stub([-3.0, -5.0])) == -4.0
     assert ranked.score(Stub([])) == -math.inf
+    lucky = Stub([-20.0] * 28 + [-10.0] * 29 + [0.0] * 43)
+    for red_agent, n in zip(RED_AGENTS, (28, 29, 43), strict=True):
+        lucky.state.recent_variants.extend([red_agent] * n)
+    assert ranked.score(lucky) == -10, "not because harmless attackers were drawn more often"
     crashing = Stub([-1.0] * 100)
     crashing.state.episodes, crashing.state.skipped_episodes = 150, [49, 120]
     assert ranked.score(crashing) == -1.0, "one in a hundred"

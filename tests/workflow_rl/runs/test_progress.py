@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs import bar, loop
-from workflow_rl.runs.checkpoint import TrainingState
+from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
+from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
 
 
@@ -74,12 +80,48 @@ def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
-    state = TrainingState()
-    assert described_returns(state, 100) == "no episode has ended"
+    state, config = TrainingState(), config_of()
+    assert described_returns(config, state, 100) == "no episode has ended"
+    one, two, _ = RED_AGENTS
     state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0])
-    state.recent_variants.extend(["b", "b", "a", "b"])
-    said = described_returns(state, 3)
-    assert said == "mean return -3.0 (a -2.0, b -3.5) of the last 3"
+    state.recent_variants.extend([two, two, one, two])
+    said = described_returns(config, state, 3)
+    assert said == f"mean return -3.0 ({one} -2.0, {two} -3.5) of the last 3"
+
+
+def test_each_kind_counts_as_often_as_it_is_drawn():
+    """Not as often as it happened to be."""
+    state, config = TrainingState(), config_of()
+    one, two, three = RED_AGENTS
+    state.recent_returns.extend([-3.0, -3.0, -6.0, -6.0, *[0.0] * 8])
+    state.recent_variants.extend([one, one, two, two, *[three] * 8])
+    assert described_returns(config, state, 12).startswith("mean return -3.0 (")
+    assert summarise(config, state)["return_mean_last_300"] == -3
+
+
+def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):
+    returns = dict(zip(RED_AGENTS, (-30.0, -60.0, 0.0), strict=True))
+
+    def play(policy, specs):
+        kinds = [spec.variant for spec in specs]
+        assert len({kinds.count(one) for one in RED_AGENTS}) > 1
+        played = [returns[one] for one in kinds]
+        return SimpleNamespace(returns=played, variants=kinds, skipped=[], trajectories=[])
+
+    learner = Learner(config_of(eval_episodes=20), tmp_path / "run")
+    learner.schedule = SimpleNamespace(evaluate=play)
+    assert learner.evaluate() == pytest.approx(-30)
+
+
+def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):
+    config = config_of(total_episodes=100, episodes_per_update=100)
+    with on_counting_envs():
+        loop.train(config, tmp_path / "run", quiet=True)
+    (row,) = read_metrics(tmp_path / "run")
+    means = [row[f"return_mean_{red_agent}"] for red_agent in RED_AGENTS]
+    best = load_checkpoint(tmp_path / "run" / "best.pt").training.best_score
+    assert best == pytest.approx(sum(means) / 3)
+    assert abs(best - row["return_mean"]) > 1e-3
 
 
 @pytest.mark.parametrize("variants", [[], ["a"], ["", "", ""]])
@@ -87,4 +129,5 @@ def test_returns_of_one_kind_or_of_an_earlier_version(variants):
     state = TrainingState()
     state.recent_returns.extend([-1.0, -2.0, -6.0])
     state.recent_variants.extend(variants)
-    assert state.recent_means() == {"": -3.0}
+    assert state.recent_mean(RED_AGENTS) == (-3.0, pytest.approx(4.3027 * math.sqrt(7 / 3), 1e-4))
+    assert state.recent_means() == {}

@@ -120,7 +120,7 @@ def test_an_evaluations_numbers_by_hand() -> None:
     evaluation = interface.Evaluation("env", 0, [1.0, 2.0, 6.0], [3, 4, 5], 1.0)
     assert evaluation.mean == 3
     assert evaluation.std == pytest.approx(math.sqrt(7))
-    assert evaluation.interval_95 == pytest.approx(1.96 * math.sqrt(7 / 3))
+    assert evaluation.interval_95 == pytest.approx(4.3027 * math.sqrt(7 / 3), rel=1e-4)
     assert math.isnan(interface.Evaluation("env", 0, [1.0], [3], 1.0).std)
 
 

@@ -14,6 +14,7 @@ from agents.algorithm import DivergedError
 from agents.ppo.agent import PPOAgent
 from tests.tiny_runs import config_of, on_counting_envs
 from tests.workflow_rl.runs.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_config
@@ -226,9 +227,15 @@ def test_the_score_is_the_mean_over_the_policies():
     class Stub:
         def __init__(self, returns: list[float]) -> None:
             self.state = TrainingState(episodes=300, recent_returns=returns)
+            self.config = config_of()
 
     assert score_of([Stub([1.0, 3.0]), Stub([6.0])]) == 4.0
     assert score_of([Stub([1.0]), Stub([])]) == -math.inf
+    lucky = Stub([-6.0, -6.0, -3.0, -3.0, *[0.0] * 8])
+    lucky.state.recent_variants.extend(
+        [*RED_AGENTS[:1] * 2, *RED_AGENTS[1:2] * 2, *RED_AGENTS[2:] * 8]
+    )
+    assert score_of([lucky]) == -3, "each kind of episode as often as it is drawn"
     crashing = Stub([6.0])
     crashing.state.skipped_episodes = [1, 2, 3, 4]
     assert score_of([Stub([1.0, 3.0]), crashing]) == -math.inf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.runs.learning_curve import learning_curve_figure
-from workflow_rl.runs.seed_groups import groups_of, mean_and_interval
+from workflow_rl.runs.seed_groups import groups_of
 
 
 def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:
@@ -30,15 +30,6 @@ def test_runs_of_one_seed_compare_something_else() -> None:
     assert groups_of(["cold", "warm"], warm) == {"cold": [0], "warm": [1]}
 
 
-def test_the_interval_is_students() -> None:
-    returns = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    mean, half = mean_and_interval(returns)
-    assert mean == 3
-    # The deviation is sqrt(2.5), and the quantile for 4 degrees of freedom 2.776.
-    assert half[0] == pytest.approx(2.776 * np.sqrt(2.5 / 5))
-    assert mean_and_interval(returns[:1])[1] == 0
-
-
 def test_a_group_is_drawn_as_its_mean_with_a_band() -> None:
     def run(level: float) -> list[dict[str, float]]:
         return [
@@ -52,6 +43,6 @@ def test_a_group_is_drawn_as_its_mean_with_a_band() -> None:
     drawn = {line.get_label(): np.asarray(line.get_ydata())[-1] for line in axes.get_lines()}
     assert (drawn["two"], drawn["other"]) == (2.0, 7.0)
     (band,) = axes.collections
-    # Half of the interval of 1 and 3: 12.706 * sqrt(2) / sqrt(2).
+    # Half of the interval of 1 and 3: 12.7062 * sqrt(2) / sqrt(2).
     low, high = band.get_paths()[0].get_extents().intervaly
-    assert (low, high) == pytest.approx((2 - 12.706, 2 + 12.706))
+    assert (low, high) == pytest.approx((2 - 12.7062, 2 + 12.7062))

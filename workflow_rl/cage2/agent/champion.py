@@ -123,7 +123,7 @@ class Recipe:
         candidates = choose_champion(run_dir, episodes, quiet)
         best = candidates[0]
         name = str(best.path.relative_to(run_dir))
-        return Chosen(name, len(candidates), best.episodes, best.score.mean, best.score.error)
+        return Chosen(name, len(candidates), best.episodes)
 
     def agent(self, run_dir: Path) -> Path:
         """Return the run's folder, in which the agent is best.pt."""

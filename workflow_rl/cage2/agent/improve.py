@@ -29,6 +29,7 @@ from workflow_rl.cage2.agent.views import Bits
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.selection import ATTACKERS, scores_of_episodes
+from workflow_rl.runs.intervals import mean_of
 
 N_PLACES = 12
 """Largest number of places that a state is searched from. The places differ, since the bits show
@@ -238,6 +239,5 @@ def judged(
         for row, parameters in zip(total, (before, after), strict=True):
             actor = NumpyPolicy(parameters, greedy=True)
             row += scores_of_episodes(actor, environment, red_agent, episodes, seed + 1).sum(1)
-    difference = total[1] - total[0]
-    interval = 1.96 * float(difference.std()) / math.sqrt(episodes)
+    interval = mean_of([total[1] - total[0]]).interval_95
     return Judgement(float(total[0].mean()), float(total[1].mean()), interval)

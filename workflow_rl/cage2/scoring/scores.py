@@ -14,6 +14,7 @@ from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.evaluation_env import step_actions
 from workflow_rl.cage2.scoring.leaderboard import SCRIPTED_SCORES, compared_scores
+from workflow_rl.runs.intervals import mean_of
 
 
 class CellScore(NamedTuple):
@@ -40,8 +41,8 @@ class CellScore(NamedTuple):
 
     @property
     def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval (normal approximation)."""
-        return 1.96 * self.std / math.sqrt(len(self.returns))
+        """Half the width of the mean's 95% confidence interval; NaN for a single episode."""
+        return mean_of([self.returns]).interval_95
 
 
 class ProtocolScores(NamedTuple):
@@ -72,7 +73,7 @@ class ProtocolScores(NamedTuple):
     @property
     def total_interval_95(self) -> float:
         """Half the width of the total's 95% confidence interval; the cells are independent."""
-        return math.sqrt(sum(cell.interval_95**2 for cell in self.cells))
+        return mean_of([cell.returns for cell in self.cells]).interval_95
 
     def against(self, red_agent: str) -> ProtocolScores:
         """Return the cells of one red agent alone."""

@@ -22,6 +22,7 @@ from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.intervals import Mean, mean_of
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
@@ -33,26 +34,22 @@ SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
 BLOCK = 500
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
+FRESH_SEED = 1
+"""Of the episodes that score what those of seed 0 chose."""
 
 
-class Score(NamedTuple):
-    """The sum of the cells' means, as in the challenge, and the standard error of the sum."""
-
-    mean: float
-    error: float
-
-
-def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Score:
-    """Play `episodes` episodes against each attacker of the environment.
+def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mean:
+    """Play `episodes` episodes against each attacker of the environment, and return the sum of the
+    cells' means, as in the challenge.
 
     Raises ValueError: see `scores_of_episodes`.
     """
-    sums = [
-        scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
-        for red_agent in attackers(environment)
-    ]
-    error = math.sqrt(sum(one.var(ddof=1) / episodes for one in sums))
-    return Score(float(sum(one.mean() for one in sums)), error)
+    return mean_of(
+        [
+            scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
+            for red_agent in attackers(environment)
+        ]
+    )
 
 
 def attackers(environment: Cage2) -> list[str]:
@@ -100,7 +97,7 @@ class Candidate(NamedTuple):
 
     path: Path
     episodes: int
-    score: Score
+    score: Mean
 
 
 def choose(
@@ -155,6 +152,7 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     by. Raises CheckpointError.
     """
     from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+    from workflow_rl.runs.saved_agent import policy_of
 
     last = load_checkpoint(run_path / "checkpoint.pt")
     environment = _cage2(last, run_path)
@@ -172,13 +170,15 @@ def choose_best(run_path: Path, quiet: bool = True) -> str | None:
     most = min(EPISODES_TO_CHOOSE, max(MINIMUM_TO_CHOOSE, last.training.episodes // 2))
     rounds = [most] if len(by_update) < 4 else [most // 4, most]
     # All play with the run's actions: best.pt of a champion's folder plays by a clock besides.
-    best = choose(list(by_update.values()), rounds, quiet, environment.actions)[0]
-    updates = load_checkpoint(best.path).training.updates
-    save_checkpoint(run_path / "best.pt", load_checkpoint(best.path))
-    return f"from update {updates}. {_described(best.score, environment)}"
+    path = choose(list(by_update.values()), rounds, quiet, environment.actions)[0].path
+    best = load_checkpoint(path)
+    # The best of several is partly lucky in the episodes that chose it.
+    fresh = score(policy_of(best, path), environment, most, FRESH_SEED)
+    save_checkpoint(run_path / "best.pt", best)
+    return f"from update {best.training.updates}. {_described(fresh, environment)}"
 
 
-def _described(score: Score, environment: Cage2) -> str:
+def _described(score: Mean, environment: Cage2) -> str:
     """Return a score in words, beside the champion's if it has played such episodes."""
     met, horizons = attackers(environment), _horizons(environment)
     names = " and ".join(SHORT_NAMES[red_agent] for red_agent in met)
@@ -188,4 +188,4 @@ def _described(score: Score, environment: Cage2) -> str:
     if horizons == HORIZONS:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
         champion = f" (the champion's sum: {total:.1f})"
-    return f"{sum_of}: {score.mean:.1f} ± {1.96 * score.error:.1f}{champion}."
+    return f"{sum_of}: {score.told(1)}{champion}."

@@ -194,12 +194,9 @@ class Recipe:
             seeds = range(FIRST_SEEDS["selection"], FIRST_SEEDS["selection"] + max(n, 2))
             totals = {path: totals_of(load_weights(path), seeds) for path in left}
             left.sort(key=lambda path: -totals[path].mean())
-            best = totals[left[0]]
             left = left[: -(-len(left) // 3)]
         save_weights(run_dir / AGENT_FILE, load_weights(left[0]))
-        error = float(best.std(ddof=1) / len(best) ** 0.5)
-        name = str(left[0].relative_to(run_dir))
-        return Chosen(name, n_candidates, len(best), float(best.mean()), error)
+        return Chosen(str(left[0].relative_to(run_dir)), n_candidates, len(seeds))
 
     def agent(self, run_dir: Path) -> Path:
         """Return the file of the chosen agent."""

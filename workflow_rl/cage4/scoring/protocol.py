@@ -8,7 +8,6 @@ of 500 steps 498 rewards are. Files are as the original writes them.
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import statistics
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import AGENTS, COMMIT, MAX_STEPS, Simulator, StepResult
 from workflow_rl.cage4.scenario4 import ACTIONS
 from workflow_rl.runs.bar import Progress
+from workflow_rl.runs.intervals import mean_of
 
 EPISODES = 100
 VERSION = "CybORG v4.0, Scenario4"
@@ -76,8 +76,8 @@ class Scores(NamedTuple):
 
     @property
     def interval_95(self) -> float:
-        """Half the width of the mean's 95% confidence interval (normal approximation)."""
-        return 1.96 * self.stdev / math.sqrt(len(self.totals))
+        """Half the width of the mean's 95% confidence interval; not a number for one episode."""
+        return mean_of([self.totals]).interval_95
 
     def __str__(self) -> str:
         return f"Average reward is: {self.mean} with a standard deviation of {self.stdev}"

@@ -117,9 +117,9 @@ def test_mean_deviation_and_interval_of_hand_computed_cells():
     # Deviations from -4: -3, 0, 3 -> sum of squares 18, / (3 - 1) = 9.
     three = cell(-7.0, -4.0, -1.0)
     assert (three.mean, three.std) == (-4.0, 3.0)
-    assert three.interval_95 == pytest.approx(1.96 * 3 / math.sqrt(3))
+    assert three.interval_95 == pytest.approx(4.3027 * 3 / math.sqrt(3), rel=1e-4)
     assert math.isnan(cell(-7.0).std)
-    # Two equal independent cells: the sum's interval is sqrt(2) times as wide.
+    # Two equal independent cells: sqrt(2) times the error, and 5 degrees of freedom.
     both = ProtocolScores("x", SimulatorVersion("s", "1", "c"), 0, 1.0, [three, three])
     assert both.total == -8.0
-    assert both.total_interval_95 == pytest.approx(math.sqrt(2) * three.interval_95)
+    assert both.total_interval_95 == pytest.approx(2.5706 * math.sqrt(2) * 3**0.5, rel=1e-4)

@@ -66,8 +66,9 @@ def test_candidates_are_not_chosen_on_episodes_that_score_or_train_them() -> Non
         assert not seeds_against(red_agent) & others
 
 
-def test_a_candidates_score_and_its_error_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Episodes of -3 and -9 in all cells: variance 18, of the mean of two 9; two attackers."""
+def test_a_candidates_score_and_its_interval_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of -3 and -9 in all cells: variance 18, of the mean of two 9; two attackers, and
+    together 3 degrees of freedom."""
     monkeypatch.setattr(
         selection,
         "scores_of_episodes",
@@ -75,7 +76,7 @@ def test_a_candidates_score_and_its_error_by_hand(monkeypatch: pytest.MonkeyPatc
     )
     found = score(Sleeping(), Cage2("attackers"), 2)
     assert found.mean == -12
-    assert found.error == pytest.approx(math.sqrt(9 + 9))
+    assert found.interval_95 == pytest.approx(3.1824 * math.sqrt(9 + 9), rel=1e-4)
 
 
 def test_scores_do_not_contain_the_price_of_a_fix() -> None:

@@ -10,7 +10,7 @@ from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4.agent.scripted import RandomTeam, SleepingTeam
 from workflow_rl.cage4.cyborg.sped_up import SpedUpSimulator
 from workflow_rl.cage4.scoring import protocol
-from workflow_rl.cage4.scoring.protocol import Author, evaluate, evaluated_episodes
+from workflow_rl.cage4.scoring.protocol import Author, Scores, evaluate, evaluated_episodes
 
 AUTHOR = Author("sleeper", "us", "sleep")
 
@@ -76,3 +76,10 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
     # A team acts after the step whose actions are logged.
     assert [list(step.values()) for step in episode.actions] == played[1:]
     assert any("Restore" in words for step in episode.actions for words in step.values())
+
+
+def test_the_interval_of_two_episodes_by_hand() -> None:
+    """A standard error of 10, and one degree of freedom."""
+    scores = Scores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
+    assert scores.interval_95 == pytest.approx(127.062, rel=1e-4)
+    assert math.isnan(scores._replace(totals=[-110]).interval_95)

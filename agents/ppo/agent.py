@@ -371,6 +371,13 @@ class PPOAgent(Agent):
         self.policy_version = saved.saved_number(state, "policy_version")
         self.seed = saved.saved_number(state, "seed")
 
+    def take_over(self, other: Agent) -> None:
+        """See Agent. Unfinished episodes go on with the returns that they have."""
+        own = {} if self.return_scale is None else dict(self.return_scale.open_returns)
+        super().take_over(other)
+        if self.return_scale is not None:
+            self.return_scale.open_returns = own
+
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from a `state_dict()`: see Agent. A network on
         entities may have learned with another number of them."""
@@ -381,7 +388,7 @@ class PPOAgent(Agent):
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        saved.require_distribution(state, self.distribution)
+        distribution = saved.require_distribution(state, self.distribution)
         if saved.saved_flag(state, "masked") != self.network.masked:
             raise ValueError("only one of it and this run takes masks of actions")
         if saved.saved_further(state) != self.network.n_further:
@@ -390,6 +397,7 @@ class PPOAgent(Agent):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")
         self.network.load_state_dict(state["network"])
+        self.distribution = self.network.distribution = distribution
         for name, statistics in self._statistics().items():
             statistics.load_state_dict(state[name])
 

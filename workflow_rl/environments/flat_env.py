@@ -292,11 +292,36 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
     if isinstance(space, spaces.MultiDiscrete):
         return MultiCategorical(space.nvec.ravel().tolist())
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-        return DiagonalGaussian(spaces.flatdim(space))
+        return _gaussian_over(space)
     raise InvalidEnvironmentError(
         ENV,
         f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
     )
+
+
+_LARGEST_BOUND, _SMALLEST_WIDTH = 1e15, 1e-15
+_LEAST_SHARE = 2**-13
+"""Half the width of bounds, as a share of their middle, in which float32 has a thousand numbers."""
+
+
+def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
+    """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
+    write float32's largest number where they mean no bound. Raise InvalidEnvironmentError."""
+    low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
+    is_bounded = np.maximum(np.abs(low), np.abs(high)) <= _LARGEST_BOUND
+    is_bounded[is_bounded] = (high - low)[is_bounded] > _SMALLEST_WIDTH
+    middle, half_width = np.zeros(len(low)), np.ones(len(low))
+    middle[is_bounded] = ((high + low) / 2)[is_bounded]
+    half_width[is_bounded] = ((high - low) / 2)[is_bounded]
+    if (narrow := is_bounded & (half_width < _LEAST_SHARE * np.abs(middle))).any():
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close together "
+            "for float32: let them be from -1 to 1, and scale them in the environment",
+        )
+    if not middle.any() and (half_width == 1).all():
+        return DiagonalGaussian(len(low))
+    return DiagonalGaussian(len(low), tuple(middle.tolist()), tuple(half_width.tolist()))
 
 
 def bounds_of(space: spaces.Space[Any]) -> Bounds | None:

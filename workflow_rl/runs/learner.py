@@ -228,7 +228,7 @@ class Learner:
 
     def take_over(self, other: Learner) -> None:
         """Take over all that another policy has learned, and its recent returns."""
-        self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
+        self.agent.take_over(other.agent)
         self.state.recent_returns = other.state.recent_returns.copy()
         self.state.recent_variants = other.state.recent_variants.copy()
         self.state.diverged = False

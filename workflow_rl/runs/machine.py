@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import platform
 from pathlib import Path
@@ -11,9 +12,45 @@ from typing import Any
 from workflow_rl import portable
 
 
+CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
 def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may run on: those that it is bound to, or as
+    many as its container's quota of processor time keeps busy, rounded up."""
+    every = os.cpu_count() or 1
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
+    return max(1, math.ceil(min(bound, _quota(*CGROUPS))))
+
+
+def _quota(groups_file: Path, root: Path) -> float:
+    """Return the least quota, in cores, of the process's control groups and those around them."""
+    try:
+        lines = groups_file.read_text().splitlines()
+    except OSError:
+        return math.inf
+    quotas = [math.inf]
+    for line in lines:
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if number != "0" and "cpu" not in controllers.split(","):
+            continue
+        for mount in ("", "unified") if number == "0" else ("cpu", controllers):
+            # A container may see a path that is the host's: what is not there is skipped.
+            inner = root / mount / path.strip("/")
+            groups = [inner, *inner.parents]
+            quotas += map(_quota_of, groups[: groups.index(root / mount) + 1])
+    return min(quotas)
+
+
+def _quota_of(group: Path) -> float:
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((group / name).read_text() for name in names).split()
+            if float(quota) > 0 < float(period):
+                return float(quota) / float(period)
+        except (OSError, ValueError):  # There is no such file, or it says "max".
+            continue
+    return math.inf
 
 
 @functools.cache

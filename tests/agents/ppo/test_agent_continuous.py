@@ -201,6 +201,27 @@ def test_a_policy_over_other_actions_is_refused(distribution: Distribution) -> N
             getattr(example_agent(), load)(state)
 
 
+WIDE = DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))
+
+
+def test_an_agent_of_a_version_that_did_not_scale_actions_goes_on_as_it_was() -> None:
+    before, asked = trained_agent(), example_agent(WIDE)
+    asked.load_state_dict(as_saved(before))
+    trajectories = collect(before, range(4))
+    for agent in (before, asked):
+        agent.update(trajectories, 0.5)
+    assert everything(asked) == everything(before)
+    assert asked.policy_parameters().distribution == DiagonalGaussian(2)
+    assert as_saved(asked)["distribution"] == as_saved(before)["distribution"]
+
+
+def test_an_agent_that_learned_within_other_bounds_is_refused() -> None:
+    state = as_saved(example_agent(WIDE))
+    for load in ("load_policy", "load_state_dict"):
+        with pytest.raises(ValueError, match="from 0 to 1000, and this run has actions of 2 num"):
+            getattr(example_agent(), load)(state)
+
+
 def test_a_state_without_the_statistics_in_use_is_refused() -> None:
     state = as_saved(example_agent(normalise_obs=False))
     with pytest.raises(KeyError, match="obs_moments"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -26,6 +26,7 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     privileged_space,
+    require_no_other_mask,
     without_mask,
     without_privileged,
 )
@@ -55,18 +56,22 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._space = env.observation_space
         shown = without_mask(self._space) if takes_masks else self._space
         privileged = privileged_space(shown)
-        if privileged is None:
-            self.observation_space = flat_space(shown)
-            self._flatten = _part(shown, self.observation_space.dtype)
-        else:
-            both = spaces.Tuple((without_privileged(shown), privileged))
-            self.observation_space = flat_space(both)
-            part = _part(both, self.observation_space.dtype)
-            self._flatten = lambda obs: part((obs, obs[PRIVILEGED]))
+        self._seen = shown
+        if privileged is not None:
+            self._seen = spaces.Tuple((without_privileged(shown), privileged))
+        self.observation_space = flat_space(self._seen)
+        self._flatten = self._flattening(self.observation_space.dtype)
         self._read_mask = mask_reader(env.action_space)
+        self._takes_masks = takes_masks
         self._offers_mask = None if takes_masks else False
         self._n_actions = sum(choices_of(env.action_space))
         self._unflatten = unflattener(env.action_space)
+
+    def _flattening(self, dtype: Any) -> Flatten:
+        part = _part(self._seen, dtype)
+        if isinstance(self._seen, spaces.Tuple) and not isinstance(self._space, spaces.Tuple):
+            return lambda obs: part((obs, obs[PRIVILEGED]))
+        return part
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -82,20 +87,21 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         """Step once."""
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
-        try:
-            obs, reward, terminated, truncated, info = answer
-        except (TypeError, ValueError):
-            raise ObservationError(
-                f"step {self._steps} gave {_amount(answer)}, not an observation, a reward, "
-                "terminated, truncated and an info"
-            ) from None
-        shown = self._shown(obs, info, terminated or truncated)
-        return shown, float(reward), terminated, truncated, info
+        obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
+        at = f"of step {self._steps}"
+        ends = flag_in(terminated, f"terminated {at}"), flag_in(truncated, f"truncated {at}")
+        shown = self._shown(obs, info, any(ends))
+        return shown, number_in(reward, f"the reward {at}"), *ends, info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         """Return the flat observation, with its mask if there is one."""
         flat = self._flat(obs)
         if not self._offers_mask:
+            if self._takes_masks and mask_in(obs, info) is not None:
+                raise ObservationError(
+                    f"step {self._steps} gave an action mask, and reset gave none: give one with "
+                    "each answer, or train with --no-action-mask"
+                )
             return flat
         if ended:  # Nobody acts any more, and many environments offer no action then.
             return np.append(flat, np.ones(self._n_actions, flat.dtype))
@@ -115,10 +121,40 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             ) from error
 
 
+def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
+    if isinstance(answer, tuple | list) and len(answer) == 5:
+        return tuple(answer)  # type: ignore[return-value]
+    raise ObservationError(
+        f"{what} gave {_amount(answer)}, not an observation, a reward, terminated, truncated and "
+        "an info"
+    )
+
+
+def number_in(value: Any, what: str) -> float:
+    """Return a number as a float. Raise ObservationError for anything else: no array of one."""
+    if type(value) is not float and (np.shape(value) or np.asarray(value).dtype.kind not in "biuf"):
+        raise ObservationError(f"{what} is {value!r:.80}, not a number")
+    return float(value)
+
+
+def flag_in(value: Any, what: str) -> bool:
+    """Return a truth value, which may be 0 or 1. Raise ObservationError for anything else."""
+    if type(value) is not bool and (
+        np.shape(value) or np.asarray(value).dtype.kind not in "biu" or value not in (0, 1)
+    ):
+        raise ObservationError(f"{what} is {value!r:.80}, not True or False")
+    return bool(value)
+
+
 def _amount(answer: Any) -> str:
     if isinstance(answer, tuple):
         return f"{len(answer)} values"
     return f"an object of type {type(answer).__name__}"
+
+
+_FEW_LEVELS = 16
+_MOST_NUMBERS = 2_000_000
 
 
 class CheckedEnv(FlatEnv):
@@ -132,7 +168,32 @@ class CheckedEnv(FlatEnv):
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         with np.errstate(over="raise"):  # For a number that float32 cannot hold.
             super()._shown(obs, info, ended)
+        if self._takes_masks and not self._offers_mask:
+            require_no_other_mask(self.env, obs, info)
         return obs
+
+    def require_told_apart(self, observations: Sequence[Any]) -> None:
+        """Raise InvalidEnvironmentError if float32 cannot tell these apart. None is left out."""
+        exact = self._flattening(np.dtype(np.longdouble))
+        shown = [obs for obs in observations if obs is not None]
+        thinned = shown[:: 1 + len(shown) * spaces.flatdim(self._seen) // _MOST_NUMBERS]
+        rows = np.array([exact(obs) for obs in thinned])
+        rounded = rows.astype(np.float32)
+        # Where all observations look alike. Beyond 2**24, float32 lacks whole numbers.
+        is_lost = (rows != rows[0]).any() and (rounded == rounded[0]).all()
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
+        with np.errstate(invalid="ignore"):  # Infinite numbers, which other checks refuse.
+            few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
+        for column in np.flatnonzero(few):
+            if len(np.unique(rows[:, column])) == len(np.unique(rounded[:, column])):
+                continue
+            ends = float(low[column]), float(high[column])
+            raise InvalidEnvironmentError(
+                ENV,
+                f"its observations hold numbers from {ends[0]} to {ends[1]}, which float32 cannot "
+                "tell apart: subtract a constant from them in the environment",
+            )
 
 
 class _UnfitError(ValueError):

@@ -12,10 +12,25 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.environments.action_mask import MASK, mask_in, privileged_space, without_mask
+from workflow_rl.environments.action_mask import (
+    MASK,
+    begun,
+    mask_in,
+    privileged_space,
+    without_mask,
+)
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import Flatten, flat_space, flattener
+from workflow_rl.environments.flat_env import (
+    Flatten,
+    flag_in,
+    flat_space,
+    flattener,
+    number_in,
+    stepped,
+)
+
+LONGEST_NAME = 200
 
 
 def is_parallel(env: object) -> bool:
@@ -33,8 +48,18 @@ def joint_spaces(
 
     observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
     states, if the environment declares one. Raise
-    InvalidEnvironmentError for actions that are not Discrete.
+    InvalidEnvironmentError for actions that are not Discrete, and for names of agents that files
+    and tables cannot hold.
     """
+    if not actions:
+        raise InvalidEnvironmentError(ENV, "it has no agents: `possible_agents` is empty")
+    for agent in actions:
+        if type(agent) is not str or not agent.isprintable() or not 0 < len(agent) <= LONGEST_NAME:
+            raise InvalidEnvironmentError(
+                ENV,
+                f"its agent {agent!r:.80} has no usable name: name agents by printable text of up "
+                f"to {LONGEST_NAME} characters, such as 'agent_0'",
+            )
     for agent, space in actions.items():
         if not isinstance(space, spaces.Discrete):
             raise InvalidEnvironmentError(
@@ -143,7 +168,16 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        if hasattr(env, "agent_iter"):
+            raise InvalidEnvironmentError(
+                ENV,
+                "its agents act in turn (PettingZoo's AEC), which is not supported: make it "
+                "parallel with pettingzoo.utils.aec_to_parallel",
+            )
         self._agents: list[str] = list(env.possible_agents)
+        if len(set(self._agents)) < len(self._agents):
+            raise InvalidEnvironmentError(ENV, "two of its `possible_agents` have one name")
+        self._known = frozenset(self._agents)
         actions = {agent: env.action_space(agent) for agent in self._agents}
         shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
         if any(privileged_space(space) is not None for space in shown.values()):
@@ -171,7 +205,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        obs, infos = self.env.reset(seed=seed, options=options)
+        obs, infos = begun(self.env, seed=seed, options=options)
+        self._require_own(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -182,7 +217,20 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             for agent, one, status in decided
             if status == ACTS
         }
-        obs, rewards, terminations, truncations, infos = self.env.step(actions)
+        answer = stepped(self.env.step(actions), "step")
+        obs, rewards, terminations, truncations, infos = answer
+        self._require_own(
+            observation=obs,
+            reward=rewards,
+            terminated=terminations,
+            truncated=truncations,
+            info=infos,
+        )
+        rewards = {one: number_in(paid, f"the reward of {one}") for one, paid in rewards.items()}
+        terminations, truncations = (
+            {one: flag_in(flag, f"{name} of {one}") for one, flag in flags.items()}
+            for name, flags in (("terminated", terminations), ("truncated", truncations))
+        )
         unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
         if unpaid:
             raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
@@ -199,6 +247,19 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info
+
+    def _require_own(self, **answers: Any) -> None:
+        """Raise ObservationError for answers that are not by agent, or are of unknown agents."""
+        for name, by_agent in {**answers, "place in `agents`": dict.fromkeys(self.env.agents)}.items():
+            if not isinstance(by_agent, Mapping):
+                raise ObservationError(
+                    f"each agent's {name} is given as {type(by_agent).__name__}, not as a dict by "
+                    "the agents' names"
+                )
+            for one in by_agent.keys() - self._known:
+                raise ObservationError(
+                    f"there is a {name} of {one!r:.80}, who is not in `possible_agents`"
+                )
 
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
@@ -221,7 +282,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         row = self.rows.row(seen, self._status, rewards)
         if self._flatten_state is not None:
             self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
-        return row, {} if masks is None else {MASK: masks}
+        return row, {"infos": infos} if masks is None else {MASK: masks}
 
     def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:
         if not is_seen:

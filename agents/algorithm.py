@@ -87,11 +87,6 @@ class Agent(Protocol):
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take the weights alone from a `state_dict()`, to begin a run with. Raises the same."""
 
-    def take_over(self, other: Agent) -> None:
-        """Continue from what another agent of a population has learned, with one's own seed and
-        episodes. Raises the same."""
-        self.load_state_dict({**other.state_dict(), "seed": self.state_dict()["seed"]})
-
     def memory(self) -> Mapping[str, Series]:
         """Return what the agent remembers besides its state, by a name for files.
 

@@ -171,21 +171,20 @@ class DiagonalGaussian:
     takes_masks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not self.middle and not self.half_width:
-            return
-        middle, half = (np.array(one, np.float64) for one in (self.middle, self.half_width))
-        if not (middle.shape == half.shape == (self.n_outputs,)):
-            raise ValueError(f"{middle.shape} and {half.shape} numbers are no bounds")
-        ends = np.array([middle, half, 1 / np.maximum(half, np.finfo(np.float64).tiny)])
-        if not (np.abs(ends) < np.finfo(np.float32).max).all() or (half <= 0).any():
-            raise ValueError("some of its bounds are not finite, or in the wrong order")
+        bounds = np.array([*self.middle, *self.half_width], np.float64)
+        n = self.n_outputs if self.middle or self.half_width else 0
+        are_within = np.abs(bounds) < LARGEST_BOUND
+        if not len(self.middle) == len(self.half_width) == n or not are_within.all():
+            raise ValueError(f"{self.middle} and {self.half_width} are no bounds")
+        if not (bounds[n:] > 1 / LARGEST_BOUND).all():
+            raise ValueError(f"{self.half_width} are no widths of bounds")
 
     def __str__(self) -> str:
         numbers = f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
-        ends = {(m - h, m + h) for m, h in zip(self.middle, self.half_width, strict=True)}
-        if len(ends) == 1:
-            return "{} from {:g} to {:g}".format(numbers, *ends.pop())
-        return f"{numbers} within bounds" if ends else numbers
+        if not self.middle:
+            return numbers
+        low, high = (np.array(self.middle) + sign * np.array(self.half_width) for sign in (-1, 1))
+        return f"{numbers} from {low.min():g} to {high.max():g}"
 
     @property
     def n_draws(self) -> int:
@@ -310,6 +309,7 @@ class SquashedGaussian:
         return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
 
 
+LARGEST_BOUND = 1e30
 LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 

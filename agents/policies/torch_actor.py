@@ -39,7 +39,6 @@ class TorchActor(nn.Module):
             torch.ones(0) if scale is None else torch.from_numpy(scale.copy())
         )
         actions = parameters.distribution
-        self.is_scaled = isinstance(actions, DiagonalGaussian) and bool(actions.middle)
         bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian) else ([], [])
         self.middle, self.half_width = (nn.Buffer(torch.tensor(one)) for one in bounds)
 
@@ -58,6 +57,6 @@ class TorchActor(nn.Module):
             outputs, state = self.network.step(numbers, state)
         if self.is_masked:
             outputs = torch_masked(outputs, obs[:, self.n_inputs :])
-        if self.is_scaled:
+        if len(self.middle):
             outputs = self.middle + self.half_width * outputs
         return outputs if state is None else (outputs, state)

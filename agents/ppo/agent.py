@@ -371,13 +371,6 @@ class PPOAgent(Agent):
         self.policy_version = saved.saved_number(state, "policy_version")
         self.seed = saved.saved_number(state, "seed")
 
-    def take_over(self, other: Agent) -> None:
-        """See Agent. Unfinished episodes go on with the returns that they have."""
-        own = {} if self.return_scale is None else dict(self.return_scale.open_returns)
-        super().take_over(other)
-        if self.return_scale is not None:
-            self.return_scale.open_returns = own
-
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from a `state_dict()`: see Agent. A network on
         entities may have learned with another number of them."""

@@ -101,13 +101,13 @@ class ReturnScale:
     def __init__(self, discount: float) -> None:
         self.discount = discount
         self._moments = RunningMoments(1)
-        self.open_returns: dict[int, float] = {}  # Of unfinished episodes, by number.
+        self._open: dict[int, float] = {}  # Returns of unfinished episodes, by number.
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Add a rollout, in the order of its episodes and steps."""
         returns: list[float] = []
         for trajectory in trajectories:
-            running = self.open_returns.pop(trajectory.episode, 0.0)
+            running = self._open.pop(trajectory.episode, 0.0)
             decays = [self.discount] * trajectory.length
             if trajectory.durations is not None:
                 decays[1:] = (self.discount ** trajectory.durations[:-1]).tolist()
@@ -115,10 +115,10 @@ class ReturnScale:
                 running = decay * running + reward
                 returns.append(running)
             if not trajectory.ended:
-                self.open_returns[trajectory.episode] = running
+                self._open[trajectory.episode] = running
         # The ends of dropped episodes never come.
-        for episode in list(self.open_returns)[:-OPEN_EPISODES]:
-            del self.open_returns[episode]
+        for episode in list(self._open)[:-OPEN_EPISODES]:
+            del self._open[episode]
         self._moments.update(np.array(returns)[:, None])
 
     @property
@@ -132,11 +132,11 @@ class ReturnScale:
 
     def forget_episodes(self) -> None:
         """Forget unfinished episodes: another run's episodes have the same numbers."""
-        self.open_returns.clear()
+        self._open.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"moments": self._moments.state_dict(), "open": list(self.open_returns.items())}
+        return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`. Raises ValueError for what is none."""
@@ -144,7 +144,7 @@ class ReturnScale:
         self._moments.load_state_dict(moments)
         if not isinstance(pairs, list) or not all(map(_is_open_episode, pairs)):
             raise ValueError("the returns of its open episodes are no numbers")
-        self.open_returns = dict(pairs)
+        self._open = dict(pairs)
 
 
 def _parts(state: Any, *names: str) -> list[Any]:

@@ -107,39 +107,33 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def tells_masks(env: Any) -> bool:
     """Return whether an environment has the method of a MaskingEnv."""
-    return (
-        isinstance(env, gymnasium.Env)
-        and bool(choices_of(getattr(env, "action_space", None)))
-        and env.has_wrapper_attr(METHOD)
-        and callable(env.get_wrapper_attr(METHOD))
-    )
+    takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
+    return bool(takes_masks) and env.has_wrapper_attr(METHOD)
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
     like one under another name."""
-    sizes = choices_of(env.action_space)
-    found = [f"method {name}" for name in _OTHER_METHODS if env.has_wrapper_attr(name)]
-    found += [f"entry {name!r}" for name in [*_masks_in(obs, sizes), *_masks_in(info, sizes)]]
+    found = [name for name in _OTHER_METHODS if env.has_wrapper_attr(name)]
+    found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
     if found:
         raise InvalidEnvironmentError(
             "action_mask",
-            f"the {found[0]} looks like a mask of actions, which is read from 'action_mask' in info"
-            f" or in the observation, or from the method {METHOD}: give it there, or train with "
+            f"its {found[0]!r} looks like a mask of actions, which is read from 'action_mask' in "
+            f"info or in the observation, or from a method {METHOD}: give it there, or train with "
             "--no-action-mask",
         )
 
 
-def _masks_in(values: Any, sizes: Sequence[int]) -> Iterator[str]:
+def _masks_in(values: Mapping[Any, Any], sizes: Sequence[int]) -> Iterator[str]:
     """Yield the names of entries, nested ones too, that look like masks."""
-    for name, value in values.items() if isinstance(values, Mapping) else ():
-        yield from _masks_in(value, sizes)
-        if any(word in str(name).lower() for word in _OTHER_KEYS) and isinstance(
-            value, np.ndarray | list | tuple
-        ):
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _masks_in(value, sizes)
+        elif any(word in str(name).lower() for word in _OTHER_KEYS):
             with contextlib.suppress(ValueError):  # Of several lengths.
-                if np.size(value) in (*sizes, sum(sizes)) and np.isin(value, (0, 1)).all():
-                    yield str(name)
+                if np.shape(value) and np.size(value) in (*sizes, sum(sizes)):
+                    yield from [str(name)] * bool(np.isin(value, (0, 1)).all())
 
 
 @contextlib.contextmanager

@@ -88,10 +88,11 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
         obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
-        at = f"of step {self._steps}"
-        ends = flag_in(terminated, f"terminated {at}"), flag_in(truncated, f"truncated {at}")
-        shown = self._shown(obs, info, any(ends))
-        return shown, number_in(reward, f"the reward {at}"), *ends, info
+        require_number(reward, f"the reward of step {self._steps}")
+        require_number(terminated, f"terminated of step {self._steps}", is_flag=True)
+        require_number(truncated, f"truncated of step {self._steps}", is_flag=True)
+        shown = self._shown(obs, info, bool(terminated or truncated))
+        return shown, float(reward), bool(terminated), bool(truncated), info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         """Return the flat observation, with its mask if there is one."""
@@ -125,32 +126,21 @@ def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
     """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
     if isinstance(answer, tuple | list) and len(answer) == 5:
         return tuple(answer)  # type: ignore[return-value]
+    given = f"an object of type {type(answer).__name__}"
+    given = f"{len(answer)} values" if isinstance(answer, tuple) else given
     raise ObservationError(
-        f"{what} gave {_amount(answer)}, not an observation, a reward, terminated, truncated and "
-        "an info"
+        f"{what} gave {given}, not an observation, a reward, terminated, truncated and an info"
     )
 
 
-def number_in(value: Any, what: str) -> float:
-    """Return a number as a float. Raise ObservationError for anything else: no array of one."""
-    if type(value) is not float and (np.shape(value) or np.asarray(value).dtype.kind not in "biuf"):
-        raise ObservationError(f"{what} is {value!r:.80}, not a number")
-    return float(value)
-
-
-def flag_in(value: Any, what: str) -> bool:
-    """Return a truth value, which may be 0 or 1. Raise ObservationError for anything else."""
-    if type(value) is not bool and (
-        np.shape(value) or np.asarray(value).dtype.kind not in "biu" or value not in (0, 1)
-    ):
-        raise ObservationError(f"{what} is {value!r:.80}, not True or False")
-    return bool(value)
-
-
-def _amount(answer: Any) -> str:
-    if isinstance(answer, tuple):
-        return f"{len(answer)} values"
-    return f"an object of type {type(answer).__name__}"
+def require_number(value: Any, what: str, is_flag: bool = False) -> None:
+    """Raise ObservationError for all but one number, or but True, False, 1 and 0 as a flag."""
+    if type(value) is (bool if is_flag else float):
+        return
+    is_number = not np.shape(value) and np.asarray(value).dtype.kind in "biuf"
+    if not is_number or (is_flag and value not in (0, 1)):
+        wanted = "True or False" if is_flag else "a number"
+        raise ObservationError(f"{what} is {value!r:.80}, not {wanted}")
 
 
 _FEW_LEVELS = 16
@@ -185,15 +175,13 @@ class CheckedEnv(FlatEnv):
         largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
         with np.errstate(invalid="ignore"):  # Infinite numbers, which other checks refuse.
             few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
-        for column in np.flatnonzero(few):
-            if len(np.unique(rows[:, column])) == len(np.unique(rounded[:, column])):
-                continue
-            ends = float(low[column]), float(high[column])
-            raise InvalidEnvironmentError(
-                ENV,
-                f"its observations hold numbers from {ends[0]} to {ends[1]}, which float32 cannot "
-                "tell apart: subtract a constant from them in the environment",
-            )
+        for k in np.flatnonzero(few):
+            if len(np.unique(rows[:, k])) > len(np.unique(rounded[:, k])):
+                raise InvalidEnvironmentError(
+                    ENV,
+                    f"its observations hold numbers from {float(low[k])} to {float(high[k])}, "
+                    "which float32 cannot tell apart: subtract a constant in the environment",
+                )
 
 
 class _UnfitError(ValueError):
@@ -360,7 +348,7 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
     )
 
 
-_LARGEST_BOUND, _SMALLEST_WIDTH = 1e15, 1e-15
+_LARGEST = 1e15
 _LEAST_SHARE = 2**-13
 """Half the width of bounds, as a share of their middle, in which float32 has a thousand numbers."""
 
@@ -369,15 +357,13 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
     """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
     write float32's largest number where they mean no bound. Raise InvalidEnvironmentError."""
     low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
-    is_bounded = np.maximum(np.abs(low), np.abs(high)) <= _LARGEST_BOUND
-    is_bounded[is_bounded] = (high - low)[is_bounded] > _SMALLEST_WIDTH
-    middle, half_width = np.zeros(len(low)), np.ones(len(low))
-    middle[is_bounded] = ((high + low) / 2)[is_bounded]
-    half_width[is_bounded] = ((high - low) / 2)[is_bounded]
-    if (narrow := is_bounded & (half_width < _LEAST_SHARE * np.abs(middle))).any():
+    is_bounded = (np.maximum(np.abs(low), np.abs(high)) < _LARGEST) & (high > low + 1 / _LARGEST)
+    low, high = np.where(is_bounded, low, -1), np.where(is_bounded, high, 1)
+    middle, half_width = (high + low) / 2, (high - low) / 2
+    if (narrow := half_width < _LEAST_SHARE * np.abs(middle)).any():
         raise InvalidEnvironmentError(
             ENV,
-            f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close together "
+            f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close "
             "for float32: let them be from -1 to 1, and scale them in the environment",
         )
     if not middle.any() and (half_width == 1).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -23,14 +24,27 @@ from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     Flatten,
-    flag_in,
     flat_space,
     flattener,
-    number_in,
+    require_number,
     stepped,
 )
 
 LONGEST_NAME = 200
+
+
+def require_names(agents: Sequence[Any]) -> None:
+    """Raise InvalidEnvironmentError for names of agents that files and tables cannot hold."""
+    is_text = all(
+        type(agent) is str and 0 < len(agent) <= LONGEST_NAME and agent.isprintable()
+        for agent in agents
+    )
+    if not is_text or not 0 < len(set(agents)) == len(agents):
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its agents are {agents!r:.200}: name each by another printable text of up to "
+            f"{LONGEST_NAME} characters, such as 'agent_0'",
+        )
 
 
 def is_parallel(env: object) -> bool:
@@ -51,15 +65,7 @@ def joint_spaces(
     InvalidEnvironmentError for actions that are not Discrete, and for names of agents that files
     and tables cannot hold.
     """
-    if not actions:
-        raise InvalidEnvironmentError(ENV, "it has no agents: `possible_agents` is empty")
-    for agent in actions:
-        if type(agent) is not str or not agent.isprintable() or not 0 < len(agent) <= LONGEST_NAME:
-            raise InvalidEnvironmentError(
-                ENV,
-                f"its agent {agent!r:.80} has no usable name: name agents by printable text of up "
-                f"to {LONGEST_NAME} characters, such as 'agent_0'",
-            )
+    require_names(list(actions))
     for agent, space in actions.items():
         if not isinstance(space, spaces.Discrete):
             raise InvalidEnvironmentError(
@@ -175,9 +181,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
                 "parallel with pettingzoo.utils.aec_to_parallel",
             )
         self._agents: list[str] = list(env.possible_agents)
-        if len(set(self._agents)) < len(self._agents):
-            raise InvalidEnvironmentError(ENV, "two of its `possible_agents` have one name")
-        self._known = frozenset(self._agents)
+        require_names(self._agents)
         actions = {agent: env.action_space(agent) for agent in self._agents}
         shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
         if any(privileged_space(space) is not None for space in shown.values()):
@@ -206,7 +210,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         """Begin an episode."""
         super().reset(seed=seed)
         obs, infos = begun(self.env, seed=seed, options=options)
-        self._require_own(observation=obs, info=infos)
+        self._require_by_agent(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -219,18 +223,13 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         }
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
-        self._require_own(
-            observation=obs,
-            reward=rewards,
-            terminated=terminations,
-            truncated=truncations,
-            info=infos,
-        )
-        rewards = {one: number_in(paid, f"the reward of {one}") for one, paid in rewards.items()}
-        terminations, truncations = (
-            {one: flag_in(flag, f"{name} of {one}") for one, flag in flags.items()}
-            for name, flags in (("terminated", terminations), ("truncated", truncations))
-        )
+        ends = {"terminated": terminations, "truncated": truncations}
+        self._require_by_agent(observation=obs, reward=rewards, info=infos, **ends)
+        for one, paid in rewards.items():
+            require_number(paid, f"the reward of {one}")
+        for name, flags in ends.items():
+            for one, flag in flags.items():
+                require_number(flag, f"{name} of {one}", is_flag=True)
         unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
         if unpaid:
             raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
@@ -248,18 +247,14 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info
 
-    def _require_own(self, **answers: Any) -> None:
+    def _require_by_agent(self, **answers: Any) -> None:
         """Raise ObservationError for answers that are not by agent, or are of unknown agents."""
-        for name, by_agent in {**answers, "place in `agents`": dict.fromkeys(self.env.agents)}.items():
+        for name, by_agent in answers.items():
             if not isinstance(by_agent, Mapping):
-                raise ObservationError(
-                    f"each agent's {name} is given as {type(by_agent).__name__}, not as a dict by "
-                    "the agents' names"
-                )
-            for one in by_agent.keys() - self._known:
-                raise ObservationError(
-                    f"there is a {name} of {one!r:.80}, who is not in `possible_agents`"
-                )
+                kind = type(by_agent).__name__
+                raise ObservationError(f"each agent's {name} is given as {kind}, not as a dict")
+        for one in {*self.env.agents, *itertools.chain(*answers.values())} - {*self._agents}:
+            raise ObservationError(f"{one!r:.80} is not in `possible_agents`")
 
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any

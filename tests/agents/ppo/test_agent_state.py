@@ -57,23 +57,6 @@ def test_an_agent_that_begins_with_anothers_weights_goes_on_with_none_of_its_epi
     assert numbers[0] == numbers[1]
 
 
-def test_an_agent_that_takes_over_from_another_goes_on_with_its_own_episodes() -> None:
-    """The other's unfinished episodes have the same numbers, and other returns."""
-    begun = TRAJECTORIES[0]._replace(terminated=False, truncated=False)
-    agents = [example_agent(seed=n, normalise_returns=True) for n in range(2)]
-    for agent, factor in zip(agents, (1, 100), strict=True):
-        agent.update([begun._replace(reward=factor * begun.reward)], 0.0)
-    before, other = (agent.state_dict() for agent in agents)
-    agents[0].take_over(agents[1])
-    after = agents[0].state_dict()
-    assert weights(agents[0]) == weights(agents[1])
-    assert after["return_scale"]["moments"] == other["return_scale"]["moments"]
-    assert after["return_scale"]["open"] == before["return_scale"]["open"]
-    assert after["seed"] == before["seed"]
-    # What the other learned of its episodes stays with it.
-    assert agents[1].state_dict()["return_scale"] == other["return_scale"]
-
-
 def test_the_optimizers_state_matters() -> None:
     # Otherwise the test above could not tell whether it is restored.
     agent, other = example_agent(), example_agent(seed=7)

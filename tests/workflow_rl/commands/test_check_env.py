@@ -58,7 +58,10 @@ def test_an_environment_whose_steps_wait_is_told_of_more_processes() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("NoisyStepEnv", f"the reward after step 1 of seed {SEEDS[0]} is another when it is played again"),
+        (
+            "NoisyStepEnv",
+            f"the reward after step 1 of seed {SEEDS[0]} is another when it is played again",
+        ),
         ("NoisyResetEnv", f"the observation after reset of seed {SEEDS[0]} is another"),
         ("RememberingEnv", f"the reward after step 1 of seed {SEEDS[0]} is another"),
     ],

@@ -21,9 +21,7 @@ CART_POLE = {"env": "CartPole-v1", "env_args": {}}
 
 
 def parameters(normalised: bool = False) -> PolicyParameters:
-    distribution = (
-        DiagonalGaussian(2, (500.0, 0.0), (500.0, 1.0)) if normalised else Categorical(2)
-    )
+    distribution = DiagonalGaussian(2, (500.0, 0.0), (500.0, 1.0)) if normalised else Categorical(2)
     policy = ActorCritic(4, distribution, (16, 8), "tanh", seed=1).policy_parameters()
     if not normalised:
         return policy

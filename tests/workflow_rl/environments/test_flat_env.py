@@ -137,7 +137,9 @@ def test_actions_are_shaped_shifted_and_clipped(
 
 
 def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(InvalidEnvironmentError, match=r"from 1000000000.0 .*too close .*scale them"):
+    with pytest.raises(
+        InvalidEnvironmentError, match=r"from 1000000000.0 .*too close .*scale them"
+    ):
         distribution_over(spaces.Box(1e9, 1e9 + 1, (1,), np.float64))
 
 

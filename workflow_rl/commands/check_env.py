@@ -16,12 +16,14 @@ from agents.modules import in_one_line
 from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
 from workflow_rl.environments.action_mask import mask_in, sampled
-from workflow_rl.environments.determinism import SEEDS, first_difference
+from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
+from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import CheckedEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
+SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MUCH_WAITING = 0.8
 """From this share on, more processes than cores collect faster. On a busy machine every environment
 waits a little."""

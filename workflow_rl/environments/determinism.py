@@ -18,8 +18,8 @@ from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import CheckedEnv
 
-SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
-"""Those of training: the first needs 32 bits, which not every simulator takes."""
+SEED = episode_spec(0, 0).env_seed
+"""One of training, which needs 32 bits: not every simulator takes such seeds."""
 OTHER = 500_000
 """Added to the seed: what the second env plays."""
 NEXT = 0x9E3779B9
@@ -32,7 +32,7 @@ _Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any]
 
 
 def first_difference(
-    make_env: Callable[[], Env], n_steps: int = 1000, seconds: float = 5.0, seed: int = SEEDS[0]
+    make_env: Callable[[], Env], n_steps: int = 1000, seconds: float = 5.0, seed: int = SEED
 ) -> str | None:
     """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
 

@@ -13,7 +13,7 @@ import pytest
 from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.lying_envs import NoisyResetEnv, NoisyStepEnv, RememberingEnv
 from tests.tiny_envs import CountingEnv
-from workflow_rl.environments.determinism import SEEDS, first_difference
+from workflow_rl.environments.determinism import SEED, first_difference
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 
@@ -122,7 +122,7 @@ def test_a_difference_after_the_end_of_an_episode_is_found() -> None:
 
     class SecondEpisodeEnv(TargetEnv):
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            self._is_second = seed != SEEDS[0]
+            self._is_second = seed != SEED
             return super().reset(seed=seed, options=options)
 
         def step(self, action: Any) -> Any:

@@ -80,7 +80,8 @@ def _require_same_actions(env: Any, *agents: Any) -> None:
     assert env.action_space.contains(left)
 
 
-@pytest.mark.parametrize("number", [0, 1])
+# One agent's, a team, a team in which a stranger is paid, and one whose agents have numbers.
+@pytest.mark.parametrize("number", [2, 3, 9, 49])
 def test_a_drawn_environment_goes_all_the_way_or_is_refused(number: int, tmp_path: Path) -> None:
     require_round_trip(number, tmp_path)
 

@@ -125,7 +125,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
 def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
     """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
     if isinstance(answer, tuple | list) and len(answer) == 5:
-        return tuple(answer)  # type: ignore[return-value]
+        return tuple(answer)
     given = f"an object of type {type(answer).__name__}"
     given = f"{len(answer)} values" if isinstance(answer, tuple) else given
     raise ObservationError(

@@ -114,14 +114,15 @@ def tells_masks(env: Any) -> bool:
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
     like one under another name."""
-    found = [name for name in _OTHER_METHODS if env.has_wrapper_attr(name)]
+    inner, names = getattr(env, "env", env), (*_OTHER_METHODS, METHOD)
+    found = [name for name in names if env.has_wrapper_attr(name) or hasattr(inner, name)]
     found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
     if found:
         raise InvalidEnvironmentError(
             "action_mask",
             f"its {found[0]!r} looks like a mask of actions, which is read from 'action_mask' in "
-            f"info or in the observation, or from a method {METHOD}: give it there, or train with "
-            "--no-action-mask",
+            f"info or in the observation, or for one agent from a method {METHOD}: give it there, "
+            "or train with --no-action-mask",
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from agents.policies.distributions import (
     Categorical,
@@ -26,7 +27,7 @@ from tests.any_envs import TargetEnv
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.flat_env import FlatEnv
+from workflow_rl.environments.flat_env import FlatEnv, distribution_over
 
 CONFIG = PPOConfig(
     hidden_sizes=(16,),
@@ -199,6 +200,29 @@ def test_a_policy_over_other_actions_is_refused(distribution: Distribution) -> N
     for load in ("load_policy", "load_state_dict"):
         with pytest.raises(ValueError, match="this run has"):
             getattr(example_agent(), load)(state)
+
+
+class WideEnv(TargetEnv):
+    """Actions are from 0 to 1000."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(0, 1000, (2,), np.float64)
+        self.taken: list[Any] = []
+
+    def step(self, action: Any) -> Any:
+        self.taken.append(action)
+        return super().step(action)
+
+
+def test_an_untrained_policy_covers_the_bounds_of_its_actions() -> None:
+    env = WideEnv()
+    agent = example_agent(distribution_over(env.action_space))
+    envs = SerialEnvs(lambda: FlatEnv(env), 1)
+    actor = NumpyPolicy(agent.policy_parameters())
+    list(play_episodes(envs, actor, [episode_spec(0, number) for number in range(20)]))
+    shares = np.histogram(env.taken, 4, (0, 1000))[0] / np.size(env.taken)
+    assert (shares > 0.1).all()
 
 
 WIDE = DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))

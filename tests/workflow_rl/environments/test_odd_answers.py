@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from tests.any_envs import TargetEnv
-from tests.tiny_teams import ShiftEnv
+from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.environment import InvalidEnvironmentError
@@ -232,6 +232,27 @@ def test_masks_that_are_not_read_are_refused_unless_the_run_takes_none(tell: str
     assert checked(lambda: TwoOfThree(tell), masks=False) is None
 
 
+class MaskMethodTeam(Renamed):
+    """Its agents are not of ShiftEnv's names, and have no masks in their infos."""
+
+    def action_masks(self) -> Any:
+        return {}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        return dict.fromkeys(self.agents, 0), {one: {} for one in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        obs, paid = dict.fromkeys(self.agents, 0), dict.fromkeys(self.agents, 1.0)
+        ends, self.agents = [dict.fromkeys(self.agents, end) for end in (False, True)], []
+        return obs, paid, *ends, {}
+
+
+def test_a_team_has_no_method_for_masks() -> None:
+    refused(lambda: MaskMethodTeam(["a", "b"]), "'action_masks' looks like", "--no-action-mask")
+    assert checked(lambda: MaskMethodTeam(["a", "b"]), masks=False) is None
+
+
 def test_what_is_called_valid_and_is_no_mask_is_left_alone() -> None:
     class Telling(TargetEnv):
         def step(self, action: Any) -> Any:
@@ -314,6 +335,31 @@ class GreedyEnv(TargetEnv):
 
 def test_an_environment_may_change_its_action() -> None:
     assert checked(GreedyEnv) is None
+
+
+class ForgetfulShifts(Shifts):
+    """Changes the indices that it is given."""
+
+    def reset(self, indices: Any, seeds: Any) -> Any:
+        answer = super().reset(indices, seeds)
+        indices *= 0
+        return answer
+
+    def step(self, indices: Any, actions: Any) -> Any:
+        answer = super().step(indices, actions)
+        indices *= 0
+        return answer
+
+
+def test_a_simulator_may_change_its_indices() -> None:
+    specs = [episode_spec(0, number) for number in range(3)]
+    both = [GymnasiumEnvironment("mine", {}, one).make_envs(3) for one in (Shifts, ForgetfulShifts)]
+    shown = [envs.reset([0, 1, 2], specs) for envs in both]
+    np.testing.assert_array_equal(*shown)
+    actions = np.zeros((3, 2), np.int64)
+    for _ in range(4):
+        shown = [envs.step([0, 1, 2], actions).obs for envs in both]
+        np.testing.assert_array_equal(*shown)
 
 
 BOARD = np.zeros(2, np.float32)

@@ -35,6 +35,8 @@ from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
+_PLAIN, _PLAIN_FLAGS = {float, int, np.float64, np.float32}, {bool, np.bool_}
+"""Types of rewards and of ends that need no closer look."""
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
@@ -88,9 +90,10 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
         obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
-        require_number(reward, f"the reward of step {self._steps}")
-        require_number(terminated, f"terminated of step {self._steps}", is_flag=True)
-        require_number(truncated, f"truncated of step {self._steps}", is_flag=True)
+        if type(reward) not in _PLAIN or not {type(terminated), type(truncated)} <= _PLAIN_FLAGS:
+            require_number(reward, f"the reward of step {self._steps}")
+            require_number(terminated, f"terminated of step {self._steps}", is_flag=True)
+            require_number(truncated, f"truncated of step {self._steps}", is_flag=True)
         shown = self._shown(obs, info, bool(terminated or truncated))
         return shown, float(reward), bool(terminated), bool(truncated), info
 
@@ -135,8 +138,6 @@ def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
 
 def require_number(value: Any, what: str, is_flag: bool = False) -> None:
     """Raise ObservationError for all but one number, or but True, False, 1 and 0 as a flag."""
-    if type(value) is (bool if is_flag else float):
-        return
     is_number = not np.shape(value) and np.asarray(value).dtype.kind in "biuf"
     if not is_number or (is_flag and value not in (0, 1)):
         wanted = "True or False" if is_flag else "a number"

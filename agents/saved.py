@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from agents.network_settings import NetworkSettings
-from agents.policies.distributions import Categorical, Distribution, from_plain, to_plain
+from agents.policies.distributions import (
+    Categorical,
+    DiagonalGaussian,
+    Distribution,
+    from_plain,
+    to_plain,
+)
 from agents.policies.entity_layout import EntityLayout, carried, layout_of
 from agents.policies.networks import NETWORKS, Layers
 from agents.policies.numpy_policy import PolicyParameters
@@ -48,10 +54,15 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     return Categorical(len(last_bias))
 
 
-def require_distribution(state: Mapping[str, Any], own: Distribution) -> None:
-    """Raises ValueError for the state of an agent with other actions."""
-    if saved_distribution(state) != own:
-        raise ValueError(f"it has {saved_distribution(state)}, and this run has {own}")
+def require_distribution(state: Mapping[str, Any], own: Distribution) -> Distribution:
+    """Return the distribution of a `state_dict()`: `own`, or that of an earlier version, which did
+    not scale numbers to their bounds. Raises ValueError for the state of an agent with other
+    actions."""
+    found = saved_distribution(state)
+    was_not_scaled = isinstance(own, DiagonalGaussian) and found == DiagonalGaussian(own.n_outputs)
+    if found != own and not was_not_scaled:
+        raise ValueError(f"it has {found}, and this run has {own}")
+    return found
 
 
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:

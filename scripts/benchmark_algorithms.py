@@ -66,7 +66,7 @@ TASKS = {
         10,
         {
             "ppo": "--n-envs 4 --n-workers 2 --num-steps-per-env 400 --total-steps 60800 "
-            "--hidden-sizes 64,64 --log-std-init 0.7 --learning-rate 1e-3 --discount 0.9 "
+            "--hidden-sizes 64,64 --learning-rate 1e-3 --discount 0.9 "
             "--gae-lambda 0.95 --entropy-coef 0 --epochs 10 --minibatch-size 64 "
             "--normalise-obs --normalise-returns",
             "sac": f"{ONE_ENV} --steps-per-update 200 --total-steps 6000 --hidden-sizes 64,64 "

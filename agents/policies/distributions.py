@@ -157,14 +157,34 @@ class MultiCategorical:
 @dataclass(frozen=True)
 class DiagonalGaussian:
     """`n_outputs` independent normal numbers; outputs are their means, and the log standard
-    deviations do not depend on the observation."""
+    deviations do not depend on the observation.
+
+    middle, half_width: of each number's bounds. The outputs and the deviations are in units in
+    which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`. Without them,
+    outputs are the means themselves. Raises ValueError for bounds that do not fit.
+    """
 
     n_outputs: int
+    middle: tuple[float, ...] = ()
+    half_width: tuple[float, ...] = ()
     has_log_std = True
     takes_masks: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        bounds = np.array([*self.middle, *self.half_width], np.float64)
+        n = self.n_outputs if self.middle or self.half_width else 0
+        are_within = np.abs(bounds) < LARGEST_BOUND
+        if not len(self.middle) == len(self.half_width) == n or not are_within.all():
+            raise ValueError(f"{self.middle} and {self.half_width} are no bounds")
+        if not (bounds[n:] > 1 / LARGEST_BOUND).all():
+            raise ValueError(f"{self.half_width} are no widths of bounds")
+
     def __str__(self) -> str:
-        return f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
+        numbers = f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
+        if not self.middle:
+            return numbers
+        low, high = (np.array(self.middle) + sign * np.array(self.half_width) for sign in (-1, 1))
+        return f"{numbers} from {low.min():g} to {high.max():g}"
 
     @property
     def n_draws(self) -> int:
@@ -178,7 +198,16 @@ class DiagonalGaussian:
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
         """Return means and log standard deviations, float32 [M, K] both."""
         assert log_std is not None
+        if self.middle:
+            middle, half_width, log_half_width = self.scale
+            outputs, log_std = middle + half_width * outputs, log_std + log_half_width
         return outputs, np.broadcast_to(log_std, outputs.shape)
+
+    @functools.cached_property
+    def scale(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`middle`, `half_width` and the logarithm of `half_width`, float32 [K] each."""
+        middle, half_width = (np.array(one, np.float32) for one in (self.middle, self.half_width))
+        return middle, half_width, np.log(half_width)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
         """Draw by the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
@@ -280,6 +309,7 @@ class SquashedGaussian:
         return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
 
 
+LARGEST_BOUND = 1e30
 LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
@@ -293,6 +323,8 @@ def to_plain(distribution: Distribution) -> list[Any]:
         return ["MultiCategorical", [one.n_outputs for one in distribution.components]]
     if isinstance(distribution, SquashedGaussian):
         return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
+    if isinstance(distribution, DiagonalGaussian) and distribution.middle:
+        return ["ScaledGaussian", [list(distribution.middle), list(distribution.half_width)]]
     return [type(distribution).__name__, distribution.n_outputs]
 
 
@@ -302,6 +334,7 @@ def from_plain(values: Sequence[Any]) -> Distribution:
         "Categorical": Categorical,
         "MultiCategorical": MultiCategorical,
         "DiagonalGaussian": DiagonalGaussian,
+        "ScaledGaussian": lambda sizes: DiagonalGaussian(len(sizes[0]), *map(tuple, sizes)),
         "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
     }
     kind, sizes = values

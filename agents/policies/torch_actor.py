@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from agents.policies.distributions import DiagonalGaussian
 from agents.policies.masks import torch_masked
 from agents.policies.numpy_policy import OBS_LIMIT, PolicyParameters
 
@@ -37,6 +38,9 @@ class TorchActor(nn.Module):
         self.obs_scale = nn.Buffer(
             torch.ones(0) if scale is None else torch.from_numpy(scale.copy())
         )
+        actions = parameters.distribution
+        bounds = actions.scale[:2] if isinstance(actions, DiagonalGaussian) else ([], [])
+        self.middle, self.half_width = (nn.Buffer(torch.tensor(one)) for one in bounds)
 
     def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
         """Return the outputs for observations, and the next states if there are states."""
@@ -53,4 +57,6 @@ class TorchActor(nn.Module):
             outputs, state = self.network.step(numbers, state)
         if self.is_masked:
             outputs = torch_masked(outputs, obs[:, self.n_inputs :])
+        if len(self.middle):
+            outputs = self.middle + self.half_width * outputs
         return outputs if state is None else (outputs, state)

@@ -61,6 +61,11 @@ def log_prob_and_entropy(
         return log_prob, entropy
     assert isinstance(distribution, DiagonalGaussian)
     assert log_std is not None
+    if distribution.middle:
+        middle, half_width, log_half_width = (
+            torch.from_numpy(numbers).to(outputs.device) for numbers in distribution.scale
+        )
+        outputs, log_std = middle + half_width * outputs, log_std + log_half_width
     mean = outputs if row is None else outputs[row]
     noise = (action - mean) * torch.exp(-log_std)
     log_prob = -(0.5 * noise.square() + log_std + HALF_LOG_2_PI).sum(dim=-1)

@@ -23,7 +23,9 @@ class PPOConfig(NetworkSettings):
     """PPO's hyperparameters. Making one raises ConfigError."""
 
     log_std_init: Annotated[float, Field(ge=-10, le=10)] = Field(
-        default=0.0, description="Log standard deviation of continuous actions at the start."
+        default=0.0,
+        description="Log standard deviation of continuous actions at the start. Bounds that are "
+        "finite count as -1 and 1.",
     )
     normalise_obs: bool = Field(
         default=False,

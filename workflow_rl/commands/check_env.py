@@ -19,10 +19,11 @@ from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError, guests
+from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import CheckedEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-SEEDS = (0, 1, 2)
+SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MUCH_WAITING = 0.8
 """From this share on, more processes than cores collect faster. On a busy machine every environment
 waits a little."""

@@ -10,12 +10,17 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.environment import InvalidEnvironmentError
 
+METHOD = "action_masks"
+_OTHER_METHODS = ("action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
+_OTHER_KEYS = ("mask", "legal", "valid", "avail", "allowed", "possible")
 MASK, PRIVILEGED = "action_mask", "privileged_obs"
 
 ReadMask: TypeAlias = Callable[[Any], NDArray[np.bool_]]
@@ -54,7 +59,7 @@ def mask_in(obs: Any, info: Any) -> Any:
     return info.get(MASK) if mask is None and isinstance(info, Mapping) else mask
 
 
-def choices_of(space: spaces.Space[Any]) -> tuple[int, ...]:
+def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
     """Return the numbers of options of each choice of an action; () for actions without masks."""
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
@@ -76,6 +81,60 @@ def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
             f"reset gave an object of type {type(answer).__name__}, not an observation and an info"
         )
     return answer
+
+
+class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Puts the mask of the environment's method `action_masks`, which is sb3-contrib's convention,
+    into `info`, where there is none."""
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        obs, info = begun(self.env, **options)
+        return obs, self._with_mask(obs, info)
+
+    def step(self, action: Any) -> Any:
+        """Step once. Where an episode has ended nobody acts."""
+        answer = self.env.step(action)
+        if not isinstance(answer, tuple) or len(answer) != 5 or any(answer[2:4]):
+            return answer
+        return *answer[:4], self._with_mask(answer[0], answer[4])
+
+    def _with_mask(self, obs: Any, info: Any) -> Any:
+        if mask_in(obs, info) is not None:
+            return info
+        return {**(info or {}), MASK: self.env.get_wrapper_attr(METHOD)()}
+
+
+def tells_masks(env: Any) -> bool:
+    """Return whether an environment has the method of a MaskingEnv."""
+    takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
+    return bool(takes_masks) and env.has_wrapper_attr(METHOD)
+
+
+def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
+    """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
+    like one under another name."""
+    inner, names = getattr(env, "env", env), (*_OTHER_METHODS, METHOD)
+    found = [name for name in names if env.has_wrapper_attr(name) or hasattr(inner, name)]
+    found += _masks_in({"obs": obs, "info": info}, choices_of(env.action_space))
+    if found:
+        raise InvalidEnvironmentError(
+            "action_mask",
+            f"its {found[0]!r} looks like a mask of actions, which is read from 'action_mask' in "
+            f"info or in the observation, or for one agent from a method {METHOD}: give it there, "
+            "or train with --no-action-mask",
+        )
+
+
+def _masks_in(values: Mapping[Any, Any], sizes: Sequence[int]) -> Iterator[str]:
+    """Yield the names of entries, nested ones too, that look like masks."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _masks_in(value, sizes)
+        elif any(word in str(name).lower() for word in _OTHER_KEYS):
+            with contextlib.suppress(ValueError):  # Of several lengths.
+                if np.shape(value) and np.size(value) in (*sizes, sum(sizes)):
+                    yield from [str(name)] * bool(np.isin(value, (0, 1)).all())
 
 
 @contextlib.contextmanager

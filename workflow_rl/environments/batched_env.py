@@ -222,12 +222,12 @@ def _flat_box(envs: BatchedEnv) -> spaces.Box:
 
 def _begun(envs: BatchedEnv, indices: Indices, seeds: Indices) -> NDArray[Any]:
     """Reset, and return what comes back. Raise ObservationError if it breaks the contract."""
-    return _observed(envs, envs.reset(indices, seeds), len(indices))
+    return _observed(envs, envs.reset(indices.copy(), seeds), len(indices))
 
 
 def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> Transitions:
     """Step, and return what comes back. Raise ObservationError if it breaks the contract."""
-    obs, reward, terminated, truncated = envs.step(indices, actions)
+    obs, reward, terminated, truncated = envs.step(indices.copy(), actions)
     m = len(indices)
     return Transitions(
         _observed(envs, obs, m),

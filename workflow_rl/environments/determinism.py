@@ -15,10 +15,15 @@ from gymnasium.utils.env_checker import data_equivalence
 from agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import CheckedEnv
 
-SEED = 1234
+SEED = episode_spec(0, 0).env_seed
+"""One of training, which needs 32 bits: not every simulator takes such seeds."""
 OTHER = 500_000
 """Added to the seed: what the second env plays."""
+NEXT = 0x9E3779B9
+"""Added to the seed for the next episode, modulo 2**32, so that seeds of all sizes are played."""
 _PARTS = (
     *("observation", "reward", "terminated", "truncated", "next episode's first observation"),
     "mask of actions",
@@ -39,7 +44,9 @@ def first_difference(
         make_env: makes an env.
         n_steps: play at most this many steps.
         seconds: play at most this long, the first time. The others play as many steps.
-        seed: the seed of the first episode. The next episodes have the seeds that follow.
+        seed: the seed of the first episode. Those of the next episodes follow from it.
+
+    Raises InvalidEnvironmentError for observations that a CheckedEnv cannot tell apart.
     """
     actions: list[Any] = []
     with closing(make_env()) as env:
@@ -48,6 +55,8 @@ def first_difference(
         first = [next(playing)]
         while len(first) <= n_steps and time.perf_counter() < deadline:
             first.append(next(playing))
+        if isinstance(env, CheckedEnv):
+            env.require_told_apart([shown for step in first for shown in (step[0], step[4])])
         if difference := _difference(first, _steps(env, seed, actions), seed):
             return f"{difference} when it is played again"
     with closing(make_env()) as env, ExitStack() as stack:
@@ -56,13 +65,13 @@ def first_difference(
             second = stack.enter_context(closing(make_env()))
         others = _steps(env, seed, actions)
         if second is not None:
-            beside = zip(others, _steps(second, seed + OTHER, []), strict=False)
+            beside = zip(others, _steps(second, (seed + OTHER) % 2**32, []), strict=False)
             others = (step for step, _ in beside)
         try:
             difference = _difference(first, others, seed)
         except Exception as error:
             with closing(make_env()) as alone:
-                for _ in itertools.islice(_steps(alone, seed + OTHER, []), len(first)):
+                for _ in itertools.islice(_steps(alone, (seed + OTHER) % 2**32, []), len(first)):
                     pass  # Where the second env fails alone, too, that is the error.
             difference = f"seed {seed} ends in {in_one_line(error)}"
     if difference is None:
@@ -91,7 +100,7 @@ def _are_same(one: Any, two: Any) -> bool:
 def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
     """Yield the answers to the reset and to each step, without end. Draw actions that are missing.
 
-    Episodes that follow have the seeds that follow.
+    Each step gets a copy of its action, which the env may change.
     """
     env.action_space.seed(seed)
     obs, info = env.reset(seed=seed)
@@ -100,10 +109,10 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
     for number in itertools.count():
         if number == len(actions):
             actions.append(sampled(env.action_space, mask))
-        obs, reward, terminated, truncated, info = env.step(actions[number])
+        obs, reward, terminated, truncated, info = env.step(copy.deepcopy(actions[number]))
         obs, first, mask = copy.deepcopy(obs), None, mask_in(obs, info)
         if terminated or truncated:
-            seed += 1
+            seed = (seed + NEXT) % 2**32
             first, info = env.reset(seed=seed)
             first, mask = copy.deepcopy(first), mask_in(first, info)
         yield obs, float(reward), bool(terminated), bool(truncated), first, copy.deepcopy(mask)

@@ -85,7 +85,8 @@ class SerialEnvs:
         spec = self._specs[env]
         options = {self._variant_option: spec.variant} if spec.variant else None
         try:
-            obs: Obs = self._envs[env].reset(seed=spec.env_seed, options=options)[0]
+            # A copy: the envs of a process may write their answers into one array.
+            obs: Obs = np.array(self._envs[env].reset(seed=spec.env_seed, options=options)[0])
         except Exception as error:
             raise EpisodeError(spec) from error
         return obs
@@ -105,7 +106,8 @@ class SerialEnvs:
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         try:
-            return self._envs[env].step(action)
+            obs, *others = self._envs[env].step(action)
+            return np.array(obs), *others  # type: ignore[return-value]
         except Exception as error:
             raise EpisodeError(self._specs[env]) from error
 

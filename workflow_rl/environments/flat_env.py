@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -26,6 +26,7 @@ from workflow_rl.environments.action_mask import (
     mask_in,
     mask_reader,
     privileged_space,
+    require_no_other_mask,
     without_mask,
     without_privileged,
 )
@@ -34,6 +35,8 @@ from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
+_PLAIN, _PLAIN_FLAGS = {float, int, np.float64, np.float32}, {bool, np.bool_}
+"""Types of rewards and of ends that need no closer look."""
 
 
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
@@ -55,18 +58,22 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._space = env.observation_space
         shown = without_mask(self._space) if takes_masks else self._space
         privileged = privileged_space(shown)
-        if privileged is None:
-            self.observation_space = flat_space(shown)
-            self._flatten = _part(shown, self.observation_space.dtype)
-        else:
-            both = spaces.Tuple((without_privileged(shown), privileged))
-            self.observation_space = flat_space(both)
-            part = _part(both, self.observation_space.dtype)
-            self._flatten = lambda obs: part((obs, obs[PRIVILEGED]))
+        self._seen = shown
+        if privileged is not None:
+            self._seen = spaces.Tuple((without_privileged(shown), privileged))
+        self.observation_space = flat_space(self._seen)
+        self._flatten = self._flattening(self.observation_space.dtype)
         self._read_mask = mask_reader(env.action_space)
+        self._takes_masks = takes_masks
         self._offers_mask = None if takes_masks else False
         self._n_actions = sum(choices_of(env.action_space))
         self._unflatten = unflattener(env.action_space)
+
+    def _flattening(self, dtype: Any) -> Flatten:
+        part = _part(self._seen, dtype)
+        if isinstance(self._seen, spaces.Tuple) and not isinstance(self._space, spaces.Tuple):
+            return lambda obs: part((obs, obs[PRIVILEGED]))
+        return part
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -82,20 +89,23 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         """Step once."""
         answer = self.env.step(self._unflatten(action))
         self._steps += 1
-        try:
-            obs, reward, terminated, truncated, info = answer
-        except (TypeError, ValueError):
-            raise ObservationError(
-                f"step {self._steps} gave {_amount(answer)}, not an observation, a reward, "
-                "terminated, truncated and an info"
-            ) from None
-        shown = self._shown(obs, info, terminated or truncated)
-        return shown, float(reward), terminated, truncated, info
+        obs, reward, terminated, truncated, info = stepped(answer, f"step {self._steps}")
+        if type(reward) not in _PLAIN or not {type(terminated), type(truncated)} <= _PLAIN_FLAGS:
+            require_number(reward, f"the reward of step {self._steps}")
+            require_number(terminated, f"terminated of step {self._steps}", is_flag=True)
+            require_number(truncated, f"truncated of step {self._steps}", is_flag=True)
+        shown = self._shown(obs, info, bool(terminated or truncated))
+        return shown, float(reward), bool(terminated), bool(truncated), info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         """Return the flat observation, with its mask if there is one."""
         flat = self._flat(obs)
         if not self._offers_mask:
+            if self._takes_masks and mask_in(obs, info) is not None:
+                raise ObservationError(
+                    f"step {self._steps} gave an action mask, and reset gave none: give one with "
+                    "each answer, or train with --no-action-mask"
+                )
             return flat
         if ended:  # Nobody acts any more, and many environments offer no action then.
             return np.append(flat, np.ones(self._n_actions, flat.dtype))
@@ -115,10 +125,27 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
             ) from error
 
 
-def _amount(answer: Any) -> str:
-    if isinstance(answer, tuple):
-        return f"{len(answer)} values"
-    return f"an object of type {type(answer).__name__}"
+def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
+    if isinstance(answer, tuple | list) and len(answer) == 5:
+        return tuple(answer)
+    given = f"an object of type {type(answer).__name__}"
+    given = f"{len(answer)} values" if isinstance(answer, tuple) else given
+    raise ObservationError(
+        f"{what} gave {given}, not an observation, a reward, terminated, truncated and an info"
+    )
+
+
+def require_number(value: Any, what: str, is_flag: bool = False) -> None:
+    """Raise ObservationError for all but one number, or but True, False, 1 and 0 as a flag."""
+    is_number = not np.shape(value) and np.asarray(value).dtype.kind in "biuf"
+    if not is_number or (is_flag and value not in (0, 1)):
+        wanted = "True or False" if is_flag else "a number"
+        raise ObservationError(f"{what} is {value!r:.80}, not {wanted}")
+
+
+_FEW_LEVELS = 16
+_MOST_NUMBERS = 2_000_000
 
 
 class CheckedEnv(FlatEnv):
@@ -132,7 +159,30 @@ class CheckedEnv(FlatEnv):
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         with np.errstate(over="raise"):  # For a number that float32 cannot hold.
             super()._shown(obs, info, ended)
+        if self._takes_masks and not self._offers_mask:
+            require_no_other_mask(self.env, obs, info)
         return obs
+
+    def require_told_apart(self, observations: Sequence[Any]) -> None:
+        """Raise InvalidEnvironmentError if float32 cannot tell these apart. None is left out."""
+        exact = self._flattening(np.dtype(np.longdouble))
+        shown = [obs for obs in observations if obs is not None]
+        thinned = shown[:: 1 + len(shown) * spaces.flatdim(self._seen) // _MOST_NUMBERS]
+        rows = np.array([exact(obs) for obs in thinned])
+        rounded = rows.astype(np.float32)
+        # Where all observations look alike. Beyond 2**24, float32 lacks whole numbers.
+        is_lost = (rows != rows[0]).any() and (rounded == rounded[0]).all()
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
+        with np.errstate(invalid="ignore"):  # Infinite numbers, which other checks refuse.
+            few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
+        for k in np.flatnonzero(few):
+            if len(np.unique(rows[:, k])) > len(np.unique(rounded[:, k])):
+                raise InvalidEnvironmentError(
+                    ENV,
+                    f"its observations hold numbers from {float(low[k])} to {float(high[k])}, "
+                    "which float32 cannot tell apart: subtract a constant in the environment",
+                )
 
 
 class _UnfitError(ValueError):
@@ -292,11 +342,34 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
     if isinstance(space, spaces.MultiDiscrete):
         return MultiCategorical(space.nvec.ravel().tolist())
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
-        return DiagonalGaussian(spaces.flatdim(space))
+        return _gaussian_over(space)
     raise InvalidEnvironmentError(
         ENV,
         f"its action space {space} is not supported: Discrete, MultiDiscrete and Box of floats are",
     )
+
+
+_LARGEST = 1e15
+_LEAST_SHARE = 2**-13
+"""Half the width of bounds, as a share of their middle, in which float32 has a thousand numbers."""
+
+
+def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
+    """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
+    write float32's largest number where they mean no bound. Raise InvalidEnvironmentError."""
+    low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
+    is_bounded = (np.maximum(np.abs(low), np.abs(high)) < _LARGEST) & (high > low + 1 / _LARGEST)
+    low, high = np.where(is_bounded, low, -1), np.where(is_bounded, high, 1)
+    middle, half_width = (high + low) / 2, (high - low) / 2
+    if (narrow := half_width < _LEAST_SHARE * np.abs(middle)).any():
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close "
+            "for float32: let them be from -1 to 1, and scale them in the environment",
+        )
+    if not middle.any() and (half_width == 1).all():
+        return DiagonalGaussian(len(low))
+    return DiagonalGaussian(len(low), tuple(middle.tolist()), tuple(half_width.tolist()))
 
 
 def bounds_of(space: spaces.Space[Any]) -> Bounds | None:

@@ -20,8 +20,10 @@ from agents.modules import imported, in_one_line, name_meant, refuse_a_file, whe
 from agents.policies.entity_layout import TABLES, EntityLayout, declared
 from agents.policies.numpy_policy import Actor
 from workflow_rl.environments.action_mask import (
+    MaskingEnv,
     offers_mask,
     privileged_space,
+    tells_masks,
     without_mask,
     without_privileged,
 )
@@ -127,8 +129,11 @@ class GymnasiumEnvironment:
             if _is_batched(make):
                 return OneOfBatch(_batch(make, COMPANY, args))
             env: Env = make(**args)
-            return JointEnv(env) if is_parallel(env) else env
-        return gymnasium.make(self.env_id, disable_env_checker=True, **args)
+            if is_parallel(env):
+                return JointEnv(env)
+        else:
+            env = gymnasium.make(self.env_id, disable_env_checker=True, **args)
+        return MaskingEnv(env) if self.masks and tells_masks(env) else env
 
     def make_flat_env(self) -> FlatEnv:
         """Return one environment, as workers step it."""

@@ -150,13 +150,13 @@ class JointBatch(BatchedEnv):
 
     def reset(self, indices: Indices, seeds: Indices) -> NDArray[Any]:
         """Begin an episode in each of M environments."""
-        obs, status = self._envs.reset(indices, seeds)
+        obs, status = self._envs.reset(indices.copy(), seeds)
         return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
 
     def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
         """Step each of M environments once. The reward is the sum over the agents, or their one."""
         decided = np.where(self._status[indices] == ACTS, actions, 0)
-        obs, status, reward, terminated, truncated = self._envs.step(indices, decided)
+        obs, status, reward, terminated, truncated = self._envs.step(indices.copy(), decided)
         reward = np.asarray(reward)
         if not self.layout.own_rewards:
             return self._rows(indices, obs, status, reward), reward, terminated, truncated

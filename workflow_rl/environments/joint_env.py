@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +13,38 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
-from workflow_rl.environments.action_mask import MASK, mask_in, privileged_space, without_mask
+from workflow_rl.environments.action_mask import (
+    MASK,
+    begun,
+    mask_in,
+    privileged_space,
+    without_mask,
+)
 from workflow_rl.environments.env_batch import ObservationError
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.environments.flat_env import Flatten, flat_space, flattener
+from workflow_rl.environments.flat_env import (
+    Flatten,
+    flat_space,
+    flattener,
+    require_number,
+    stepped,
+)
+
+LONGEST_NAME = 200
+
+
+def require_names(agents: Sequence[Any]) -> None:
+    """Raise InvalidEnvironmentError for names of agents that files and tables cannot hold."""
+    is_text = all(
+        type(agent) is str and 0 < len(agent) <= LONGEST_NAME and agent.isprintable()
+        for agent in agents
+    )
+    if not is_text or not 0 < len(set(agents)) == len(agents):
+        raise InvalidEnvironmentError(
+            ENV,
+            f"its agents are {agents!r:.200}: name each by another printable text of up to "
+            f"{LONGEST_NAME} characters, such as 'agent_0'",
+        )
 
 
 def is_parallel(env: object) -> bool:
@@ -33,8 +62,10 @@ def joint_spaces(
 
     observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
     states, if the environment declares one. Raise
-    InvalidEnvironmentError for actions that are not Discrete.
+    InvalidEnvironmentError for actions that are not Discrete, and for names of agents that files
+    and tables cannot hold.
     """
+    require_names(list(actions))
     for agent, space in actions.items():
         if not isinstance(space, spaces.Discrete):
             raise InvalidEnvironmentError(
@@ -143,7 +174,14 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
 
     def __init__(self, env: Any) -> None:
         self.env = env
+        if hasattr(env, "agent_iter"):
+            raise InvalidEnvironmentError(
+                ENV,
+                "its agents act in turn (PettingZoo's AEC), which is not supported: make it "
+                "parallel with pettingzoo.utils.aec_to_parallel",
+            )
         self._agents: list[str] = list(env.possible_agents)
+        require_names(self._agents)
         actions = {agent: env.action_space(agent) for agent in self._agents}
         shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
         if any(privileged_space(space) is not None for space in shown.values()):
@@ -171,7 +209,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        obs, infos = self.env.reset(seed=seed, options=options)
+        obs, infos = begun(self.env, seed=seed, options=options)
+        self._require_by_agent(observation=obs, info=infos)
         return self._shown(obs, {}, {}, {}, infos)
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
@@ -182,7 +221,15 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             for agent, one, status in decided
             if status == ACTS
         }
-        obs, rewards, terminations, truncations, infos = self.env.step(actions)
+        answer = stepped(self.env.step(actions), "step")
+        obs, rewards, terminations, truncations, infos = answer
+        ends = {"terminated": terminations, "truncated": truncations}
+        self._require_by_agent(observation=obs, reward=rewards, info=infos, **ends)
+        for one, paid in rewards.items():
+            require_number(paid, f"the reward of {one}")
+        for name, flags in ends.items():
+            for one, flag in flags.items():
+                require_number(flag, f"{name} of {one}", is_flag=True)
         unpaid = [] if self._shares_reward and rewards else [a for a in actions if a not in rewards]
         if unpaid:
             raise ObservationError(f"step gave no reward for {', '.join(unpaid)}, who acted")
@@ -199,6 +246,15 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info
+
+    def _require_by_agent(self, **answers: Any) -> None:
+        """Raise ObservationError for answers that are not by agent, or are of unknown agents."""
+        for name, by_agent in answers.items():
+            if not isinstance(by_agent, Mapping):
+                kind = type(by_agent).__name__
+                raise ObservationError(f"each agent's {name} is given as {kind}, not as a dict")
+        for one in {*self.env.agents, *itertools.chain(*answers.values())} - {*self._agents}:
+            raise ObservationError(f"{one!r:.80} is not in `possible_agents`")
 
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
@@ -221,7 +277,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         row = self.rows.row(seen, self._status, rewards)
         if self._flatten_state is not None:
             self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
-        return row, {} if masks is None else {MASK: masks}
+        return row, {"infos": infos} if masks is None else {MASK: masks}
 
     def _status_of(self, agent: str, is_seen: bool, truncations: Any, infos: Any) -> int:
         if not is_seen:

@@ -230,7 +230,9 @@ class Learner:
 
     def take_over(self, other: Learner) -> None:
         """Take over all that another policy has learned, and its recent returns."""
-        self.agent.load_state_dict({**other.agent.state_dict(), "seed": self.config.seed})
+        learned = {**other.agent.state_dict(), "seed": self.config.seed}
+        self.agent.load_state_dict(learned)
+        self.agent.load_policy(learned)  # It forgets the other's unfinished episodes.
         self.state.recent_returns = other.state.recent_returns.copy()
         self.state.recent_variants = other.state.recent_variants.copy()
         self.state.diverged = False

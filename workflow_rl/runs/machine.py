@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from workflow_rl import portable
 
+CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may run on: those that it is bound to, or as
+    many as its container's quota of processor time keeps busy, rounded up."""
+    every = os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
+    with suppress(OSError, ValueError):  # There are no control groups, or they are told otherwise.
+        cores = min([cores, *map(math.ceil, _quotas(*CGROUPS))])
+    return max(1, cores)
+
+
+def _quotas(groups_file: Path, root: Path) -> Iterator[float]:
+    """Yield the quotas, in cores, of the process's control groups and of those around them."""
+    for line in groups_file.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        mounts = ("cpu", controllers) if "cpu" in controllers.split(",") else ()
+        for mount in mounts if controllers else ("", "unified"):  # Version 1, or version 2.
+            # A container may see a path that is the host's: what is not there is skipped.
+            inner = root / mount / path.strip("/")
+            for group in (inner, *inner.parents):
+                for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+                    with suppress(OSError, ValueError, ZeroDivisionError):  # It may say "max".
+                        numbers = " ".join((group / name).read_text() for name in names).split()
+                        quota = float(numbers[0]) / float(numbers[1])
+                        yield from [quota] * (quota > 0)
 
 
 @functools.cache

@@ -26,6 +26,7 @@ DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),
     MultiCategorical([2, 3, 4]),
     DiagonalGaussian(3),
+    DiagonalGaussian(3, (500.0, 0.0, -2.0), (500.0, 1.0, 0.1)),
 ]
 SQUASHED = SquashedGaussian((-1.0, 0.0, -8.0), (1.0, 4.0, 8.0))
 ALMOST_1 = math.nextafter(1, 0)
@@ -382,3 +383,23 @@ def test_normal_numbers_are_counted_where_a_sentence_names_them() -> None:
         "actions of 1 number",
         "actions of 2 numbers",
     ]
+
+
+def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1() -> None:
+    plain, scaled = DiagonalGaussian(2), DiagonalGaussian(2, (500.0, 3.0), (500.0, 1.0))
+    (outputs, log_std), rows = example_of(plain), np.arange(200)
+    uniforms = uniforms_for(plain, 200)
+    action, log_prob = plain.sample(plain.prepare(outputs, log_std), rows, uniforms)
+    wide, wide_log_prob = scaled.sample(scaled.prepare(outputs, log_std), rows, uniforms)
+    np.testing.assert_allclose(wide, action * [500, 1] + [500, 3], rtol=1e-5, atol=1e-3)
+    # A density over numbers that lie 500 times as far apart.
+    np.testing.assert_allclose(wide_log_prob, log_prob - math.log(500), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[[0.0], [1.0, 1.0]], [[0.0], [0.0]], [[0.0], [-1.0]], [[math.nan], [1.0]], [[0.0], [1e39]]],
+)
+def test_bounds_that_do_not_fit_are_refused(sizes: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="bounds"):
+        from_plain(["ScaledGaussian", sizes])

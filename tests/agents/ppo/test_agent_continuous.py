@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from agents.policies.distributions import (
     Categorical,
@@ -26,7 +27,7 @@ from tests.any_envs import TargetEnv
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.flat_env import FlatEnv
+from workflow_rl.environments.flat_env import FlatEnv, distribution_over
 
 CONFIG = PPOConfig(
     hidden_sizes=(16,),
@@ -198,6 +199,50 @@ def test_a_policy_over_other_actions_is_refused(distribution: Distribution) -> N
     state = as_saved(example_agent(distribution))
     for load in ("load_policy", "load_state_dict"):
         with pytest.raises(ValueError, match="this run has"):
+            getattr(example_agent(), load)(state)
+
+
+class WideEnv(TargetEnv):
+    """Actions are from 0 to 1000."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(0, 1000, (2,), np.float64)
+        self.taken: list[Any] = []
+
+    def step(self, action: Any) -> Any:
+        self.taken.append(action)
+        return super().step(action)
+
+
+def test_an_untrained_policy_covers_the_bounds_of_its_actions() -> None:
+    env = WideEnv()
+    agent = example_agent(distribution_over(env.action_space))
+    envs = SerialEnvs(lambda: FlatEnv(env), 1)
+    actor = NumpyPolicy(agent.policy_parameters())
+    list(play_episodes(envs, actor, [episode_spec(0, number) for number in range(20)]))
+    shares = np.histogram(env.taken, 4, (0, 1000))[0] / np.size(env.taken)
+    assert (shares > 0.1).all()
+
+
+WIDE = DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))
+
+
+def test_an_agent_of_a_version_that_did_not_scale_actions_goes_on_as_it_was() -> None:
+    before, asked = trained_agent(), example_agent(WIDE)
+    asked.load_state_dict(as_saved(before))
+    trajectories = collect(before, range(4))
+    for agent in (before, asked):
+        agent.update(trajectories, 0.5)
+    assert everything(asked) == everything(before)
+    assert asked.policy_parameters().distribution == DiagonalGaussian(2)
+    assert as_saved(asked)["distribution"] == as_saved(before)["distribution"]
+
+
+def test_an_agent_that_learned_within_other_bounds_is_refused() -> None:
+    state = as_saved(example_agent(WIDE))
+    for load in ("load_policy", "load_state_dict"):
+        with pytest.raises(ValueError, match="from 0 to 1000, and this run has actions of 2 num"):
             getattr(example_agent(), load)(state)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.any_envs import TargetEnv
 from tests.workflow_rl.commands.any_env_commands import invoke, refused
+from workflow_rl.commands.check_env import SEEDS
 
 
 @pytest.mark.parametrize(
@@ -57,9 +58,12 @@ def test_an_environment_whose_steps_wait_is_told_of_more_processes() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("NoisyStepEnv", "the reward after step 1 of seed 0 is another when it is played again"),
-        ("NoisyResetEnv", "the observation after reset of seed 0 is another"),
-        ("RememberingEnv", "the reward after step 1 of seed 0 is another"),
+        (
+            "NoisyStepEnv",
+            f"the reward after step 1 of seed {SEEDS[0]} is another when it is played again",
+        ),
+        ("NoisyResetEnv", f"the observation after reset of seed {SEEDS[0]} is another"),
+        ("RememberingEnv", f"the reward after step 1 of seed {SEEDS[0]} is another"),
     ],
 )
 def test_an_environment_that_its_seed_does_not_determine(name: str, words: str) -> None:

@@ -110,10 +110,15 @@ def test_unbounded_observations() -> None:
         (spaces.Box(-1, 1, (2,)), DiagonalGaussian(2), [-3, 1.5], [-1, 1]),
         (
             spaces.Box(np.array([0, -2.0]), np.array([1, np.inf]), dtype=np.float64),
-            DiagonalGaussian(2),
+            DiagonalGaussian(2, (0.5, 0.0), (0.5, 1.0)),
             [-1, 1e9],
             [0, 1e9],
         ),
+        (spaces.Box(0, 1000, (1,)), DiagonalGaussian(1, (500.0,), (500.0,)), [700], [700]),
+        # Environments write such bounds where they mean none.
+        (spaces.Box(-3e38, 3e38, (1,)), DiagonalGaussian(1), [7], [7]),
+        (spaces.Box(0, np.inf, (1,)), DiagonalGaussian(1), [7], [7]),
+        (spaces.Box(2, 2, (1,)), DiagonalGaussian(1), [7], [2]),
         (spaces.Box(-1, 1, (2, 1)), DiagonalGaussian(2), [0.5, 2], [[0.5], [1]]),
         (spaces.Box(-1, 1, ()), DiagonalGaussian(1), [0.5], 0.5),
     ],
@@ -129,6 +134,13 @@ def test_actions_are_shaped_shifted_and_clipped(
     assert space.contains(made)
     np.testing.assert_array_equal(made, action)
     assert isinstance(made, int) == isinstance(space, spaces.Discrete)
+
+
+def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
+    with pytest.raises(
+        InvalidEnvironmentError, match=r"from 1000000000.0 .*too close .*scale them"
+    ):
+        distribution_over(spaces.Box(1e9, 1e9 + 1, (1,), np.float64))
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3))

@@ -39,7 +39,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
     ("env_id", "args", "made", "obs_dim", "distribution"),
     [
         ("CartPole-v1", {}, "CartPoleEnv", 4, Categorical(2)),
-        ("Pendulum-v1", {"g": 5.0}, "PendulumEnv", 3, DiagonalGaussian(1)),
+        ("Pendulum-v1", {"g": 5.0}, "PendulumEnv", 3, DiagonalGaussian(1, (0.0,), (2.0,))),
         ("FrozenLake-v1", {"map_name": "8x8"}, "FrozenLakeEnv", 64, Categorical(4)),
         ("tests.any_envs:tests/Target-v0", {"length": 3}, "TargetEnv", 2, DiagonalGaussian(2)),
         ("tests.any_envs:PuzzleEnv", {}, "PuzzleEnv", 15, MultiCategorical([3, 2])),

@@ -51,6 +51,26 @@ def test_weights_and_settings_are_taken_over(population):
         assert last == pytest.approx(ppo.learning_rate * (1 - 30 / 36))
 
 
+def test_unfinished_episodes_of_another_are_not_gone_on_with(tmp_path, monkeypatch):
+    """Unrolls of two policies have the same numbers of episodes."""
+    after: list[tuple[Any, Any, int]] = []
+    take_over = Learner.take_over
+
+    def noting(learner: Learner, other: Learner) -> None:
+        take_over(learner, other)
+        scales = [one.agent.state_dict()["return_scale"] for one in (learner, other)]
+        after.append((scales[0]["open"], scales[1]["open"], learner.agent.seed))
+        assert scales[0]["moments"] == scales[1]["moments"]
+
+    monkeypatch.setattr(Learner, "take_over", noting)
+    unrolls = {"num_steps_per_env": 2, "steps_per_update": 10, "total_episodes": 48}
+    configs = configs_of(N_POLICIES, EXCHANGE, **unrolls, ppo={"normalise_returns": True})
+    run(tmp_path / "run", configs, exchange=EXCHANGE)
+    assert any(others for _, others, _ in after)
+    assert not any(own for own, _, _ in after)
+    assert {seed for *_, seed in after} <= {config.seed for config in configs}
+
+
 def test_what_is_taken_over_is_a_copy(tmp_path, monkeypatch):
     """Both learn on, and neither changes the other: weights and the optimizer's moments."""
     taken: list[tuple[Learner, Learner]] = []

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from agents.policies.distributions import MultiCategorical
 from agents.policies.numpy_policy import Actor
-from workflow_rl.cage4.agent.views import SLEEP, TeamRows, layout_of
+from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, TeamRows, layout_of
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
@@ -91,6 +91,12 @@ class Cage4:
         Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
         determines an episode of every simulator.
         """
+        if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
+            raise InvalidEnvironmentError(
+                "own_rewards",
+                f"does not go with actions {self.actions}, which block traffic: no agent's own "
+                "reward shows what a block costs. Choose actions repair or suspects",
+            )
         try:
             if not self.steps_together:
                 checkout()

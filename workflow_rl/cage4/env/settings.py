@@ -49,7 +49,8 @@ class Cage4Arguments(Settings):
         Cage4.own_rewards,
         description="Let each agent learn from what happens in its own zones and what its own "
         "Restores cost, in the place of the team's reward. A central critic then sees the true "
-        "state. Needs the simulator compiled. Scores stay those of the team.",
+        "state. Needs the simulator compiled, and the actions repair or suspects. Scores stay "
+        "those of the team.",
     )
 
     messages: Annotated[str, OneOf(MESSAGES)] = Field(

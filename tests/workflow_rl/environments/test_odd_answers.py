@@ -1,0 +1,386 @@
+"""Environments and teams that answer otherwise than agreed: each is told in one line, or taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from tests.any_envs import TargetEnv
+from tests.tiny_teams import ShiftEnv, Shifts
+from workflow_rl.collection.player import play_episodes
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import FlatEnv
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+RIGHT = (np.zeros(2, np.float32), 1.0, False, False, {})
+
+
+class Answering(TargetEnv):
+    """Answers each step with five values of which one is another."""
+
+    def __init__(self, part: int, value: Any) -> None:
+        super().__init__()
+        self.answer = (*RIGHT[:part], value, *RIGHT[part + 1 :])
+
+    def step(self, action: Any) -> Any:
+        return self.answer
+
+
+def checked(make_env: Callable[[], Any], masks: bool = True) -> str | None:
+    return GymnasiumEnvironment("mine", {}, make_env, masks).check()
+
+
+def refused(make_env: Callable[[], Any], *words: str) -> None:
+    with pytest.raises(InvalidEnvironmentError) as error:
+        checked(make_env)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("value", [np.array([1.0]), [1.0], None, "1.5", 1j, {"a": 1.0}, np.ones(3)])
+def test_a_reward_is_one_number(value: Any) -> None:
+    refused(lambda: Answering(1, value), "the reward of step 1 is", "not a number")
+
+
+@pytest.mark.parametrize("value", [1, True, np.float32(1), np.int64(1), np.array(1.0)])
+def test_numbers_of_other_types_are_rewards(value: Any) -> None:
+    assert checked(lambda: Answering(1, value)) is None
+
+
+@pytest.mark.parametrize("part", [2, 3])
+@pytest.mark.parametrize("value", [None, "False", np.array([False]), 2, 0.5, []])
+def test_an_end_is_true_or_false(part: int, value: Any) -> None:
+    name = ("terminated", "truncated")[part - 2]
+    refused(lambda: Answering(part, value), f"{name} of step 1 is", "not True or False")
+
+
+@pytest.mark.parametrize("value", [0, 0.0, np.bool_(0), np.array(False), np.int8(0)])
+def test_ends_of_other_types_are_ends(value: Any) -> None:
+    assert checked(lambda: Answering(2, value)) is None
+
+
+def test_an_observation_keeps_its_size() -> None:
+    refused(lambda: Answering(0, np.zeros(3, np.float32)), "step 1 has shape (3,), not (2,)")
+
+
+class OldResetEnv(TargetEnv):
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0]
+
+
+class OldStepEnv(TargetEnv):
+    def step(self, action: Any) -> Any:
+        return super().step(action)[1:]
+
+
+class OldTeam(ShiftEnv):
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0]
+
+
+class OldSteppingTeam(ShiftEnv):
+    def step(self, actions: Any) -> Any:
+        return super().step(actions)[1:]
+
+
+@pytest.mark.parametrize("old", [OldResetEnv, OldTeam])
+def test_the_old_reset_is_refused(old: Any) -> None:
+    refused(old, "reset gave an object of type", "not an observation and an info")
+
+
+@pytest.mark.parametrize("old", [OldStepEnv, OldSteppingTeam])
+def test_the_old_step_is_refused(old: Any) -> None:
+    refused(old, "gave 4 values, not an observation, a reward, terminated, truncated and an info")
+
+
+class TurnsEnv(ShiftEnv):
+    def agent_iter(self) -> Any:
+        return iter(self.possible_agents)
+
+
+def test_agents_that_act_in_turn_are_refused() -> None:
+    refused(TurnsEnv, "AEC", "aec_to_parallel")
+
+
+class Renamed(ShiftEnv):
+    """The agents have other names."""
+
+    def __init__(self, names: list[Any]) -> None:
+        super().__init__()
+        self.possible_agents = names  # type: ignore[misc]
+
+    def observation_space(self, agent: Any) -> Any:
+        return spaces.Discrete(2)
+
+    def action_space(self, agent: Any) -> Any:
+        return spaces.Discrete(2)
+
+
+@pytest.mark.parametrize(
+    "name", [0, None, ("a", 1), 1.5, b"a", "", "two\nlines", "\x1b[2J", "\ud800", "x" * 201]
+)
+def test_agents_are_named_by_text_that_files_can_hold(name: Any) -> None:
+    words = f"its agents are ['a', {name!r}"[:100]
+    refused(lambda: Renamed(["a", name]), words, "printable text", "such as 'agent_0'")
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"]])
+def test_a_team_has_agents_of_different_names(names: list[Any]) -> None:
+    refused(lambda: Renamed(names), f"its agents are {names}: name each by another")
+
+
+class StrangeTeam(ShiftEnv):
+    """One part of each answer is changed."""
+
+    def __init__(self, part: int, change: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.change = part, change
+
+    def step(self, actions: Any) -> Any:
+        part, change = self.change
+        answer = list(super().step(actions))
+        answer[part] = change(answer[part])
+        return tuple(answer)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "words"),
+    [
+        (0, lambda obs: {**obs, "ghost": 1}, "'ghost' is not in `possible_agents`"),
+        (1, lambda paid: {**paid, "ghost": 1.0}, "'ghost' is not in `possible_agents`"),
+        (1, lambda paid: 1.0, "each agent's reward is given as float, not as a dict"),
+        (1, lambda paid: dict.fromkeys(paid), "the reward of early is None, not a number"),
+        (1, lambda paid: dict.fromkeys(paid, "1"), "the reward of early is '1', not a number"),
+        (2, dict.fromkeys, "terminated of early is None, not True or False"),
+        (3, lambda cut: None, "each agent's truncated is given as NoneType, not as a dict"),
+        (4, lambda infos: None, "each agent's info is given as NoneType, not as a dict"),
+        (4, lambda infos: [infos], "each agent's info is given as list, not as a dict"),
+    ],
+)
+def test_a_team_answers_by_its_agents_names(part: int, change: Any, words: str) -> None:
+    refused(lambda: StrangeTeam(part, change), words)
+
+
+class GhostTeam(ShiftEnv):
+    def reset(self, **options: Any) -> Any:
+        answer = super().reset(**options)
+        self.agents = [*self.agents, "ghost"]
+        return answer
+
+
+def test_agents_are_possible_agents() -> None:
+    refused(GhostTeam, "'ghost' is not in `possible_agents`")
+
+
+class TwoOfThree(gymnasium.Env[Any, Any]):
+    """Of three actions one is impossible, which is told in the way `tell`."""
+
+    played: ClassVar[set[int]] = set()
+
+    def __init__(self, tell: str) -> None:
+        self.observation_space, self.action_space = spaces.Box(0, 1, (1,)), spaces.Discrete(3)
+        self.tell = tell
+        if tell in ("action_masks", "valid_action_mask"):
+            setattr(self, tell, self._mask)
+
+    def _mask(self) -> Any:
+        return np.array([True, False, True])
+
+    def _info(self, is_reset: bool) -> dict[str, Any]:
+        if self.tell in ("action_masks", "valid_action_mask") or (is_reset and self.tell == "step"):
+            return {}
+        if self.tell == "nested":
+            return {"more": {"legal_moves": [1, 0, 1]}}
+        return {"action_mask" if self.tell == "step" else self.tell: self._mask()}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), self._info(True)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        self.played.add(int(action))
+        return np.zeros(1, np.float32), 1.0, False, self.steps == 10, self._info(False)
+
+
+def test_masks_of_a_method_are_read() -> None:
+    environment = GymnasiumEnvironment("mine", {}, lambda: TwoOfThree("action_masks"))
+    assert environment.spaces().masked
+    assert environment.check() is None
+    policy = PolicyParameters(
+        (np.zeros((1, 3), np.float32),), (np.zeros(3, np.float32),), "tanh", masked=True
+    )
+    actor, envs = NumpyPolicy(policy), environment.make_envs(1)
+    TwoOfThree.played.clear()
+    list(play_episodes(envs, actor, [episode_spec(0, number) for number in range(5)]))
+    assert TwoOfThree.played == {0, 2}
+
+
+@pytest.mark.parametrize("tell", ["valid_action_mask", "mask", "valid_actions", "nested", "step"])
+def test_masks_that_are_not_read_are_refused_unless_the_run_takes_none(tell: str) -> None:
+    refused(lambda: TwoOfThree(tell), "action", "mask", "--no-action-mask")
+    assert checked(lambda: TwoOfThree(tell), masks=False) is None
+
+
+class MaskMethodTeam(Renamed):
+    """Its agents are not of ShiftEnv's names, and have no masks in their infos."""
+
+    def action_masks(self) -> Any:
+        return {}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.agents = list(self.possible_agents)
+        return dict.fromkeys(self.agents, 0), {one: {} for one in self.agents}
+
+    def step(self, actions: Any) -> Any:
+        obs, paid = dict.fromkeys(self.agents, 0), dict.fromkeys(self.agents, 1.0)
+        ends, self.agents = [dict.fromkeys(self.agents, end) for end in (False, True)], []
+        return obs, paid, *ends, {}
+
+
+def test_a_team_has_no_method_for_masks() -> None:
+    refused(lambda: MaskMethodTeam(["a", "b"]), "'action_masks' looks like", "--no-action-mask")
+    assert checked(lambda: MaskMethodTeam(["a", "b"]), masks=False) is None
+
+
+def test_what_is_called_valid_and_is_no_mask_is_left_alone() -> None:
+    class Telling(TargetEnv):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"is_valid": True, "valid": [0.5, 1.0], "mask": "no"}
+
+    assert checked(Telling) is None
+
+
+class Far(gymnasium.Env[Any, Any]):
+    """Shows `at`, and the same plus `by`, in turn."""
+
+    def __init__(self, at: float, by: float, dtype: Any, more: int = 0) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1 + more,), np.float64)
+        if dtype is np.int64:
+            self.observation_space = spaces.Box(-(2**62), 2**62, (1 + more,), np.int64)
+        self.action_space = spaces.Discrete(2)
+        self.shown = np.array([[at, *[0] * more], [at + by, *range(more)]], dtype)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.shown[0], {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return self.shown[self.steps % 2], 0.0, False, self.steps == 5, {}
+
+
+@pytest.mark.parametrize(
+    ("at", "by", "dtype", "more"),
+    [
+        (2**40, 1, np.int64, 0),
+        (1e9, 1, np.float64, 0),
+        (1e9, 1, np.float64, 3),
+        (2**60, 1, np.int64, 1),
+        (1.0, 1e-9, np.float64, 0),
+    ],
+)
+def test_observations_that_float32_cannot_tell_apart_are_refused(
+    at: float, by: float, dtype: Any, more: int
+) -> None:
+    refused(lambda: Far(at, by, dtype, more), "which float32 cannot tell apart: subtract")
+
+
+@pytest.mark.parametrize(
+    ("at", "by", "dtype", "more"),
+    [
+        (2**40, 2**30, np.int64, 0),
+        (1e9, 1e5, np.float64, 0),
+        (1e9, 0, np.float64, 1),
+        # What differs by a rounding error beside what differs much.
+        (0.3, 1e-12, np.float64, 2),
+    ],
+)
+def test_other_observations_are_not(at: float, by: float, dtype: Any, more: int) -> None:
+    assert checked(lambda: Far(at, by, dtype, more)) is None
+
+
+class SmallSeedsEnv(TargetEnv):
+    """A simulator that takes seeds of 31 bits."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed is not None and seed >= 2**31:
+            raise OverflowError("the seed is too large")
+        return super().reset(seed=seed, options=options)
+
+
+def test_a_simulator_that_takes_small_seeds_alone_is_refused() -> None:
+    refused(SmallSeedsEnv, "OverflowError: the seed is too large")
+
+
+class GreedyEnv(TargetEnv):
+    """Changes the action that it is given."""
+
+    def step(self, action: Any) -> Any:
+        answer = super().step(action)
+        action *= 0
+        return answer
+
+
+def test_an_environment_may_change_its_action() -> None:
+    assert checked(GreedyEnv) is None
+
+
+class ForgetfulShifts(Shifts):
+    """Changes the indices that it is given."""
+
+    def reset(self, indices: Any, seeds: Any) -> Any:
+        answer = super().reset(indices, seeds)
+        indices *= 0
+        return answer
+
+    def step(self, indices: Any, actions: Any) -> Any:
+        answer = super().step(indices, actions)
+        indices *= 0
+        return answer
+
+
+def test_a_simulator_may_change_its_indices() -> None:
+    specs = [episode_spec(0, number) for number in range(3)]
+    both = [GymnasiumEnvironment("mine", {}, one).make_envs(3) for one in (Shifts, ForgetfulShifts)]
+    shown = [envs.reset([0, 1, 2], specs) for envs in both]
+    np.testing.assert_array_equal(*shown)
+    actions = np.zeros((3, 2), np.int64)
+    for _ in range(4):
+        shown = [envs.step([0, 1, 2], actions).obs for envs in both]
+        np.testing.assert_array_equal(*shown)
+
+
+BOARD = np.zeros(2, np.float32)
+
+
+class BoardEnv(TargetEnv):
+    """All environments of a process show one array."""
+
+    def _show(self) -> Any:
+        BOARD[:] = super()._show()
+        return BOARD
+
+
+def test_environments_that_share_an_array_show_what_each_of_them_showed() -> None:
+    specs = [episode_spec(0, number) for number in range(3)]
+    (obs, stepped), (expected, expected_step) = (
+        (envs.reset([0, 1, 2], specs), envs.step([0, 1, 2], np.zeros((3, 2))).obs)
+        for envs in (
+            SerialEnvs(lambda: FlatEnv(BoardEnv()), 3),
+            SerialEnvs(lambda: FlatEnv(TargetEnv()), 3),
+        )
+    )
+    np.testing.assert_array_equal(obs, expected)
+    np.testing.assert_array_equal(stepped, expected_step)

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty.",
+    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty. A name "
+    "that ends in .zip makes a zip of the folder.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),

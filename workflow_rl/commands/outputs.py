@@ -40,21 +40,23 @@ def require_outputs(options: Mapping[str, Any]) -> None:
 
 def write_outputs(
     options: Mapping[str, Any], content: Any, draw: Callable[[], Figure], names: tuple[str, str]
-) -> None:
-    """Write the files that were asked for, and say where they are.
+) -> list[str]:
+    """Write the files that were asked for, and return lines that say where they are.
 
     content: what the JSON file holds. names: what the two files are called in the output.
     """
     json_path: Path | None = options["json_path"]
     png_path: Path | None = options["png_path"]
+    lines = []
     if json_path is not None:
         write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"{names[0]}: {json_path}")
+        lines.append(f"{names[0]}: {json_path}")
     if png_path is not None:
         from workflow_rl.runs.drawing import save_png
 
         save_png(draw(), png_path)
-        click.echo(f"{names[1]}: {png_path}")
+        lines.append(f"{names[1]}: {png_path}")
+    return lines
 
 
 @contextlib.contextmanager

@@ -134,7 +134,7 @@ def main() -> None:
             mean, deviation = statistics.mean(rewards), statistics.stdev(rewards)
             total += mean
             interval = 1.96 * deviation / len(rewards) ** 0.5
-            print(f"{n_steps:3} {red_agent:16} {mean:8.2f} ± {interval:.2f}", flush=True)
+            print(f"{n_steps:3} {red_agent:16} {mean:8.2f} +/- {interval:.2f}", flush=True)
             cell = f"steps: {n_steps}, adversary: {red_agent}, mean: {mean}"
             print(f"{cell}, standard deviation {deviation}", file=file)
             for actions, total_reward in episodes:

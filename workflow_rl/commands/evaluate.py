@@ -24,6 +24,7 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     GroupedCommand,
+    OutputFile,
     given_options,
     plain_option,
     setting_options,
@@ -103,7 +104,7 @@ _OPTIONS: list[click.Parameter] = [
     ),
     *under(
         "What is written",
-        click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
+        click.Option(["--json", "json_path"], type=OutputFile(".json"), metavar="FILE",
                      help="File for the scores.  [default: evaluation.json in the run folder, if "
                           "its default checkpoint is scored with its likeliest actions (CAGE-2: "
                           "in all cells)]"),

@@ -13,7 +13,7 @@ import click
 from agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.commands.options import PATH, spelling
+from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
     """Return the options --json, --png and --quiet."""
     return [
-        click.Option(["--json", "json_path"], type=PATH, metavar="FILE", help=json_help),
-        click.Option(["--png", "png_path"], type=PATH, metavar="FILE", help=png_help),
+        click.Option(
+            ["--json", "json_path"], type=OutputFile(".json"), metavar="FILE", help=json_help
+        ),
+        click.Option(["--png", "png_path"], type=OutputFile(".png"), metavar="FILE", help=png_help),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ]
 

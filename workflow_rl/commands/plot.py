@@ -20,7 +20,7 @@ from workflow_rl.runs.drawing import save_png
               help="Where the timelines begin, in seconds.")  # fmt: skip
 @click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
 @click.option("--output", type=OutputFile(".png", ".pdf", ".svg"), metavar="FILE",
-              help="The PNG, PDF or SVG.  [default: learning_curve.png in the run folder, or beside "
+              help="PNG, PDF or SVG.  [default: learning_curve.png in the run folder, or beside "
                    "the first of several, in a population's folder policies.png; "
                    "timeline.png beside the first trace]")  # fmt: skip
 def plot(

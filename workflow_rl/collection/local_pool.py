@@ -35,6 +35,7 @@ from workflow_rl.collection.worker import worker_main
 from workflow_rl.errors import UserError
 
 GRACE_SECONDS = 0.5
+SPARE_FILES = 8
 MOST_OF_TMPDIR = 70
 """Linux takes 107 bytes as a socket's path, of which multiprocessing's names need 32."""
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
@@ -67,8 +68,6 @@ class PipeConnection(WorkerConnection):
             with _main_module_hidden():
                 self.process.start()
         except (EOFError, OSError) as error:
-            if getattr(error, "errno", None) == errno.EMFILE:
-                raise
             self.fork_error = error  # `receive` finds the pipe closed.
         self.heard_at = time.monotonic()
         # This process's copy would keep the pipe open, and hide the worker's death.
@@ -134,6 +133,7 @@ class LocalPool(Pool[PipeConnection]):
     def _start(self, index: int) -> PipeConnection:
         try:
             ensure_fork_server(self.preload)
+            _require_spare_files()
             return PipeConnection(index, self)
         except OSError as error:
             if error.errno != errno.EMFILE:
@@ -171,6 +171,16 @@ def _allow_open_files(number: int) -> None:
         if soft != resource.RLIM_INFINITY and soft < number:
             limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _require_spare_files() -> None:
+    """Raise OSError before a start that lacks files: the fork server would end in its midst."""
+    spare: list[int] = []
+    try:
+        spare += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_FILES))
+    finally:
+        for file in spare:
+            os.close(file)
 
 
 def _limit_blocking(pipe: Connection, seconds: float) -> None:

@@ -79,7 +79,11 @@ codecs.register_error("workflow-rl-plain", _plain)
 def _never_fail_to_encode() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="workflow-rl-plain")
+            # Where a stream asks for ASCII, click writes UTF-8. Thai's encoding has ASCII, and no
+            # other signs.
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            encoding = "tis-620" if is_ascii else stream.encoding
+            stream.reconfigure(encoding=encoding, errors="workflow-rl-plain")
 
 
 def _parameters(error: click.UsageError) -> list[click.Parameter]:

@@ -61,7 +61,8 @@ def entry_points(folder: Path, *tables: Path) -> Callable[[Function], Function]:
         try:
             dispatcher = compiler(function)
         except RuntimeError:  # numba knows no folder that it can write.
-            os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(private_folder())
+            os.environ["NUMBA_CACHE_DIR"] = str(private_folder())
+            numba.config.reload_config()  # type: ignore[attr-defined]
             dispatcher = compiler(function)
         dispatcher._cache._cache_file._source_stamp = stamp
         return cast(Function, dispatcher)

@@ -71,10 +71,18 @@ def name_meant(module: ModuleType, name: str) -> str:
     return f". Did you mean {module.__name__}:{meant[0]}?" if meant else ""
 
 
+def text_of(error: BaseException) -> str:
+    """Return an error's message, also if the error's own code fails to give it."""
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"its text raises {type(problem).__name__}"
+
+
 def in_one_line(error: BaseException) -> str:
     """Return an error's type, the first line of its message, and the file and line of the user's
     code that raised the error, if the user's code did."""
-    lines = str(error).strip().splitlines()
+    lines = text_of(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         file = frame.f_code.co_filename

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,6 +14,11 @@ import numba
 import numpy as np
 from numba.core import types
 
+from workflow_rl.errors import UserError
+from workflow_rl.output_files import private_folder
+
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise UserError("NUMBA_DISABLE_JIT is set, and simulators have to be compiled: unset it")
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -51,7 +57,13 @@ def entry_points(folder: Path, *tables: Path) -> Callable[[Function], Function]:
     stamp = digest([Path(__file__), *folder.glob("*.py"), *tables])
 
     def entry_point(function: Function) -> Function:
-        dispatcher: Any = numba.njit(cache=True, **OPTIONS)(function)
+        compiler: Any = numba.njit(cache=True, **OPTIONS)
+        try:
+            dispatcher = compiler(function)
+        except RuntimeError:  # numba knows no folder that it can write.
+            os.environ["NUMBA_CACHE_DIR"] = str(private_folder())
+            numba.config.reload_config()  # type: ignore[attr-defined]
+            dispatcher = compiler(function)
         dispatcher._cache._cache_file._source_stamp = stamp
         return cast(Function, dispatcher)
 

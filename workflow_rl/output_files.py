@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,19 @@ def no_link(path: str, flags: int) -> int:
     """Open a file, as `open`'s opener, but not what a link points to: a folder from somebody else
     may hold links to the user's own files."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def private_folder() -> Path:
+    """A temporary folder of this user alone, which stays, for where home cannot be written.
+
+    Raises OSError if somebody else has made it.
+    """
+    folder = Path(tempfile.gettempdir(), f"workflow_rl-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.lstat()
+    if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) != 0o700:
+        raise PermissionError(f"{folder} is open to others: remove it")
+    return folder
 
 
 def require_no_links(*folders: Path) -> None:

@@ -39,21 +39,17 @@ def sealed(archive: bytes) -> bytes:
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
-def read_archive(path: Path) -> bytes:
+def read_archive(path: Path, archive: bytes | None = None) -> bytes:
     """Return an intact archive whose members are stored uncompressed, without overlaps.
+
+    archive: what the file holds, if it was read already.
 
     torch and NumPy write such archives. A few kilobytes that are compressed, or that many members
     share, could unpack to more than any memory holds.
 
     Raises OSError, and ValueError for any other file.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe may never end.
-        raise ValueError("it is no file")
-    with path.open("rb") as file:
-        start = file.read(4)
-        if start != b"PK\3\4" or os.fstat(file.fileno()).st_size > MOST_BYTES:
-            raise ValueError("it is no archive, or one of more than 4 GB")
-        archive = start + file.read()
+    archive = _content(path) if archive is None else archive
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as members:
             about = members.infolist()
@@ -66,6 +62,16 @@ def read_archive(path: Path) -> bytes:
     if not is_intact(archive):
         raise ValueError("it is not as it was written")
     return archive
+
+
+def _content(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe may never end.
+        raise ValueError("it is no file")
+    with path.open("rb") as file:
+        start = file.read(4)
+        if start != b"PK\3\4" or os.fstat(file.fileno()).st_size > MOST_BYTES:
+            raise ValueError("it is no archive, or one of more than 4 GB")
+        return start + file.read()
 
 
 def is_intact(archive: bytes) -> bool:

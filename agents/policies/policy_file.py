@@ -48,23 +48,30 @@ def save_file(
         file.write(content)
 
 
-def load_policy(path: str | os.PathLike[str]) -> tuple[PolicyParameters, dict[str, Any]]:
+def load_policy(
+    path: str | os.PathLike[str], content: bytes | None = None
+) -> tuple[PolicyParameters, dict[str, Any]]:
     """Return the policy and what was kept with it. Nothing in the file is run.
+
+    content: what the file holds, if it was read already.
 
     Raises OSError, and ValueError, which says what is wrong, for other files.
     """
-    return load_file(path, unpacked)
+    return load_file(path, unpacked, content)
 
 
 def load_file(
-    path: str | os.PathLike[str], parsed: Callable[[dict[str, Any], dict[str, Any]], Parsed]
+    path: str | os.PathLike[str],
+    parsed: Callable[[dict[str, Any], dict[str, Any]], Parsed],
+    content: bytes | None = None,
 ) -> tuple[Parsed, dict[str, Any]]:
     """Return what `parsed` makes of a file's settings and arrays, and what was kept with it.
 
-    parsed: may raise anything. Raises the same as `load_policy`.
+    parsed: may raise anything. content: see `load_policy`, which raises the same.
     """
     try:
-        with np.load(io.BytesIO(read_archive(Path(path))), allow_pickle=False) as file:
+        archive = read_archive(Path(path), content)
+        with np.load(io.BytesIO(archive), allow_pickle=False) as file:
             settings = json.loads(str(file["settings"]))
             if settings["version"] != VERSION:
                 raise ValueError(f"{path} is of version {settings['version']}, not {VERSION}")

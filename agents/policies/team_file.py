@@ -26,10 +26,10 @@ def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, 
 
 
 def load_policy_or_team(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str], content: bytes | None = None
 ) -> tuple[PolicyParameters | TeamParameters, dict[str, Any]]:
     """Return the policy or the team of a file: see `policy_file.load_policy`."""
-    return load_file(path, _parsed)
+    return load_file(path, _parsed, content)
 
 
 def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameters | TeamParameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
@@ -12,6 +13,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,8 +32,12 @@ from workflow_rl.collection.pool import (
     worker_variables,
 )
 from workflow_rl.collection.worker import worker_main
+from workflow_rl.errors import UserError
 
 GRACE_SECONDS = 0.5
+SPARE_FILES = 8
+MOST_OF_TMPDIR = 70
+"""Linux takes 107 bytes as a socket's path, of which multiprocessing's names need 32."""
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
 PRELOAD = "workflow_rl.collection.worker_preload"
 
@@ -125,8 +131,17 @@ class LocalPool(Pool[PipeConnection]):
         _allow_open_files(64 + 8 * self.n_workers)
 
     def _start(self, index: int) -> PipeConnection:
-        ensure_fork_server(self.preload)
-        return PipeConnection(index, self)
+        try:
+            ensure_fork_server(self.preload)
+            _require_spare_files()
+            return PipeConnection(index, self)
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise UserError(
+                f"{self.n_workers} workers need more open files than `ulimit -n` allows: give a "
+                "smaller --n-workers, or raise the limit"
+            ) from None
 
     def _heard(self, indices: Sequence[int]) -> set[int]:
         pipes = {self._workers[index].pipe: index for index in indices}
@@ -156,6 +171,16 @@ def _allow_open_files(number: int) -> None:
         if soft != resource.RLIM_INFINITY and soft < number:
             limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _require_spare_files() -> None:
+    """Raise OSError before a start that lacks files: the fork server would end in its midst."""
+    spare: list[int] = []
+    try:
+        spare += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_FILES))
+    finally:
+        for file in spare:
+            os.close(file)
 
 
 def _limit_blocking(pipe: Connection, seconds: float) -> None:
@@ -194,6 +219,11 @@ def ensure_fork_server(preload: str = "") -> None:
     A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
     and 6 GB.
     """
+    if len(os.fsencode(tempfile.gettempdir())) > MOST_OF_TMPDIR:
+        raise UserError(
+            f"TMPDIR={tempfile.gettempdir()} is too long for sockets, which workers need: give a "
+            f"folder of at most {MOST_OF_TMPDIR} characters"
+        )
     with _process_state, _workers_variables():
         multiprocessing.forkserver.set_forkserver_preload([*filter(None, [preload]), PRELOAD])
         # Started later, the tracker would unblock the signal that is blocked here.

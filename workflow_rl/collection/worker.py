@@ -19,6 +19,7 @@ from typing import Any
 
 import cloudpickle
 
+from agents.modules import text_of
 from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
 from workflow_rl.collection.messages import (
@@ -197,7 +198,7 @@ def failure_of(command: Command, error: BaseException) -> Failure:
             final = f"{error} {raised}"
     frames = traceback.extract_tb(raised.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(_OWN_CODE + _LIBRARIES)]
-    summary = f"{type(raised).__name__}: {raised}".splitlines()[0].rstrip(": ")
+    summary = f"{type(raised).__name__}: {text_of(raised)}".splitlines()[0].rstrip(": ")
     if frames:
         place = (users or frames)[-1]
         summary += f" ({place.filename}, line {place.lineno})"

@@ -76,13 +76,15 @@ def benchmark(**options: Any) -> None:
         warn_if_results_vary(TrainConfig("async", **chosen))
         own = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
         rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in own})
+    written = write_outputs(options, rows, lambda: benchmark_figure(rows), ("rows", "chart"))
     click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
     click.echo(
         f"Medians of {options['rounds']} rounds on {machine_name()}: "
         f"{described(environment, without=_VARIED)}."
     )
-    write_outputs(options, rows, lambda: benchmark_figure(rows), ("rows", "chart"))
+    for line in written:
+        click.echo(line)
 
 
 def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import logging
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,6 +61,31 @@ def printable(value: Any) -> str:
     )
 
 
+_PLAIN = dict(zip("─│±–−—…", ["-", "|", "+/-", "-", "-", "-", "..."], strict=True))  # noqa: RUF001
+_PLAIN |= dict.fromkeys("┌┐└┘├┤┬┴┼", "+")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Return similar characters, or escapes, for those that a stream cannot encode."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    escaped = (_PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in text)
+    return "".join(escaped), error.end
+
+
+codecs.register_error("workflow-rl-plain", _plain)
+
+
+def _never_fail_to_encode() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Where a stream asks for ASCII, click writes UTF-8. Thai's encoding has ASCII, and no
+            # other signs.
+            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+            encoding = "tis-620" if is_ascii else stream.encoding
+            stream.reconfigure(encoding=encoding, errors="workflow-rl-plain")
+
+
 def _parameters(error: click.UsageError) -> list[click.Parameter]:
     return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
 
@@ -75,6 +103,7 @@ class ClearCommand(click.Command):
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         extra.setdefault("help_option_names", ["--help", "-h"])
+        _never_fail_to_encode()
         with one_line():
             return super().make_context(*arguments, **extra)
 

@@ -175,6 +175,15 @@ def _report(
         f"Medians of {options['n_seeds']} seeds of {budget} on {machine_name()}: "
         f"{described(config.environment)}."
     )
+    told = {name: value for name, value in options.items() if not isinstance(value, Path)}
+    content = {"modes": rows, "alf": alf_rows, "settings": told, "environment": environment()}
+    curves = {name: [run.metrics for run in its_runs] for name, its_runs in mode_runs.items()}
+    written = write_outputs(
+        options,
+        content,
+        lambda: modes_figure(curves, options["target_return"]),
+        ("tables", "figure"),
+    )
     if rows:
         click.echo(modes_table(rows))
         click.echo(
@@ -189,12 +198,5 @@ def _report(
             f"{medians} An update learns from K unrolls; async: {alf_rows[0]['n_actors']} actors "
             "of K envs each, sync: K envs in all, spread over as many workers."
         )
-    told = {name: value for name, value in options.items() if not isinstance(value, Path)}
-    content = {"modes": rows, "alf": alf_rows, "settings": told, "environment": environment()}
-    curves = {name: [run.metrics for run in its_runs] for name, its_runs in mode_runs.items()}
-    write_outputs(
-        options,
-        content,
-        lambda: modes_figure(curves, options["target_return"]),
-        ("tables", "figure"),
-    )
+    for line in written:
+        click.echo(line)

@@ -24,6 +24,7 @@ from workflow_rl.commands.options import (
     SEED,
     TRUST,
     GroupedCommand,
+    OutputFile,
     given_options,
     plain_option,
     setting_options,
@@ -103,7 +104,7 @@ _OPTIONS: list[click.Parameter] = [
     ),
     *under(
         "What is written",
-        click.Option(["--json", "json_path"], type=PATH, metavar="FILE",
+        click.Option(["--json", "json_path"], type=OutputFile(".json"), metavar="FILE",
                      help="File for the scores.  [default: evaluation.json in the run folder, if "
                           "its default checkpoint is scored with its likeliest actions (CAGE-2: "
                           "in all cells)]"),
@@ -183,9 +184,8 @@ def evaluate(**options: Any) -> None:
             player.actor, player.environment, settings, name=player.name, **played
         )
     acts = "" if player.actor is None else f" ({player.actions} actions)"
-    click.echo("\n".join(scores.lines(f"{player.name}{acts}")))
-    if json_path is not None:
-        _write(json_path, scores, scoring, player)
+    written = [] if json_path is None else [_write(json_path, scores, scoring, player)]
+    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
     if video:
         click.echo(f"video: {video}")
 
@@ -228,8 +228,9 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
             n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
             worker_timeout=config.worker_timeout, quiet=quiet,
         )  # fmt: skip
-    click.echo("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
-    _write(json_path, scores, scoring, player)
+    written = _write(json_path, scores, scoring, player)
+    lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
+    click.echo("\n".join([*lines, written]))
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
@@ -258,8 +259,9 @@ def _settings(scoring: Scoring, env_id: str, options: Mapping[str, Any]) -> Sett
     return given_settings(scoring.settings, every, env_id, options, also)
 
 
-def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None:
-    """Write the scores as JSON, and say so; also if they replace scores of more episodes."""
+def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> str:
+    """Write the scores as JSON. Return a line that says so, and if they replace scores of more
+    episodes."""
     from workflow_rl.runs.evaluation import AGENT_DIGEST
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
@@ -270,4 +272,4 @@ def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None
     write_text(path, json.dumps(content, indent=2) + "\n")
     is_less = before > scoring.n_episodes(content)
     instead = f" (in the place of those of {before} {scoring.unit})" if is_less else ""
-    click.echo(f"scores: {path}{instead}")
+    return f"scores: {path}{instead}"

@@ -23,6 +23,8 @@ from workflow_rl.runs.export import FORMATS, ExportError, export_policy
 if TYPE_CHECKING:
     from workflow_rl.environments.guest import Exported
 
+_ENDINGS = {"npz": (".npz",), "onnx": (".onnx", ""), "torchscript": (".pt", ".pth", ".ts", "")}
+
 
 @click.command(cls=ClearCommand)
 @click.argument("agent", type=PATH)
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     type=PATH,
     required=True,
     metavar="PATH",
-    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty.",
+    help="The file to write, or for cage2 and cage4 the folder, which must be new or empty. A name "
+    "that ends in .zip makes a zip of the folder.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.option("--which", type=click.Choice(["best", "latest"]),
@@ -58,8 +61,11 @@ def export(
     """
     if which is not None and not agent.is_dir():
         raise click.UsageError(f"--which {which} goes with a run folder: give one")
-    if format_ == "npz" and output.suffix != ".npz":
-        raise click.BadParameter(f"{output}: give a name that ends in .npz", param_hint="--output")
+    endings = _ENDINGS.get(format_, (output.suffix,))
+    if output.suffix not in endings:
+        raise click.BadParameter(
+            f"{output}: give a name that ends in {endings[0]}", param_hint="--output"
+        )
     try:
         exported, environment = _scripted(agent, format_) or _trained(agent, which, trust)
         if format_ in FORMATS:

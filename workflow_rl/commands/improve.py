@@ -68,21 +68,22 @@ def improve(
         )
     require_writable(output, "OUTPUT")
     found = improved(before, environment, episodes, steps, jobs, seed)
-    click.echo(
-        f"{found.n_better} of {found.n_searched} states, of {found.n_met} met, have a better "
-        f"choice, at first order worth {sum(found.gains.values()):+.2f} in all cells together:"
-    )
-    for (own, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
-        click.echo(f"  {gain:+.3f} {name} instead of {own}")
     mean = judged(before, found.policy, environment, judges, seed)
     judgement = (
         f"{mean.after:.2f}, before {mean.before:.2f}: "
         f"{mean.after - mean.before:+.2f} ± {mean.interval_95:.2f}, in {judges} episodes against "
         "each attacker"
     )
+    if mean.after > mean.before:
+        write_policy(found.policy, environment, output)
+    click.echo(
+        f"{found.n_better} of {found.n_searched} states, of {found.n_met} met, have a better "
+        f"choice, at first order worth {sum(found.gains.values()):+.2f} in all cells together:"
+    )
+    for (own, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
+        click.echo(f"  {gain:+.3f} {name} instead of {own}")
     if mean.after <= mean.before:
         raise click.ClickException(
             f"no better agent was found ({judgement}): {output} is not written"
         )
-    write_policy(found.policy, environment, output)
     click.echo(f"{output}: {judgement}")

@@ -33,6 +33,7 @@ from workflow_rl.commands.types import SHARE as SHARE
 from workflow_rl.commands.types import AlgorithmName, LayerSizes, NetworkName
 from workflow_rl.commands.types import EnvArg as EnvArg
 from workflow_rl.commands.types import FiniteRange as FiniteRange
+from workflow_rl.commands.types import OutputFile as OutputFile
 from workflow_rl.commands.types import Range as Range
 from workflow_rl.commands.types import UsablePath as UsablePath
 from workflow_rl.commands.types import spelled as spelled

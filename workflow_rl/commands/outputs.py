@@ -13,7 +13,7 @@ import click
 from agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.commands.options import PATH, spelling
+from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text
 from workflow_rl.runs.config import ConfigError
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
     """Return the options --json, --png and --quiet."""
     return [
-        click.Option(["--json", "json_path"], type=PATH, metavar="FILE", help=json_help),
-        click.Option(["--png", "png_path"], type=PATH, metavar="FILE", help=png_help),
+        click.Option(
+            ["--json", "json_path"], type=OutputFile(".json"), metavar="FILE", help=json_help
+        ),
+        click.Option(["--png", "png_path"], type=OutputFile(".png"), metavar="FILE", help=png_help),
         click.Option(["--quiet"], is_flag=True, help="No progress bar."),
     ]
 
@@ -40,21 +42,23 @@ def require_outputs(options: Mapping[str, Any]) -> None:
 
 def write_outputs(
     options: Mapping[str, Any], content: Any, draw: Callable[[], Figure], names: tuple[str, str]
-) -> None:
-    """Write the files that were asked for, and say where they are.
+) -> list[str]:
+    """Write the files that were asked for, and return lines that say where they are.
 
     content: what the JSON file holds. names: what the two files are called in the output.
     """
     json_path: Path | None = options["json_path"]
     png_path: Path | None = options["png_path"]
+    lines = []
     if json_path is not None:
         write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"{names[0]}: {json_path}")
+        lines.append(f"{names[0]}: {json_path}")
     if png_path is not None:
         from workflow_rl.runs.drawing import save_png
 
         save_png(draw(), png_path)
-        click.echo(f"{names[1]}: {png_path}")
+        lines.append(f"{names[1]}: {png_path}")
+    return lines
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The command `plot`: learning curves or timelines as a PNG file."""
+"""The command `plot`: learning curves or timelines as a picture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import NOT_NEGATIVE, PATH
+from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.drawing import save_png
@@ -19,10 +19,10 @@ from workflow_rl.runs.drawing import save_png
 @click.option("--from", "start", type=NOT_NEGATIVE, metavar="S",
               help="Where the timelines begin, in seconds.")  # fmt: skip
 @click.option("--to", "end", type=NOT_NEGATIVE, metavar="S", help="Where they end.")
-@click.option("--output", type=PATH, metavar="FILE",
-              help="The PNG to write.  [default: learning_curve.png in the run folder, or beside "
-                   "the first of several, in a population's folder policies.png; timeline.png "
-                   "beside the first trace]")  # fmt: skip
+@click.option("--output", type=OutputFile(".png", ".pdf", ".svg"), metavar="FILE",
+              help="PNG, PDF or SVG.  [default: learning_curve.png in the run folder, or beside "
+                   "the first of several, in a population's folder policies.png; "
+                   "timeline.png beside the first trace]")  # fmt: skip
 def plot(
     runs: tuple[Path, ...],
     timeline: bool,

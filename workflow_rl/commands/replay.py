@@ -13,6 +13,7 @@ from workflow_rl.commands.options import (
     PATH,
     SEED,
     TRUST,
+    OutputFile,
     accept_agent,
     given_options,
     plain_option,
@@ -59,8 +60,8 @@ _OPTIONS: list[click.Parameter] = [
     *joined_options(_options_of, "The episode, {}"),
     *under(
         "What is written",
-        click.Option(["--output"], type=PATH, default=Path("replay.html"), show_default=True,
-                     metavar="FILE", help="The page to write."),
+        click.Option(["--output"], type=OutputFile(".html"), default=Path("replay.html"),
+                     show_default=True, metavar="FILE", help="The page to write."),
     ),
 ]  # fmt: skip
 

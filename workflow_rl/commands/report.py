@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import PATH, TRUST
+from workflow_rl.commands.options import PATH, TRUST, OutputFile
 from workflow_rl.output_files import require_writable, write_text
 
 
@@ -19,7 +19,8 @@ from workflow_rl.output_files import require_writable, write_text
               help="What --trace of a trainer wrote, to show what each worker did; may be given "
                    "again.")  # fmt: skip
 @click.option("--trust", is_flag=True, help=TRUST)
-@click.option("--output", type=PATH, default=Path("report.html"), show_default=True, metavar="FILE",
+@click.option("--output", type=OutputFile(".html"), default=Path("report.html"),
+              show_default=True, metavar="FILE",
               help="The page to write. The pages that it links to lie beside it, in a folder named "
                    "after it.")  # fmt: skip
 def report(

@@ -110,17 +110,15 @@ def _score_all(
     ladder = trained.ladder(episodes, seed, free, options["quiet"])
     best, merged = ladder.orders[ladder.ranked[0]], trained.merged(seed)
     page = workflow_page(", ".join(trained.names), ladder, merged, trained.replay(best, seed), best)
-    _show(ladder)
-    click.echo(verdict(ladder))
-    for sentence in merged:
-        click.echo(sentence)
     output.mkdir(parents=True, exist_ok=True)
     names = np.array([ladder.workflow.name_of(order) for order in ladder.orders])
     with replacing(output / "totals.npz", "wb") as file:
         np.savez_compressed(file, totals=ladder.totals, orders=names)
     write_text(output / "workflow.html", page)
-    _write(output, ladder.to_dict(), options)
-    click.echo(f"page:  {output / 'workflow.html'}")
+    scores = _write(output, ladder.to_dict(), options)
+    _show(ladder)
+    page_line = f"page:  {output / 'workflow.html'}"
+    click.echo("\n".join([verdict(ladder), *merged, scores, page_line]))
 
 
 def _show(ladder: Ladder) -> None:
@@ -174,20 +172,22 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
             param_hint="--method",
         ) from None
     name = trained.workflow.name_of(found.order)
-    click.echo(f"best order: {name}")
     # The episodes of the search chose the order: their mean is too good.
     numbers = range(budget, budget + FRESH)
     fresh = over_agents(trained.totals(found.order, numbers, options["seed"]))
-    click.echo(f"its total:  {fresh}, in {FRESH} fresh episodes")
-    click.echo(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
     output.mkdir(parents=True, exist_ok=True)
     about = {"order": name, "total": fresh._asdict(), "mean_in_search": found.mean}
-    _write(output, {**about, "episodes": found.episodes}, options)
+    scores = _write(output, {**about, "episodes": found.episodes}, options)
+    click.echo(f"best order: {name}")
+    click.echo(f"its total:  {fresh}, in {FRESH} fresh episodes")
+    click.echo(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
+    click.echo(scores)
 
 
-def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> None:
+def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> str:
+    """Return a line that says where the scores were written."""
     about = {"method": options["method"], "seed": options["seed"], **content}
     # Of a search, beside the scores of all orders that the folder may have.
     name = "workflow" if options["method"] == ALL else options["method"]
     write_text(output / f"{name}.json", json.dumps(about, indent=2) + "\n")
-    click.echo(f"scores: {shlex.quote(str(output / f'{name}.json'))}")
+    return f"scores: {shlex.quote(str(output / f'{name}.json'))}"

@@ -112,6 +112,9 @@ def _report_several(outcome: Outcome) -> None:
                 *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
             ]
         )
+    picture = None
+    with only_warned(path / "learning_curve.png"):
+        picture = draw_population(path)
     click.echo(table)
     seconds = max(summary["wall_seconds"] for summary in summaries)
     episodes = sum(summary["episodes"] for summary in summaries)
@@ -128,6 +131,6 @@ def _report_several(outcome: Outcome) -> None:
     learner = outcome.learners[best]
     _say_how_good(learner.config, learner.state, len(outcome.learners))
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
-    with only_warned(path / "learning_curve.png"):
-        click.echo(f"picture:         {draw_population(path)}")
+    if picture is not None:
+        click.echo(f"picture:         {picture}")
     click.echo(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")

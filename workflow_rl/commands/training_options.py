@@ -18,6 +18,7 @@ from workflow_rl.commands.options import (
     TRUST,
     EnvArg,
     Option,
+    OutputFile,
     env_options,
     plain_option,
     setting_options,
@@ -72,7 +73,7 @@ def _run_options(option: Option) -> list[Any]:
                help="Number of policies that share the workers. Each policy learns as in a run of "
                     "its own: the first with --seed, the others with the seeds that follow."),
         *of("device", "learner_threads"),
-        option("--trace", type=PATH, metavar="FILE",
+        option("--trace", type=OutputFile(".json"), metavar="FILE",
                help="Record when every worker and the learner do what, in a file that Perfetto, "
                     "chrome://tracing and plot --timeline open. Recording ends "
                     "at 50 MB."),

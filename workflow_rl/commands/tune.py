@@ -238,17 +238,19 @@ def _report(search: Search, study: optuna.Study) -> None:
                 *(f"{value:.3g}" for value in search.settings(trial).values()),
             ]
         )
+    drawn = draw(study, search.path)
+    if best is not None:
+        write_best(search.path, search.settings(best))
     click.echo(table)
     n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials)
     click.echo(f"{len(complete)} trials to their end, {n_pruned} given up early")
-    for file in draw(study, search.path):
+    for file in drawn:
         click.echo(f"plot:           {file}")
     click.echo(f"study:          {search.path / 'study.db'}")
     if best is None:
         click.echo("no trial came to its end: give it more time, or shorter runs")
         return
     settings = search.settings(best)
-    write_best(search.path, settings)
     click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
     words = [w for name, value in settings.items() for w in (f"--{_spelled(name)}", f"{value:.6g}")]
     command = own_command("train-async", "--env", search.config.env, *words)

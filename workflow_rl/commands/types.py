@@ -73,6 +73,20 @@ class UsablePath(click.Path):
         return path
 
 
+class OutputFile(UsablePath):
+    """A file to write, whose name ends in one of `endings`, like ".json", or in none."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__()
+        self._endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if path.suffix.lower() not in ("", *self._endings):
+            self.fail(f"{path}: give a name that ends in {' or '.join(self._endings)}", param, ctx)
+        return path
+
+
 class EnvArg(click.ParamType):
     """key=value, as a pair. The value is read as JSON if it is JSON, and else is the text."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from agents import trajectory
+from workflow_rl.runs.handed_in import LIST
 
 # In a wheel, `agents` is a part of `workflow_rl`: see setup.py.
 _ROOTS = {"agents": Path(trajectory.__file__).parent, "workflow_rl": Path(__file__).parents[1]}
-_ROOMS = re.compile(
-    r"^( *from )(?:(?:workflow_rl\.)?agents(?:\.policies)?"
-    r"|workflow_rl\.\w+(?:\.agent|\.compiled)?)(\.\w+)? import",
+_IMPORT = re.compile(
+    r"^( *)from (?:(?:workflow_rl\.)?agents(?:\.policies)?"
+    r"|workflow_rl\.\w+(?:\.agent|\.compiled)?)(?:\.(\w+) import|( import \w+(?:, \w+)*$))",
     re.M,
 )
 
@@ -31,18 +33,33 @@ NUMPY_POLICY = (
     "agents.policies.stacked_frames",
 )
 """What a policy needs to be read from a file and to act."""
+ACTING = "acting_"
+"""How the names of the copies begin."""
 
 
-def write_acting(modules: Sequence[str], folder: Path) -> Path:
-    """Copy modules into the package `acting` of a folder, and return the package's folder.
+def write_acting(modules: Sequence[str], folder: Path) -> None:
+    """Copy modules into a new folder: `acting_x.py` is the copy of the module x.
 
-    The copies import each other from `acting`. No two modules may have one name.
+    The copies import each other. No two modules may have one name. All lie in the folder itself,
+    because CAGE-4 tells to pack with `zip`, which leaves folders empty.
     """
-    acting = folder / "acting"
-    acting.mkdir(parents=True, exist_ok=True)
-    (acting / "__init__.py").write_text('"""What acts: modules of workflow_rl."""\n')
-    for module in modules:
+    folder.mkdir(parents=True)
+    for module in (*modules, "workflow_rl.runs.handed_in"):
         root, *path = module.split(".")
         source = _ROOTS[root].joinpath(*path).with_suffix(".py").read_text()
-        (acting / f"{path[-1]}.py").write_text(_ROOMS.sub(r"\1acting\2 import", source))
-    return acting
+        (folder / f"{ACTING}{path[-1]}.py").write_text(_IMPORT.sub(_flat, source))
+
+
+def _flat(statement: re.Match[str]) -> str:
+    indent, module, names = statement.groups()
+    if module:
+        return f"{indent}from {ACTING}{module} import"
+    return indent + re.sub(r"(?<= )(?!import\b)(\w+)", rf"{ACTING}\1 as \1", names.strip())
+
+
+def list_files(folder: Path) -> None:
+    """Write the digests of the copies and of the weights, once all are there, as `sha256sum`
+    does."""
+    files = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz")])
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
+    (folder / LIST).write_text("\n".join(lines) + "\n")

@@ -33,9 +33,9 @@ def as_drawn(name: str) -> str:
 
 
 def save_png(figure: Figure, path: Path) -> None:
-    """Write the figure in one step. Raises OSError."""
+    """Write the figure in one step, as a PNG unless its name ends otherwise. Raises OSError."""
     with replacing(path, "wb") as file:
-        figure.savefig(file, dpi=120, format="png")
+        figure.savefig(file, dpi=120, format=path.suffix[1:].lower() or "png")
 
 
 def scale_returns(axes: Axes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -118,8 +119,8 @@ FORMATS: Mapping[str, Callable[[Any, Environment, Path], None]] = {
 def export_policy(policy: Exported, environment: Environment, format_: str, output: Path) -> None:
     """Write what acts in one of FORMATS, or in a format of its environment's guest.
 
-    output: the file, or for a guest's format a folder that is new or empty. Raises ExportError, and
-    InvalidEnvironmentError if agents of this environment cannot be written.
+    output: the file, or for a guest's format a folder that is new or empty, or a new .zip of it.
+    Raises ExportError, and InvalidEnvironmentError if agents of this environment cannot be written.
     """
     if isinstance(policy, TeamParameters) and format_ in ("onnx", "torchscript"):
         _require_numpy(policy, "npz")
@@ -138,7 +139,10 @@ def export_policy(policy: Exported, environment: Environment, format_: str, outp
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as temporary:
             # All of the folder appears at once, or nothing.
-            write(policy, environment, Path(temporary) / "whole")
-            (Path(temporary) / "whole").replace(output)
+            whole = Path(temporary) / "whole"
+            write(policy, environment, whole)
+            if output.suffix == ".zip":
+                whole = Path(shutil.make_archive(str(whole), "zip", whole))
+            whole.replace(output)
     except OSError as error:
         raise ExportError("--output", f"{output} cannot be written: {error.strerror}") from None

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from agents.modules import place_of
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import private_folder, write_text
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.plain import WORD, is_plain, texts_in
 from workflow_rl.runs.saved_config import (
@@ -182,15 +182,17 @@ def _how_to_go_on(env_id: str) -> str:
 def _keep(text: Callable[[], str]) -> None:
     with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
         named = text()
-        file = _file_of(named)
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_text(file, named + "\n")
+        for file in _files_of(named):
+            with suppress(OSError):  # Home may be missing, or not to be written.
+                if not file.exists():
+                    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    write_text(file, named + "\n")
+                return
 
 
 def _is_kept(text: Callable[[], str]) -> bool:
     try:
-        return _file_of(text()).is_file()
+        return any(file.is_file() for file in _files_of(text()))
     except (OSError, ValueError, TypeError, RuntimeError):
         return False
 
@@ -204,12 +206,15 @@ def _function_of(env_id: str) -> object:
     return getattr(sys.modules.get(module), "__dict__", {}).get(name)
 
 
-def _file_of(named: str) -> Path:
+def _files_of(named: str) -> Iterator[Path]:
+    """Yield where this is kept: in the first of these places that can be written."""
+    name = f"{hashlib.sha256(named.encode()).hexdigest()}.json"
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():  # It would be another folder wherever the user is.
-        state = Path.home() / ".local" / "state"
-    digest = hashlib.sha256(named.encode()).hexdigest()
-    return state / "workflow_rl" / "trusted" / f"{digest}.json"
+        state = Path(os.path.expanduser("~"), ".local", "state")
+    if state.is_absolute():
+        yield state / "workflow_rl" / "trusted" / name
+    yield private_folder() / "trusted" / name
 
 
 def _named(environment: GymnasiumEnvironment) -> str:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from workflow_rl.commands.main import main
 from workflow_rl.commands.plot import plot
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, RunDir
@@ -49,3 +50,39 @@ def test_an_output_that_cannot_be_written(tmp_path):
     result = CliRunner().invoke(plot, [a_run(tmp_path / "run"), "--output", str(output)])
     assert result.exit_code == 2
     assert "--output" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("x.pdf", b"%PDF"), ("x.svg", b"<?xml"), ("x.PNG", b"\x89PNG")]
+)
+def test_the_name_says_the_format(tmp_path, name, start):
+    result = CliRunner().invoke(
+        plot, [a_run(tmp_path / "run"), "--output", str(tmp_path / name)], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "right"),
+    [
+        (["plot", "run"], "--output", ".png or .pdf or .svg"),
+        (["evaluate", "sleep"], "--json", ".json"),
+        (["benchmark"], "--png", ".png"),
+        (["benchmark"], "--json", ".json"),
+        (["compare-modes"], "--png", ".png"),
+        (["replay", "sleep"], "--output", ".html"),
+        (["report", "run"], "--output", ".html"),
+        (["train-async"], "--trace", ".json"),
+        (["export", "champion", "--format", "onnx"], "--output", ".onnx"),
+        (["export", "champion", "--format", "torchscript"], "--output", ".pt"),
+        (["export", "champion", "--format", "npz"], "--output", ".npz"),
+    ],
+)
+def test_a_name_that_says_another_format_is_refused(tmp_path, command, option, right):
+    result = CliRunner().invoke(main, [*command, option, str(tmp_path / "x.gif")])
+    assert result.exit_code == 2
+    last = result.output.strip().splitlines()[-1]
+    assert option in last
+    assert f"x.gif: give a name that ends in {right}" in last
+    assert not list(tmp_path.iterdir())

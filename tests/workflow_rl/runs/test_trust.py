@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -18,6 +19,7 @@ from agents.policies.networks import NETWORKS
 from tests.strangers.watch import HOSTILE_MODULE, TINY, save, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.commands.main import main
+from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.runs.checkpoint import CheckpointError
 from workflow_rl.runs.config import ConfigError
@@ -309,3 +311,19 @@ def test_a_config_from_a_file_makes_nothing() -> None:
     assert not Path("made").exists()
     with pytest.raises(ValueError, match="named by a file"):
         again.environment.spaces()
+
+
+def test_what_is_trusted_is_kept_also_without_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = GymnasiumEnvironment(f"{ENV}:make", {})
+    remember(environment)
+    by_file = dataclasses.replace(environment, named_by_file=True)
+    assert trusted(by_file) == environment
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "state-of-another"))
+    (tmp_path / "state-of-another").mkdir()
+    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+        trusted(by_file)

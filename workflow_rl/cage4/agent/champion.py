@@ -30,13 +30,14 @@ FIRST_ACTION = np.array(
 """By agent: the first index of Remove and of Restore."""
 
 
-def load_weights(path: Path = WEIGHTS) -> TeamWeights:
+def load_weights(path: Path = WEIGHTS, content: bytes | None = None) -> TeamWeights:
     """Return the arrays of the two networks, in the order of SHAPES.
 
-    The file may be a stranger's. Raises OSError, and ValueError for another file.
+    content: what the file holds, if it was read already. The file may be a stranger's. Raises
+    OSError, and ValueError for another file.
     """
     try:
-        with np.load(io.BytesIO(read_archive(path)), allow_pickle=False) as stored:
+        with np.load(io.BytesIO(read_archive(path, content)), allow_pickle=False) as stored:
             names = {f"{network}_{name}" for network in NETWORKS for name in SHAPES}
             if set(stored.files) != names:
                 raise ValueError("it holds no networks of a champion")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
+from tests.handed_in import require_whole_to_load
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_actor
@@ -130,6 +132,21 @@ def test_it_takes_an_order(tmp_path: Path) -> None:
     command = [sys.executable, "-c", told]
     played = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert "'users' has to name each of enterprise, op_server" in played.stderr
+
+
+def test_what_is_missing_or_damaged_raises(tmp_path: Path) -> None:
+    require_whole_to_load(submission(VIEWS["belief"], tmp_path), "agent", "BlueAgent()")
+
+
+def test_an_agent_in_a_zip_plays_as_its_folder(tmp_path: Path) -> None:
+    folder = submission(ORDERED, tmp_path)
+    shutil.make_archive(str(tmp_path / "handed-in"), "zip", folder)
+    acted = []
+    for source in (folder, tmp_path / "handed-in.zip"):
+        program = PLAY.replace('"."', repr(str(source)))
+        command = [sys.executable, "-c", program, json.dumps([[30, "B_lineAgent", [1, 2]]])]
+        acted.append(subprocess.check_output(command, cwd=tmp_path, text=True))
+    assert acted[0] == acted[1]
 
 
 @pytest.mark.slow

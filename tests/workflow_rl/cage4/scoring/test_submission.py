@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.handed_in import require_whole_to_load
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
@@ -40,6 +43,61 @@ assert not own & {{name.split(".")[0] for name in sys.modules}}
 ROOT = Path(__file__).parents[4]
 
 
+PACKINGS: dict[str, Callable[[Path], Path]] = {
+    "moved": lambda folder: folder.rename(folder.parent / "elsewhere"),
+    # As the challenge says: `zip ../name.zip *`, which leaves out what folders hold.
+    "zip *": lambda folder: zipped(folder, [file for file in folder.iterdir() if file.is_file()]),
+    # With the folder's name in the zip, which CybORG's loader asks for.
+    "zip -r": lambda folder: zipped(folder.parent, [folder, *folder.iterdir()]),
+}
+
+# Two envs of one submission, and the same two one after the other.
+TWO_ENVS = """
+import sys
+sys.path[:0] = [{root!r}, {checkout!r}, {folder!r}]
+from workflow_rl.cage4.cyborg.private_cyborg import stand_ins
+
+with stand_ins():
+    from CybORG import CybORG
+    from CybORG.Agents import EnterpriseGreenAgent, FiniteStateRedAgent, SleepAgent
+    from CybORG.Simulator.Scenarios import EnterpriseScenarioGenerator
+    from submission import Submission
+
+def begun(seed):
+    scenario = EnterpriseScenarioGenerator(
+        blue_agent_class=SleepAgent, green_agent_class=EnterpriseGreenAgent,
+        red_agent_class=FiniteStateRedAgent, steps=500)
+    env = Submission.wrap(CybORG(scenario, "sim", seed=seed))
+    return env, env.reset()[0]
+
+def actions(env, seen):
+    return {{name: agent.get_action(seen[name], env.action_space(name))
+            for name, agent in Submission.AGENTS.items()}}
+
+def alone(seed):
+    env, seen = begun(seed)
+    for _ in range(6):
+        taken = actions(env, seen)
+        seen, *_ = env.step(taken)
+        yield taken
+
+expected = list(zip(list(alone(1)), list(alone(2))))
+one, other = begun(1), begun(2)
+for both in expected:
+    taken = actions(*one), actions(*other)
+    assert taken == both and taken[0] != taken[1], (taken, both)
+    one, other = [(env, env.step(acts)[0]) for (env, _), acts in zip((one, other), taken)]
+"""
+
+
+def zipped(folder: Path, files: Iterable[Path]) -> Path:
+    packed = folder.parent / "handed-in.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for each in files:
+            file.write(each, each.relative_to(folder))
+    return packed
+
+
 def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
     out = folder.parent / "out"
     program = OFFICIAL.format(
@@ -49,15 +107,17 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
     return [int(t) for t in re.findall("total reward: (-?[0-9]+)", (out / "full.txt").read_text())]
 
 
-@pytest.mark.parametrize("name", ["rules", "champion"])
-def test_a_team_of_the_package_is_handed_in(checkout: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "packing"), [("rules", "moved"), ("champion", "zip *")])
+def test_a_team_of_the_package_is_handed_in(
+    checkout: Path, tmp_path: Path, name: str, packing: str
+) -> None:
     folder = tmp_path / "submission"
     command = ["export", name, "--format", "cage4", "--output", str(folder)]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert result.output.count("play it:") == 1
     scores = evaluate(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=40)
-    assert official_totals(checkout, folder, 40) == scores.totals
+    assert official_totals(checkout, PACKINGS[packing](folder), 40) == scores.totals
 
 
 def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
@@ -66,7 +126,26 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     write_submission(team, environment, tmp_path / "submission")
     own = policy_team(team.actor(), environment, 500)
     scores = evaluate(own, Author("", "", ""), "compiled", 2, 5, steps=60)
-    assert official_totals(checkout, tmp_path / "submission", 60) == scores.totals
+    packed = PACKINGS["zip -r"](tmp_path / "submission")
+    assert official_totals(checkout, packed, 60) == scores.totals
+
+
+def test_two_envs_of_one_submission_share_nothing(checkout: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submission"
+    write_submission(random_team(Cage4()).parameters, Cage4(), folder)
+    program = TWO_ENVS.format(root=str(ROOT), checkout=str(checkout), folder=str(folder))
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
+def test_what_is_missing_or_damaged_raises(tmp_path: Path) -> None:
+    write_submission("champion", Cage4(), tmp_path / "champion")
+    require_whole_to_load(tmp_path / "champion", "submission", "Submission.wrap(None)")
+    write_submission(random_team(Cage4()).parameters, Cage4(), tmp_path / "trained")
+    require_whole_to_load(tmp_path / "trained", "submission", "Submission.wrap(None)")
+    challenge = ["export", "rules", "--format", "cage4", "--output", str(tmp_path / "rules.zip")]
+    assert CliRunner().invoke(main, challenge).exit_code == 0
+    with zipfile.ZipFile(tmp_path / "rules.zip") as packed:
+        assert "submission.py" in packed.namelist()
 
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from agents.policies import policy_file
 from agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
 
 ACTING = (
     *NUMPY_POLICY,
@@ -27,8 +27,8 @@ ACTING = (
     "workflow_rl.cage2.compiled.state",
     "workflow_rl.cage2.compiled.tables",
 )
-"""Modules that are copied into the folder's package `acting`. The package has its own `jit`, which
-compiles nothing, because `compiled.jit` needs numba."""
+"""Modules that are copied into the folder, which has its own `jit`. That one compiles nothing,
+because `compiled.jit` needs numba."""
 
 _FILES = Path(__file__).parent / "files"
 
@@ -55,13 +55,14 @@ def write_submission(
         raise InvalidEnvironmentError(
             "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
         )
-    acting = write_acting((*ACTING, *more), folder)
-    shutil.copy(_FILES / "jit.py", acting / "jit.py")
+    write_acting((*ACTING, *more), folder)
+    shutil.copy(_FILES / "jit.py", folder / "acting_jit.py")
     shutil.copy(agent, folder / "agent.py")
     for name in ("evaluation.py", "description.md"):
         shutil.copy(_FILES / name, folder / name)
     about = {"env": environment.env_id, "env_args": dict(environment.args)}
     policy_file.save_policy(folder / "policy.npz", policy, about)
+    list_files(folder)
     (folder / "requirements.txt").write_text(
         "# The agent needs NumPy alone; csle-cyborg is for evaluation.py, unless CybORG is "
         f"installed.\nnumpy=={np.__version__}\ncsle-cyborg==0.0.3\n"

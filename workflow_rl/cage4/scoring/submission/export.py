@@ -18,7 +18,7 @@ from workflow_rl.cage4.agent.champion import (
 from workflow_rl.cage4.interface import COMMIT, MAX_STEPS
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.guest import Exported
-from workflow_rl.runs.acting import NUMPY_POLICY, write_acting
+from workflow_rl.runs.acting import NUMPY_POLICY, list_files, write_acting
 
 ACTING = (
     *NUMPY_POLICY,
@@ -37,7 +37,7 @@ ACTING = (
     "workflow_rl.cage4.interface",
     "workflow_rl.cage4.scenario4",
 )
-"""Modules that are copied into the folder's package `acting`."""
+"""Modules that are copied into the folder."""
 RULES, CHAMPION = "rules", "champion"
 """The teams that can be handed in besides trained ones, and the champion of a file."""
 _FILES = Path(__file__).parent / "files"
@@ -57,17 +57,22 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
             )
     weights = _weights_of(exported)
     write_acting(ACTING, folder)
+    team = "rules"
     if weights is not None:
+        team = "champion"
         save_weights(folder / AGENT_FILE, weights)
+    if isinstance(exported, TeamParameters):
+        team = "policies"
+        about = {"env": environment.env_id, "env_args": dict(environment.args)}
+        save_team(folder / "team.npz", exported, about)
+    shutil.copy(_FILES / f"{team}.py", folder / "acting_make_team.py")
+    list_files(folder)
     shutil.copy(_FILES / "submission.py", folder / "submission.py")
     (folder / "metadata").touch()
     (folder / "requirements.txt").write_text(
         "# The team needs NumPy alone, beside CybORG 4 of\n"
         f"# https://github.com/cage-challenge/cage-challenge-4 at commit {COMMIT}.\nnumpy\n"
     )
-    if isinstance(exported, TeamParameters):
-        about = {"env": environment.env_id, "env_args": dict(environment.args)}
-        save_team(folder / "team.npz", exported, about)
 
 
 def _weights_of(exported: Exported) -> TeamWeights | None:

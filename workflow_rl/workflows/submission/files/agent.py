@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from acting.cage2_rules import HostRules
-from acting.numpy_policy import NumpyPolicy
-from acting.policy_file import load_policy
-from acting.rules import OrderedActor
-from acting.views import ViewingActor
+from acting_handed_in import read, require_whole
+
+require_whole()
+
+from acting_cage2_rules import HostRules  # noqa: E402
+from acting_numpy_policy import NumpyPolicy  # noqa: E402
+from acting_policy_file import load_policy  # noqa: E402
+from acting_rules import OrderedActor  # noqa: E402
+from acting_views import ViewingActor  # noqa: E402
 
 
 class BlueAgent:
@@ -21,7 +24,7 @@ class BlueAgent:
     """
 
     def __init__(self, order: str | None = None) -> None:
-        parameters, about = load_policy(Path(__file__).parent / "policy.npz")
+        parameters, about = load_policy("policy.npz", read("policy.npz"))
         sees = about["env_args"]
         rules = HostRules(sees["workflow"], sees["actions"])
         own = rules.workflow.order_named(sees["order"]) if sees["order"] else None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from acting.numpy_policy import NumpyPolicy
-from acting.policy_file import load_policy
-from acting.views import ViewingActor
+from acting_handed_in import read, require_whole
+
+require_whole()
+
+from acting_numpy_policy import NumpyPolicy  # noqa: E402
+from acting_policy_file import load_policy  # noqa: E402
+from acting_views import ViewingActor  # noqa: E402
 
 
 class BlueAgent:
     """A blue agent that plays one episode after another. `end_episode` clears its memory."""
 
     def __init__(self) -> None:
-        parameters, about = load_policy(Path(__file__).parent / "policy.npz")
+        parameters, about = load_policy("policy.npz", read("policy.npz"))
         sees = about["env_args"]
         self._actor = ViewingActor(
             NumpyPolicy(parameters, greedy=True),

@@ -1,7 +1,8 @@
 """The submission to CAGE Challenge 4. The team needs NumPy alone, beside CybORG.
 
-Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder. In a checkout of CybORG 4:
-PYTHONPATH=. python CybORG/Evaluation/evaluation.py SUBMISSION_FOLDER OUTPUT_FOLDER --seed 0
+Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder, or a zip
+of it. In a checkout of CybORG 4:
+PYTHONPATH=. python CybORG/Evaluation/evaluation.py SUBMISSION OUTPUT_FOLDER --seed 0
 """
 
 from __future__ import annotations
@@ -12,28 +13,18 @@ from typing import Any
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
+# CybORG's evaluation asks a zip for this name.
+sys.modules["submission.submission"] = sys.modules[__name__]
 
-from acting.champion import AGENT_FILE, ChampionTeam, load_weights  # noqa: E402
-from acting.interface import AGENTS  # noqa: E402
-from acting.policy_team import PolicyTeam  # noqa: E402
-from acting.rules import RuleTeam  # noqa: E402
-from acting.team_file import load_policy_or_team  # noqa: E402
+from acting_handed_in import require_whole  # noqa: E402
+
+require_whole()
+
+from acting_interface import AGENTS  # noqa: E402
+from acting_make_team import make_team  # noqa: E402
 from CybORG.Agents import BaseAgent  # noqa: E402
 from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
-
-
-def make_team() -> Any:
-    """Return the team of this folder: a champion, a trained team, or else the rules."""
-    if (HERE / AGENT_FILE).exists():
-        return ChampionTeam(load_weights(HERE / AGENT_FILE))
-    if not (HERE / "team.npz").exists():
-        return RuleTeam()
-    team, about = load_policy_or_team(HERE / "team.npz")
-    args = about["env_args"]
-    made_with = (args[name] for name in ("observation", "actions", "max_steps", "messages"))
-    return PolicyTeam(team.actor(), *made_with)
 
 
 class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
@@ -43,6 +34,14 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
         super().__init__(env)
         self._team = make_team()
         self._episode = 0
+        self._decided: dict[str, int] = {}
+
+    def action_space(self, agent: str) -> Any:
+        """Return CybORG's own space, which also says what the agent does in the coming step:
+        agents know no environment, and there may be several."""
+        space = super().action_space(agent)
+        space.decided = self._decided
+        return space
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         observations, infos = super().reset(*args, **kwargs)
@@ -61,19 +60,15 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
 
     def _decide(self, observations: Any) -> None:
         chosen, messages = self._team.act([observations[name] for name in AGENTS])
-        DECIDED.update(zip(AGENTS, chosen, strict=True))
+        self._decided.update(zip(AGENTS, chosen, strict=True))
         self._messages = {} if messages is None else dict(zip(AGENTS, messages, strict=True))
-
-
-DECIDED: dict[str, int] = {}
-"""What each agent does in the coming step."""
 
 
 class Agent(BaseAgent):  # type: ignore[misc]
     """One of the five agents. The wrapper has decided for all of them."""
 
     def get_action(self, observation: Any, action_space: Any) -> int:
-        return DECIDED[self.name]
+        return action_space.decided[self.name]
 
 
 class Submission:

@@ -1,0 +1,49 @@
+"""Where output goes: streams that cannot encode it, and streams that fail."""
+
+from __future__ import annotations
+
+import errno
+import io
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from workflow_rl.commands.main import main
+
+EPISODES = ["--episodes", "3", "--n-workers", "1", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "interval", "border"), [("ascii", "+/-", "+-"), ("latin-1", "±", "+-")]
+)
+def test_a_stream_that_cannot_encode_gets_plain_characters(
+    cart_pole_run: Path, tmp_path: Path, encoding: str, interval: str, border: str
+) -> None:
+    shutil.copytree(cart_pole_run, tmp_path / "run")
+    result = CliRunner(charset=encoding).invoke(
+        main, ["evaluate", str(tmp_path / "run"), *EPISODES]
+    )
+    assert result.exit_code == 0, result.exception
+    assert interval in result.output
+    assert border in result.output
+    assert "\\u" not in result.output
+    assert (tmp_path / "run" / "evaluation.json").exists()
+
+
+def test_files_are_written_before_a_stream_fails(
+    cart_pole_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(cart_pole_run, tmp_path / "run")
+    (tmp_path / "run" / "evaluation.json").unlink(missing_ok=True)
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(OSError, match="No space left"):
+        main.main(["evaluate", str(tmp_path / "run"), *EPISODES], standalone_mode=False)
+    assert (tmp_path / "run" / "evaluation.json").exists()

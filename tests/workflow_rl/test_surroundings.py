@@ -1,0 +1,122 @@
+"""Commands where the machine, the folder or an environment gets in the way: they go on, or say in
+one line what is wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from agents.modules import in_one_line
+from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.worker import failure_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def said(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=100,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+    )  # fmt: skip
+
+
+def refused(result: subprocess.CompletedProcess[str], *parts: str) -> None:
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    for part in parts:
+        assert part in result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("place", ["agents.py", "agents/__init__.py"])
+def test_a_module_of_the_name_agents_beside_the_user(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch()
+    command = [sys.executable, "-m", "workflow_rl", "export", "--help"]
+    refused(said(tmp_path, *command), str(tmp_path / place), "rename it")
+    (tmp_path / "script.py").write_text("import workflow_rl\n")
+    last = said(tmp_path, sys.executable, "script.py").stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert str(tmp_path / place) in last
+    assert "rename it" in last
+
+
+def test_a_folder_named_agents_without_modules_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    command = [sys.executable, "-m", "workflow_rl", "export", "--help"]
+    assert said(tmp_path, *command).returncode == 0
+
+
+def test_simulators_without_a_compiler(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "workflow_rl", "evaluate", "champion", "--episodes", "1"]
+    refused(said(tmp_path, *command, NUMBA_DISABLE_JIT="1"), "NUMBA_DISABLE_JIT", "unset it")
+
+
+def test_numba_finds_no_folder_for_its_cache(tmp_path: Path) -> None:
+    program = "import workflow_rl.cage2.compiled.simulator, numba; print(numba.config.CACHE_DIR)"
+    variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    result = said(tmp_path, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    cache = Path(result.stdout.strip())
+    assert cache.parent == tmp_path
+    assert cache.stat().st_mode & 0o777 == 0o700
+    # Somebody else could put code into a folder that is open.
+    cache.chmod(0o777)
+    result = said(tmp_path, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    assert f"{cache} is open to others" in result.stderr
+
+
+def test_a_temporary_folder_with_a_long_name(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * (115 - len(str(tmp_path))))
+    folder.mkdir()
+    command = [sys.executable, "-m", "workflow_rl", "train-async", *CART_POLE, *TINY]
+    refused(said(tmp_path, *command, TMPDIR=str(folder)), f"TMPDIR={folder}", "at most 70")
+
+
+def test_more_workers_than_files_may_be_open(tmp_path: Path) -> None:
+    command = f"ulimit -n 64; exec {sys.executable} -m workflow_rl train-async --env CartPole-v1"
+    options = "--n-envs 30 --n-workers 30 --total-steps 60 --device cpu --quiet"
+    result = said(tmp_path, "bash", "-c", f"{command} {options}")
+    refused(result, "30 workers", "ulimit -n", "--n-workers")
+
+
+class WithoutTextError(Exception):
+    """Its own code fails to give its text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class WithoutText(gymnasium.Env[Any, Any]):
+    """Its second step raises such an error."""
+
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        if self.steps == 2:
+            raise WithoutTextError
+        return 1, 0.0, False, False, {}
+
+
+def test_an_exception_whose_text_raises() -> None:
+    error = WithoutTextError()
+    assert in_one_line(error).startswith("WithoutTextError: ")
+    failure = failure_of(Command.PLAY, error)
+    assert failure.summary.startswith("WithoutTextError: ")
+    result = invoke("check-env", f"{__name__}:WithoutText")
+    assert result.exit_code == 1
+    assert "fail: WithoutTextError: " in result.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import re
 import signal
@@ -13,6 +14,8 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
+from workflow_rl.printable import MOST, PrintableFormatter
+from workflow_rl.printable import printable as printable
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 
@@ -48,14 +51,17 @@ def one_line() -> Iterator[None]:
         if clear == error.format_message():
             raise
         raise click.UsageError(clear, error.ctx) from None
+    except OSError as error:
+        # A full disk, too few descriptors, or a file that may not be read, wherever that shows.
+        if error.errno in (None, errno.EPIPE):
+            raise
+        where = f"{printable(error.filename)}: " if error.filename is not None else ""
+        raise click.ClickException(f"{where}{error.strerror}") from None
 
 
-def printable(value: Any) -> str:
-    """Return a value from a file as text, without characters that command a terminal."""
-    text = str(value)
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+def say(text: Any, err: bool = False) -> None:
+    """Print lines, in which a text or a name from a file may stand."""
+    click.echo(printable(text, "\n", most=100 * MOST), err=err)
 
 
 def _parameters(error: click.UsageError) -> list[click.Parameter]:
@@ -79,7 +85,9 @@ class ClearCommand(click.Command):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        logging.basicConfig(format="%(levelname)s: %(message)s")
+        logged = logging.StreamHandler()
+        logged.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
+        logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
         with one_line():

@@ -80,13 +80,12 @@ def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
 
 def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
     path = tmp_path / "run"
-    with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
+    RunDir(path, CONFIG).close()
     (path / ".checkpoint.pt.writing").write_bytes(b"half")
     with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
         with pytest.raises(RunDirError, match="in use"):
             RunDir(path, CONFIG)
+        run.log(a_row(1))
         run.save("checkpoint.pt", after(1))
     assert len(read_metrics(path)) == 1
     assert not (path / ".checkpoint.pt.writing").exists()

@@ -1,0 +1,30 @@
+"""Texts that somebody else may have written, as a terminal may show them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+MOST = 2_000
+"""Characters of one text that are shown. An exception, or a name in a file, may have any number."""
+
+
+def printable(value: Any, kept: str = "", most: int = MOST) -> str:
+    """Return a value as text, without characters that command a terminal, and not overlong.
+
+    kept: such characters that stay, as line breaks.
+    """
+    text = str(value)
+    shown = "".join(
+        one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
+        for one in text[:most]
+    )
+    return shown if len(text) <= most else f"{shown}... ({len(text):,} characters)"
+
+
+class PrintableFormatter(logging.Formatter):
+    """Shows what is logged as text that a terminal may show."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the whole record, which may be of several lines."""
+        return printable(super().format(record), "\n", 10 * MOST)

@@ -29,7 +29,7 @@ SAVES = {
 }
 """Those that may be given an open file, or may be asked to read."""
 WORDS = re.compile(
-    rf"\\b({'|'.join([*METHODS, *SAVES, *' '.join(LIBRARIES.values()).split()])})\\("
+    rf"\b({'|'.join([*METHODS, *SAVES, *' '.join(LIBRARIES.values()).split()])})\("
 )
 
 FRESH = "in a folder that was made in this process a moment ago, and that no file names"

@@ -28,9 +28,7 @@ SAVES = {
     *("write_image", "write_html", "to_csv", "memmap", "open_memmap"),
 }
 """Those that may be given an open file, or may be asked to read."""
-WORDS = re.compile(
-    rf"\b({'|'.join([*METHODS, *SAVES, *' '.join(LIBRARIES.values()).split()])})\("
-)
+WORDS = re.compile(rf"\b({'|'.join([*METHODS, *SAVES, *' '.join(LIBRARIES.values()).split()])})\(")
 
 FRESH = "in a folder that was made in this process a moment ago, and that no file names"
 NEW = "makes a folder that the user names; what is in it is written by output_files"

@@ -9,17 +9,20 @@ MOST = 2_000
 """Characters of one text that are shown. An exception, or a name in a file, may have any number."""
 
 
+def shortened(text: str, most: int = MOST) -> str:
+    """Return a text, or the beginning of an overlong one and its length."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def printable(value: Any, kept: str = "", most: int = MOST) -> str:
     """Return a value as text, without characters that command a terminal, and not overlong.
 
     kept: such characters that stay, as line breaks.
     """
-    text = str(value)
-    shown = "".join(
+    return "".join(
         one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
-        for one in text[:most]
+        for one in shortened(str(value), most)
     )
-    return shown if len(text) <= most else f"{shown}... ({len(text):,} characters)"
 
 
 class PrintableFormatter(logging.Formatter):

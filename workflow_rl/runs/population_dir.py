@@ -18,6 +18,7 @@ from workflow_rl.output_files import (
     require_no_links,
     write_text,
 )
+from workflow_rl.printable import shortened
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
 from workflow_rl.runs.folder import RunDirError, begin_folder
@@ -136,7 +137,7 @@ def unfinish_population(path: Path) -> None:
 
 def interrupt_population(path: Path, error: BaseException) -> None:
     """Leave a summary that says why it ended before its end, if that can be written."""
-    content = {"finished": False, "reason": str(error) or type(error).__name__}
+    content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
     with suppress(OSError):
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
 

@@ -14,7 +14,7 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
-from workflow_rl.printable import MOST, PrintableFormatter
+from workflow_rl.printable import PrintableFormatter
 from workflow_rl.printable import printable as printable
 from workflow_rl.suggestions import option_meant, question, word_meant
 
@@ -61,7 +61,7 @@ def one_line() -> Iterator[None]:
 
 def say(text: Any, err: bool = False) -> None:
     """Print lines, in which a text or a name from a file may stand."""
-    click.echo(printable(text, "\n", most=100 * MOST), err=err)
+    click.echo(printable(text, "\n", most=10**7), err=err)
 
 
 def _parameters(error: click.UsageError) -> list[click.Parameter]:

@@ -50,12 +50,12 @@ def write_outputs(
     png_path: Path | None = options["png_path"]
     if json_path is not None:
         write_text(json_path, json.dumps(content, indent=2) + "\n")
-        click.echo(f"{names[0]}: {json_path}")
+        say(f"{names[0]}: {json_path}")
     if png_path is not None:
         from workflow_rl.runs.drawing import save_png
 
         save_png(draw(), png_path)
-        click.echo(f"{names[1]}: {png_path}")
+        say(f"{names[1]}: {png_path}")
 
 
 @contextlib.contextmanager

@@ -76,3 +76,18 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
     # A team acts after the step whose actions are logged.
     assert [list(step.values()) for step in episode.actions] == played[1:]
     assert any("Restore" in words for step in episode.actions for words in step.values())
+
+
+def test_links_in_a_folder_lead_to_no_other_file(
+    simulator: CountingSimulator, tmp_path: Path
+) -> None:
+    own, folder = tmp_path / "own", tmp_path / "logs"
+    own.write_text("the user's")
+    folder.mkdir()
+    names = [f"{name}.{end}" for name in ("full", "actions") for end in ("txt", "part")]
+    for name in [*names, "summary.txt", "summary.json", "scores.txt"]:
+        (folder / name).symlink_to(own)
+    evaluate(SleepingTeam(), AUTHOR, "compiled", 1, 5, folder, steps=4)
+    assert own.read_text() == "the user's"
+    assert "reward_mean" in (folder / "scores.txt").read_text()
+    assert not (folder / "full.txt").is_symlink()

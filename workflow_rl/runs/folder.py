@@ -153,7 +153,8 @@ class RunDir:
             # It is not finished any more. A full disk has refused the files before this.
             (path / "summary.json").unlink(missing_ok=True)
         except OSError as error:
-            self._lock.close()
+            with suppress(OSError):  # Of what is still to be written.
+                self._lock.close()
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         except RunDirError:
             self._lock.close()

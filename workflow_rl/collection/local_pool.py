@@ -30,7 +30,6 @@ from workflow_rl.collection.pool import (
     worker_variables,
 )
 from workflow_rl.collection.worker import worker_main
-from workflow_rl.errors import UserError
 
 GRACE_SECONDS = 0.5
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
@@ -124,13 +123,6 @@ class LocalPool(Pool[PipeConnection]):
 
     def _prepare(self) -> None:
         _allow_open_files(64 + 8 * self.n_workers)
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        needed = len(os.listdir("/proc/self/fd")) + 6 + 3 * self.n_workers
-        if limit < needed:
-            raise UserError(
-                f"{self.n_workers} workers need {needed} open files, and this process may have "
-                f"{limit}: give fewer --n-workers, or raise the limit (ulimit -n)"
-            )
 
     def _start(self, index: int) -> PipeConnection:
         ensure_fork_server(self.preload)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.options import (
     EPISODES,
@@ -76,9 +76,9 @@ def benchmark(**options: Any) -> None:
         warn_if_results_vary(TrainConfig("async", **chosen))
         own = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
         rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in own})
-    say(benchmark_table(rows))
+    click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
-    say(
+    click.echo(
         f"Medians of {options['rounds']} rounds on {machine_name()}: "
         f"{described(environment, without=_VARIED)}."
     )

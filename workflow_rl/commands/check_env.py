@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from agents.modules import in_one_line
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, SECONDS, EnvArg
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.determinism import first_difference
@@ -62,16 +62,16 @@ def check_env(
         if team is None
         else (f"{sum(team.obs_sizes)} numbers observed by {len(team.agents)} agents")
     )
-    say(f"spaces        ok: {seen}, {spaces.distribution}")
+    click.echo(f"spaces        ok: {seen}, {spaces.distribution}")
     problems = [*_gymnasium_problems(environment), *_played_problems(environment, steps, seconds)]
     if not problems:
         try:
-            say(f"speed         {_speed(environment)}")
+            click.echo(f"speed         {_speed(environment)}")
         except Exception as error:
             problems = [in_one_line(error)]
-            say(f"episodes      fail: {problems[0]}")
+            click.echo(f"episodes      fail: {problems[0]}")
     if env_id in guests:
-        say("It is a guest of this package: the trainers know its own options.")
+        click.echo("It is a guest of this package: the trainers know its own options.")
     if problems:
         raise SystemExit(1)
 
@@ -112,12 +112,12 @@ def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
         except Exception as error:
             problem = in_one_line(error)
             if environment.spaces().masked and isinstance(error, AssertionError):
-                say(
+                click.echo(
                     f"gymnasium     warns: {problem}: Gymnasium's checker also plays actions that "
                     "the masks rule out"
                 )
                 return []
-            say(f"gymnasium     fails: {problem}")
+            click.echo(f"gymnasium     fails: {problem}")
             return [problem]
         finally:
             env.close()
@@ -125,8 +125,8 @@ def _gymnasium_problems(environment: GymnasiumEnvironment) -> list[str]:
     for warning in caught if environment.spaces().team is None else ():
         # A wrapper that changes rewards has to be checked as it is.
         if "env.unwrapped" not in str(warning.message):
-            say(f"gymnasium     warns: {_plain(str(warning.message))}")
-    say("gymnasium     ok")
+            click.echo(f"gymnasium     warns: {_plain(str(warning.message))}")
+    click.echo("gymnasium     ok")
     return []
 
 
@@ -135,7 +135,7 @@ def _plain(message: str) -> str:
 
 
 def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: float) -> list[str]:
-    say(
+    click.echo(
         f"seeds         playing {len(SEEDS)} seeds three times each, the third time beside another "
         f"env: about {4 * seconds:g} seconds at most for each seed...",
         err=True,
@@ -146,19 +146,19 @@ def _played_problems(environment: GymnasiumEnvironment, steps: int, seconds: flo
                 lambda: _FiniteEnv(environment.make_env(), environment.masks), steps, seconds, seed
             )
         except _NotFiniteError as error:
-            say(f"numbers       fail: {error}; seed {seed} was given to the first reset")
+            click.echo(f"numbers       fail: {error}; seed {seed} was given to the first reset")
             return [str(error)]
         except ObservationError as error:
-            say(f"space         fails: {error}")
+            click.echo(f"space         fails: {error}")
             return [str(error)]
         except Exception as error:
             problem = f"{in_one_line(error)}, while seed {seed} was played"
-            say(f"episodes      fail: {problem}")
+            click.echo(f"episodes      fail: {problem}")
             return [problem]
         if difference is not None:
-            say(f"seeds         fail: {difference}; runs will vary from one to the next")
+            click.echo(f"seeds         fail: {difference}; runs will vary from one to the next")
             return [difference]
-    say("seeds         ok: each determines its episode, played again and elsewhere")
+    click.echo("seeds         ok: each determines its episode, played again and elsewhere")
     return []
 
 

@@ -7,6 +7,7 @@ import errno
 import logging
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
-from workflow_rl.printable import PrintableFormatter
+from workflow_rl.printable import PrintableFormatter, PrintableStream
 from workflow_rl.printable import printable as printable
 from workflow_rl.suggestions import option_meant, question, word_meant
 
@@ -59,11 +60,6 @@ def one_line() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror}") from None
 
 
-def say(text: Any, err: bool = False) -> None:
-    """Print lines, in which a text or a name from a file may stand."""
-    click.echo(printable(text, "\n", most=10**7), err=err)
-
-
 def _parameters(error: click.UsageError) -> list[click.Parameter]:
     return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
 
@@ -90,7 +86,8 @@ class ClearCommand(click.Command):
         logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
-        with one_line():
+        shown: Any = PrintableStream(sys.stdout)
+        with one_line(), contextlib.redirect_stdout(shown):
             return super().invoke(ctx)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import chosen_env, guest_options
 from workflow_rl.commands.options import (
     COUNT,
@@ -176,16 +176,16 @@ def _report(
         f"{described(config.environment)}."
     )
     if rows:
-        say(modes_table(rows))
-        say(
+        click.echo(modes_table(rows))
+        click.echo(
             f"{medians} T: seconds from one update to the next. EPS: unrolls, which differ in "
             "length, or else episodes, learned from in a second. dropped: steps. return: mean of "
             f"the last 300 episodes. Reached: by the mean of the last {RETURN_WINDOW}, in the "
             f"median; in brackets, how many times {REFERENCE}'s."
         )
     if alf_rows:
-        say(alf_table(alf_rows))
-        say(
+        click.echo(alf_table(alf_rows))
+        click.echo(
             f"{medians} An update learns from K unrolls; async: {alf_rows[0]['n_actors']} actors "
             "of K envs each, sync: K envs in all, spread over as many workers."
         )

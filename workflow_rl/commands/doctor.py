@@ -9,7 +9,7 @@ import click
 
 from workflow_rl.cage2 import installation as cage2
 from workflow_rl.cage4 import installation as cage4
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.portable import NATIVE, is_native
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
@@ -29,9 +29,9 @@ def doctor() -> None:
             wrong += bool(finding.fix)
             _show(finding)
     if wrong:
-        say(f"Wrong: {wrong}.")
+        click.echo(f"Wrong: {wrong}.")
         raise SystemExit(1)
-    say("All is well.")
+    click.echo("All is well.")
 
 
 def weights() -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def weights() -> Iterator[Finding]:
 def _show(finding: Finding) -> None:
     mark = click.style("WRONG", fg="red") if finding.fix else click.style("ok   ", fg="green")
     text = textwrap.fill(finding.text, 100, initial_indent=" " * 20, subsequent_indent=" " * 20)
-    say(f"{finding.subject:<13}{mark}  {text.strip()}")
+    click.echo(f"{finding.subject:<13}{mark}  {text.strip()}")
     if finding.fix:
         fix = textwrap.fill(f"fix: {finding.fix}", 100, subsequent_indent=" " * 5)
-        say(textwrap.indent(fix, " " * 20))
+        click.echo(textwrap.indent(fix, " " * 20))

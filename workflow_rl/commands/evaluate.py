@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.clear import say
 from workflow_rl.commands.guest_options import (
     given_settings,
     joined_options,
@@ -184,11 +183,11 @@ def evaluate(**options: Any) -> None:
             player.actor, player.environment, settings, name=player.name, **played
         )
     acts = "" if player.actor is None else f" ({player.actions} actions)"
-    say("\n".join(scores.lines(f"{player.name}{acts}")))
+    click.echo("\n".join(scores.lines(f"{player.name}{acts}")))
     if json_path is not None:
         _write(json_path, scores, scoring, player)
     if video:
-        say(f"video: {video}")
+        click.echo(f"video: {video}")
 
 
 def _trained_source(options: dict[str, Any]) -> Path | None:
@@ -229,7 +228,7 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
             n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
             worker_timeout=config.worker_timeout, quiet=quiet,
         )  # fmt: skip
-    say("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
+    click.echo("\n".join(scores.closing_lines(f"{player.name} ({player.actions} actions)")))
     _write(json_path, scores, scoring, player)
 
 
@@ -271,4 +270,4 @@ def _write(path: Path, scores: Scores, scoring: Scoring, player: Player) -> None
     write_text(path, json.dumps(content, indent=2) + "\n")
     is_less = before > scoring.n_episodes(content)
     instead = f" (in the place of those of {before} {scoring.unit})" if is_less else ""
-    say(f"scores: {path}{instead}")
+    click.echo(f"scores: {path}{instead}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import scripted_agents
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.environments.environment import (
@@ -73,11 +73,11 @@ def export(
         raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
     except ExportError as error:
         raise click.BadParameter(str(error), param_hint=error.option) from None
-    say(f"{format_}: {output}")
+    click.echo(f"{format_}: {output}")
     played_by = guests[environment.env_id].played_by if environment.env_id in guests else {}
     if format_ in played_by:
         place = shlex.quote(str(output.absolute()))
-        say(f"play it: {played_by[format_].format(output=place)}")
+        click.echo(f"play it: {played_by[format_].format(output=place)}")
 
 
 def _scripted(agent: Path, format_: str) -> tuple[str, Environment] | None:

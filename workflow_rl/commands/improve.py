@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, TRUST, accept_agent
 from workflow_rl.output_files import require_writable
 
@@ -68,12 +68,12 @@ def improve(
         )
     require_writable(output, "OUTPUT")
     found = improved(before, environment, episodes, steps, jobs, seed)
-    say(
+    click.echo(
         f"{found.n_better} of {found.n_searched} states, of {found.n_met} met, have a better "
         f"choice, at first order worth {sum(found.gains.values()):+.2f} in all cells together:"
     )
     for (own, name), gain in sorted(found.gains.items(), key=lambda item: -item[1])[:8]:
-        say(f"  {gain:+.3f} {name} instead of {own}")
+        click.echo(f"  {gain:+.3f} {name} instead of {own}")
     mean = judged(before, found.policy, environment, judges, seed)
     judgement = (
         f"{mean.after:.2f}, before {mean.before:.2f}: "
@@ -85,4 +85,4 @@ def improve(
             f"no better agent was found ({judgement}): {output} is not written"
         )
     write_policy(found.policy, environment, output)
-    say(f"{output}: {judgement}")
+    click.echo(f"{output}: {judgement}")

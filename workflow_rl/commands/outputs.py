@@ -13,7 +13,7 @@ import click
 from agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
-from workflow_rl.commands.clear import printable, say
+from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import PATH, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text
@@ -50,12 +50,12 @@ def write_outputs(
     png_path: Path | None = options["png_path"]
     if json_path is not None:
         write_text(json_path, json.dumps(content, indent=2) + "\n")
-        say(f"{names[0]}: {json_path}")
+        click.echo(f"{names[0]}: {json_path}")
     if png_path is not None:
         from workflow_rl.runs.drawing import save_png
 
         save_png(draw(), png_path)
-        say(f"{names[1]}: {png_path}")
+        click.echo(f"{names[1]}: {png_path}")
 
 
 @contextlib.contextmanager
@@ -74,5 +74,5 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
-        say(f"Error: {printable(error)}", err=True)
+        click.echo(f"Error: {printable(error)}", err=True)
         raise SystemExit(1) from None

@@ -22,7 +22,7 @@ from workflow_rl.cage4.cyborg.simulators import LEAST_STEPS
 from workflow_rl.cage4.interface import MAX_STEPS
 from workflow_rl.cage4.interface import RED_AGENTS as CAGE4_REDS
 from workflow_rl.cage4.registration import ENV_ID as CAGE4
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.guest_options import place_options
 from workflow_rl.commands.options import (
     EPISODES,
@@ -137,7 +137,7 @@ def _on_cage4(options: dict[str, Any]) -> None:
         results.append(result)
         if result.difference:
             tqdm.write(result.difference)
-    say("\n".join(cage4.summary(results, names)))
+    click.echo("\n".join(cage4.summary(results, names)))
     if any(result.difference for result in results):
         raise SystemExit(1)
 
@@ -178,7 +178,7 @@ def _on_cage2(options: dict[str, Any]) -> None:
                 )
                 progress_bar.write(str(result))
     n_different = sum(difference is not None for difference in first.values())
-    say(
+    click.echo(
         f"{n_played} episodes of {max_steps} steps from seed {seeds[0]}, networks compared in "
         f"{n_networks_played}: {n_different} of {len(first)} pairs of agents differ "
         f"({time.perf_counter() - start:.1f} s)"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import NOT_NEGATIVE, PATH
 from workflow_rl.output_files import require_writable
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
@@ -67,4 +67,4 @@ def plot(
         figure = learning_curves(*runs)
     require_writable(output, "--output")
     save_png(figure, output)
-    say(f"{'timeline' if timeline else 'learning curves'}: {output}")
+    click.echo(f"{'timeline' if timeline else 'learning curves'}: {output}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import GroupedCommand, say
+from workflow_rl.commands.clear import GroupedCommand
 from workflow_rl.commands.guest_options import given_settings, joined_options, require_agent
 from workflow_rl.commands.options import (
     PATH,
@@ -107,7 +107,7 @@ def replay(
         except RuntimeError as error:
             raise click.UsageError(f"--episode {episode} cannot be played: {error}") from None
         write_text(output, shown.page)
-    say("\n".join([*shown.lines, f"replay: {output}"]))
+    click.echo("\n".join([*shown.lines, f"replay: {output}"]))
     if not shown.is_same:
         raise SystemExit(1)
 

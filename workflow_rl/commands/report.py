@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST
 from workflow_rl.output_files import require_writable, write_text
 
@@ -54,6 +54,6 @@ def report(
         traces = [read_trace(path) for path in trace_paths]
         page = report_page(read, sections_of(read, traces, further))
     write_text(output, page)
-    say(f"report: {output}")
+    click.echo(f"report: {output}")
     if f'href="{quote(os.fsencode(further.name))}/' in page:
-        say(f"with:   {further}")
+        click.echo(f"with:   {further}")

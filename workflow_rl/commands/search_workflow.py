@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, given_options, spelling
 from workflow_rl.output_files import (
     replacing,
@@ -113,16 +113,16 @@ def _score_all(
     best, merged = ladder.orders[ladder.ranked[0]], trained.merged(seed)
     page = workflow_page(", ".join(trained.names), ladder, merged, trained.replay(best, seed), best)
     _show(ladder)
-    say(verdict(ladder))
+    click.echo(verdict(ladder))
     for sentence in merged:
-        say(sentence)
+        click.echo(sentence)
     output.mkdir(parents=True, exist_ok=True)
     names = np.array([ladder.workflow.name_of(order) for order in ladder.orders])
     with replacing(output / "totals.npz", "wb") as file:
         np.savez_compressed(file, totals=ladder.totals, orders=names)
     write_text(output / "workflow.html", page)
     _write(output, ladder.to_dict(), options)
-    say(f"page:  {output / 'workflow.html'}")
+    click.echo(f"page:  {output / 'workflow.html'}")
 
 
 def _show(ladder: Ladder) -> None:
@@ -147,13 +147,13 @@ def _show(ladder: Ladder) -> None:
         free = ladder.free_obeyed
         told = free.told() if free else [""] * 3
         table.add_row(["no order", ladder.unconstrained, *told])
-    say(table)
+    click.echo(table)
     rows = [
         [one.what, spelled_out(ladder, one.orders), one.total, one.price or ""]
         for one in ladder.rows
     ]
     headings = ["order", "", "total", "cost, compared with no order"]
-    say(text_table(headings, rows, left=4))
+    click.echo(text_table(headings, rows, left=4))
 
 
 def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
@@ -176,12 +176,12 @@ def _search(trained: Trained, output: Path, options: dict[str, Any]) -> None:
             param_hint="--method",
         ) from None
     name = trained.workflow.name_of(found.order)
-    say(f"best order: {name}")
+    click.echo(f"best order: {name}")
     # The episodes of the search chose the order: their mean is too good.
     numbers = range(budget, budget + FRESH)
     fresh = over_agents(trained.totals(found.order, numbers, options["seed"]))
-    say(f"its total:  {fresh}, in {FRESH} fresh episodes")
-    say(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
+    click.echo(f"its total:  {fresh}, in {FRESH} fresh episodes")
+    click.echo(f"the search: {found.mean:.2f}, in {found.episodes} episodes of all orders")
     output.mkdir(parents=True, exist_ok=True)
     about = {"order": name, "total": fresh._asdict(), "mean_in_search": found.mean}
     _write(output, {**about, "episodes": found.episodes}, options)
@@ -192,4 +192,4 @@ def _write(output: Path, content: dict[str, Any], options: dict[str, Any]) -> No
     # Of a search, beside the scores of all orders that the folder may have.
     name = "workflow" if options["method"] == ALL else options["method"]
     write_text(output / f"{name}.json", json.dumps(about, indent=2) + "\n")
-    say(f"scores: {shlex.quote(str(output / f'{name}.json'))}")
+    click.echo(f"scores: {shlex.quote(str(output / f'{name}.json'))}")

@@ -10,7 +10,6 @@ import click
 
 from workflow_rl.collection.cluster import is_address
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
-from workflow_rl.commands.clear import say
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import given_options, printable, spelling
 from workflow_rl.output_files import require_writable, require_writable_folder
@@ -62,7 +61,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         _require_outputs(config, options)
         if resume is None and not options["quiet"]:
             for hint in hints(config):
-                say(f"Hint: {hint}.", err=True)
+                click.echo(f"Hint: {hint}.", err=True)
         with (
             run_folder(resume or options["run_dir"], config) as path,
             training_errors(_again(plan, path), path, lambda: _careful_options(config)),
@@ -85,7 +84,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         if options["final_evaluation"] and summary["finished"]:
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     if options["trace"] is not None:
-        say(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
+        click.echo(f"draw the trace:  {own_command('plot', '--timeline', options['trace'])}")
 
 
 def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: bool) -> Plan:
@@ -159,9 +158,9 @@ def _careful_options(config: TrainConfig) -> str:
 
 def _show(plan: Plan) -> None:
     for name, value in flat(plan.configs[0]).items():
-        say(f"{name}: {printable(value)}")
+        click.echo(f"{name}: {printable(value)}")
     if len(plan.configs) > 1:
-        say(f"n_policies: {len(plan.configs)}")
+        click.echo(f"n_policies: {len(plan.configs)}")
     if plan.exchange is not None:
         for name, value in plan.exchange.to_dict().items():
-            say(f"{name}: {value}")
+            click.echo(f"{name}: {value}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.guest_options import name_of
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED
@@ -85,7 +85,7 @@ def train_champion(
             chosen = recipe.choose(run_dir, selection_episodes, quiet)
     except RunDirError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
-    say(
+    click.echo(
         f"chosen: {chosen.chosen} of {chosen.candidates}, {chosen.mean:.2f} ± "
         f"{1.96 * chosen.standard_error:.2f} in {chosen.episodes} episodes of each kind"
     )
@@ -101,7 +101,7 @@ def train_champion(
     }
     card = recipe.card(run_dir, shlex.join(["workflow-rl", *command]), chosen, seconds)
     write_text(run_dir / CARD_FILE, json.dumps(card, indent=2) + "\n")
-    say(
+    click.echo(
         f"agent: {run_dir / AGENT_FILE}\n"
         f"card: {run_dir / CARD_FILE} ({sum(seconds.values()):.0f} s in all)"
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
+import click
 import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.collection.rollout import utilisation
-from workflow_rl.commands.clear import say
 from workflow_rl.commands.errors import own_command
 from workflow_rl.environments.environment import guests
 from workflow_rl.reporting.harness import text_table
@@ -34,29 +34,29 @@ def report(outcome: Outcome, is_scored_next: bool) -> None:
         _report_one(outcome)
     path, config = outcome.path, outcome.learners[outcome.best].config
     if not is_scored_next:
-        say(f"is it good:      {own_command('evaluate', path)}")
+        click.echo(f"is it good:      {own_command('evaluate', path)}")
     if config.env in guests and guests[config.env].replays() is not None:
-        say(f"watch it:        {own_command('replay', path)}")
-    say(f"all on a page:   {own_command('report', path)}")
+        click.echo(f"watch it:        {own_command('replay', path)}")
+    click.echo(f"all on a page:   {own_command('report', path)}")
 
 
 def _report_one(outcome: Outcome) -> None:
     path, chosen = outcome.path, outcome.chosen
     config, state = outcome.learners[0].config, outcome.learners[0].state
-    say(_times(config, state))
-    say(
+    click.echo(_times(config, state))
+    click.echo(
         f"{state.episodes} episodes, updates: {state.updates}; "
         f"{described_returns(state, RECENT_EPISODES)}"
     )
     _say_how_good(config, state.recent_means(RECENT_EPISODES).get(""), state)
     if state.workers_restarted:
-        say(f"workers restarted: {state.workers_restarted}")
-    say(f"run folder:      {path}")
-    say(f"learning curve:  {path / 'learning_curve.png'}")
-    say(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
+        click.echo(f"workers restarted: {state.workers_restarted}")
+    click.echo(f"run folder:      {path}")
+    click.echo(f"learning curve:  {path / 'learning_curve.png'}")
+    click.echo(f"best agent:      {path / 'best.pt'}{f', {chosen}' if chosen else ''}")
     digest = outcome.summaries[0]["weights"]
-    say(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")
-    say(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
+    click.echo(f"last agent:      {path / 'checkpoint.pt'}, with weights of SHA-256 {digest[:16]}")
+    click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
 
 
 def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState) -> None:
@@ -66,11 +66,11 @@ def _say_how_good(config: TrainConfig, mean: float | None, state: TrainingState)
     words = verdict(mean, known_returns(config), _half_interval(state))
     if words is None:
         return
-    say(f"verdict:         the mean return, {mean:.1f}, is {words}")
+    click.echo(f"verdict:         the mean return, {mean:.1f}, is {words}")
     recipes = guests[config.env].presets
     if config.preset not in recipes:
         for name in recipes:
-            say(f"better agents:   {own_command('train-async', '--preset', name)}")
+            click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
 
 
 def _half_interval(state: TrainingState) -> float:
@@ -138,22 +138,22 @@ def _report_several(outcome: Outcome) -> None:
                 *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
             ]
         )
-    say(table)
+    click.echo(table)
     seconds = max(summary["wall_seconds"] for summary in summaries)
     episodes = sum(summary["episodes"] for summary in summaries)
     # A policy that diverged in its first update has no utilisation.
     busy = sum(summary.get("worker_utilisation_run", 0.0) for summary in summaries)
-    say(
+    click.echo(
         f"{episodes} episodes in {seconds:.1f} s: {episodes / seconds:.1f} episodes/s, worker "
         f"utilisation {busy:.1%}"
     )
     if record.exchange is not None:
         n_copies = sum(len(meeting.copies) for meeting in record.meetings)
-        say(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
+        click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
     best = outcome.best
     learner = outcome.learners[best]
     _say_how_good(learner.config, summaries[best]["return_mean_last_300"], learner.state)
-    say(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
+    click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     with only_warned(path / "learning_curve.png"):
-        say(f"picture:         {draw_population(path)}")
-    say(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")
+        click.echo(f"picture:         {draw_population(path)}")
+    click.echo(f"best agent:      {path / 'best.pt'} (of policy {outcome.best})")

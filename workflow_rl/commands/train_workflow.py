@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
@@ -80,9 +80,9 @@ def train_workflow(**options: Any) -> None:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
     except ConfigError as error:
         raise click.BadParameter(error.message, param_hint=error.field_name) from None
-    say(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
-    say(f"agent:       {run_dir}")
-    say(f"which order: {own_command('search-workflow', run_dir)}")
+    click.echo(f"{summary['episodes']} episodes, {summary['wall_seconds']:.0f} s")
+    click.echo(f"agent:       {run_dir}")
+    click.echo(f"which order: {own_command('search-workflow', run_dir)}")
 
 
 def _text_of(path: Path) -> str:

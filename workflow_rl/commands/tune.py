@@ -11,7 +11,6 @@ import click
 
 from workflow_rl.collection.cluster import require_cluster
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
-from workflow_rl.commands.clear import say
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import (
     COUNT,
@@ -207,9 +206,9 @@ def _require_ranges(config: TrainConfig, ranges: Mapping[str, tuple[float, float
 
 def _show(search: Search) -> None:
     for name, value in flat(search.config).items():
-        say(f"{name}: {printable(value)}")
+        click.echo(f"{name}: {printable(value)}")
     for name, (low, high) in search.ranges.items():
-        say(f"{name.replace('_', '-')}: {low:g} to {high:g}")
+        click.echo(f"{name.replace('_', '-')}: {low:g} to {high:g}")
 
 
 def _report(search: Search, study: optuna.Study) -> None:
@@ -239,21 +238,21 @@ def _report(search: Search, study: optuna.Study) -> None:
                 *(f"{value:.3g}" for value in search.settings(trial).values()),
             ]
         )
-    say(table)
+    click.echo(table)
     n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials)
-    say(f"{len(complete)} trials to their end, {n_pruned} given up early")
+    click.echo(f"{len(complete)} trials to their end, {n_pruned} given up early")
     for file in draw(study, search.path):
-        say(f"plot:           {file}")
-    say(f"study:          {search.path / 'study.db'}")
+        click.echo(f"plot:           {file}")
+    click.echo(f"study:          {search.path / 'study.db'}")
     if best is None:
-        say("no trial came to its end: give it more time, or shorter runs")
+        click.echo("no trial came to its end: give it more time, or shorter runs")
         return
     settings = search.settings(best)
     write_best(search.path, settings)
-    say(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
+    click.echo(f"best settings:  {search.path / 'best.json'} (trial {best.number})")
     words = [w for name, value in settings.items() for w in (f"--{_spelled(name)}", f"{value:.6g}")]
     command = own_command("train-async", "--env", search.config.env, *words)
-    say(f"train with:     {command}, and the trainer's other options that you searched with")
+    click.echo(f"train with:     {command}, and the trainer's other options that you searched with")
 
 
 def _spelled(name: str) -> str:

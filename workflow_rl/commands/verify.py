@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.collection.cluster import NONE
-from workflow_rl.commands.clear import ClearCommand, say
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.options import PATH, TRUST, printable
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
@@ -63,15 +63,15 @@ def verify(run: Path, init_from: Path | None, trust: bool) -> None:
         when = f"after update {update}" if update else "at the beginning"
         there = printable(recorded[:12])
         same = "identical" if recorded == here else f"{here[:12]} here, {there} recorded"
-        say(f"weights {when}: {same}")
+        click.echo(f"weights {when}: {same}")
     began_on, here_now = record.machines[0], machine()
     for name in differing(began_on, here_now):
         there = printable(began_on.get(name))
-        say(f"{name}: {here_now.get(name)} here, {there} there")
+        click.echo(f"{name}: {here_now.get(name)} here, {there} there")
     if weights != record.weights:
-        say(f"This machine does not reproduce {run}.")
+        click.echo(f"This machine does not reproduce {run}.")
         raise SystemExit(1)
-    say(f"This machine reproduces {run}.")
+    click.echo(f"This machine reproduces {run}.")
 
 
 def config_of(record: RunRecord) -> TrainConfig:

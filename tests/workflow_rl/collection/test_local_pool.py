@@ -32,7 +32,6 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)
@@ -356,10 +355,3 @@ def test_slow_workers_are_so_much_slower():
             fastest.append(min(seconds))
     assert 0.1 <= fastest[0] < 0.2
     assert fastest[1] < 0.1
-
-
-def test_too_few_open_files_are_told_before_anything_starts(monkeypatch):
-    monkeypatch.setattr(local_pool.resource, "getrlimit", lambda limit: (40, 40))
-    monkeypatch.setattr(local_pool.resource, "setrlimit", lambda limit, values: None)
-    with pytest.raises(UserError, match=r"16 workers need .* open files, and .* may have 40"):
-        LocalPool(COUNTING, 16, 1).__enter__()

@@ -103,11 +103,8 @@ WRITTEN = [
     *("kept/000002.pt", "kept/mean.npz", "logs/summary.json", "out/workflow.html"),
 ]
 """Files that commands write into the folders that they are given."""
-FILLED = [
-    *("kept", "memory", "report_files", "logs", "out", "video", "policy-0", "policy-1", "trial-0"),
-    "final-0",
-]
-"""Folders that commands make in them."""
+FILLED = ["kept", "memory", "report_files", "policy-0", "policy-1", "trial-0", "final-0"]
+"""Folders that commands make in them, without a word of the user's."""
 
 
 def outside(folder: Path) -> Path:
@@ -118,7 +115,8 @@ def outside(folder: Path) -> Path:
 def plant(folder: Path, name: str, kind: str) -> None:
     """Put a link to the user's own files, to a file without end, or a pipe in a file's place."""
     path, own = folder / name, outside(folder) / "file"
-    own.parent.mkdir(exist_ok=True)
+    if any(one.is_symlink() or (one.exists() and not one.is_dir()) for one in path.parents):
+        return
     path.parent.mkdir(exist_ok=True, parents=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

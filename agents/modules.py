@@ -16,6 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+MOST_OF_TEXT = 500
+"""Characters of an exception's text that one line shows."""
+
 
 def imported(module: str) -> ModuleType:
     """Import a module that the user has named. Raises what the module raises."""
@@ -83,7 +86,7 @@ def in_one_line(error: BaseException) -> str:
     """Return an error's type, the first line of its message, and the file and line of the user's
     code that raised the error, if the user's code did."""
     lines = text_of(error).strip().splitlines()
-    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    what = f"{type(error).__name__}: {lines[0][:MOST_OF_TEXT]}" if lines else type(error).__name__
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
         file = frame.f_code.co_filename
         if not file.startswith((*_not_the_users(), "<")):

@@ -1,17 +1,21 @@
 """Files that are written in one step: a reader, or a crash, finds the old one or the new one.
 
-And read only if they are files, of a size that is to be expected.
+And read only if they are files, of a size that is to be expected. Nothing else in the package
+writes files, makes folders in a run's folder, or removes files there.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,30 +24,74 @@ NOT_OURS = (
     *(ArithmeticError, RecursionError),
 )
 """What a file that is missing, damaged or somebody else's makes of its reader."""
+_WRITING = ".writing"
 
 
 @contextmanager
 def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
     """A file that takes the place of `path`, on disk, once all is written; if not, nothing does.
 
-    mode, options: those of `open`.
+    mode, options: those of `open`. Raises OSError, which names `path`.
     """
     temporary = _temporary(path)
     try:
-        with open(temporary, mode, opener=no_link, **options) as file:
+        with open(temporary, mode, opener=_new, **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename, error.filename2 = str(path), None
         raise
 
 
+def _new(path: str, flags: int) -> int:
+    """Make a file that is not there yet, as `open`'s opener.
+
+    The lock tells `remove_unfinished` that a process is writing the file.
+    """
+    descriptor = os.open(path, flags | os.O_EXCL, 0o666)
+    with suppress(OSError):  # Not all file systems have locks.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
 def no_link(path: str, flags: int) -> int:
-    """Open a file, as `open`'s opener, but not what a link points to: a folder from somebody else
-    may hold links to the user's own files."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    """Open a file, as `open`'s opener, but neither what a link points to nor a pipe: a folder from
+    somebody else may hold links to the user's own files."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file", path)
+    return descriptor
+
+
+def appending(path: Path, **options: Any) -> IO[str]:
+    """Open a text file to write at its end, through no link. Raises OSError."""
+    return open(path, "a", opener=no_link, **options)
+
+
+def new_file(path: Path) -> IO[bytes]:
+    """Open a file that is not there yet. Raises OSError."""
+    return open(path, "xb")
+
+
+def copy_file(source: Path, path: Path, most: int) -> None:
+    """Replace `path` by a copy of a file of at most so many bytes. Raises OSError, and ValueError
+    for another."""
+    _require_file(source, most)
+    with source.open("rb") as file, replacing(path, "wb") as copy:
+        shutil.copyfileobj(file, copy)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder in a run's folder if need be. Raises OSError, also if it is a link: what is
+    written in it would be written elsewhere."""
+    path.mkdir(exist_ok=True)
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, f"{path.name} is a link: put the folder itself there", str(path))
 
 
 def private_folder() -> Path:
@@ -75,22 +123,23 @@ def write_text(path: Path, text: str) -> None:
 
 def read_text(path: Path, most: int) -> str:
     """The text of a file of at most so many bytes. Raises OSError, and ValueError for another."""
+    _require_file(path, most)
+    return path.read_text(encoding="utf-8")
+
+
+def _require_file(path: Path, most: int) -> None:
     about = path.stat()
     if not stat.S_ISREG(about.st_mode) or about.st_size > most:
         raise ValueError(f"it is no file of at most {most} bytes")
-    return path.read_text(encoding="utf-8")
 
 
 def sha256_of(path: Path, most: int) -> str | None:
     """The digest of a file of at most so many bytes; None of another, or one that cannot be
     read."""
-    try:
-        about = path.stat()
-        if stat.S_ISREG(about.st_mode) and about.st_size <= most:
-            with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        pass
+    with suppress(OSError, ValueError):
+        _require_file(path, most)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     return None
 
 
@@ -102,7 +151,7 @@ def require_writable(path: Path, option: str) -> None:
         raise click.BadParameter(f"{path} is a folder: give a file", param_hint=option)
     temporary = _temporary(path)
     try:
-        open(temporary, "a", opener=no_link).close()
+        open(temporary, "w", opener=_new).close()
         temporary.unlink()
     except OSError as error:
         raise click.BadParameter(
@@ -125,12 +174,16 @@ def require_writable_folder(path: Path, option: str) -> None:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what a process that was killed had not finished writing in the folder or below it."""
-    for file in folder.rglob(_temporary(Path("*")).name):
-        file.unlink()
+    for path in folder.rglob(f".*{_WRITING}"):
+        # A file that another process is writing is locked, and links and folders are not ours.
+        with suppress(OSError), open(path, "a", opener=no_link) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.writing")
+    """A name that no other process writes to, and that nobody can have prepared."""
+    return path.with_name(f".{os.urandom(8).hex()}{_WRITING}")
 
 
 def require_numbers(*values: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.strangers.folders import RUNS
+from tests.strangers.folders import OWN_MODULE, RUNS
 from tests.strangers.watch import CANARY, HOSTILE_MODULE, TINY
 from workflow_rl.commands.main import main
 from workflow_rl.commands.tune import RANGES, TUNE_FILE
@@ -44,4 +45,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (f"{CANARY}.py", f"{CANARY}_package/__init__.py", f"{CANARY}_package/inner.py"):
         Path(module).parent.mkdir(exist_ok=True)
         Path(module).write_text(HOSTILE_MODULE)
+    Path(f"{OWN_MODULE}.py").write_text(
+        "import gymnasium\n"
+        "from torch import nn\n"
+        "def make():\n"
+        "    return gymnasium.make('CartPole-v1')\n"
+        "class Net(nn.Linear):\n"
+        "    def __init__(self, n_inputs, n_outputs):\n"
+        "        super().__init__(n_inputs, n_outputs)\n"
+    )
+    monkeypatch.delitem(sys.modules, OWN_MODULE, raising=False)
     return tmp_path

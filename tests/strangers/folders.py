@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.strangers.watch import TINY, save
+from tests.strangers.watch import CANARY, TINY, save
 from workflow_rl.commands.tune import TUNE_FILE
 
 RUNS = {
@@ -56,6 +57,76 @@ READING = {
 }
 
 
+ENV_OF = {"ppo": "CartPole-v1", "sac": "CartPole-v1", "cage2": "workflow_rl/CAGE2-v0"}
+OWN_MODULE = "own_module_of_the_user"
+"""A harmless module in the folder, which the user names."""
+
+
+def options_of(kind: str, command: str) -> list[list[str]]:
+    """Options of a command that name something which the user gives, each of which may be left
+    out."""
+    env = ["--env", ENV_OF[kind]]
+    resuming = [
+        *(env, ["--env", f"{OWN_MODULE}:make"], ["--n-workers", "1"], ["--device", "cpu"]),
+        *(["--algorithm", "sac" if kind == "sac" else "ppo"], ["--cluster", "none"]),
+        *(["--network", "mlp"], ["--trace", "run/trace.json"], ["--setting", "discount=0.9"]),
+        *(["--network", f"{OWN_MODULE}:Net"], ["--red-agent", "B_lineAgent"]),
+    ]
+    return {
+        "evaluate": [
+            *(env, ["--json", "run/scores.json"], ["--output-dir", "run/logs"]),
+            *(["--which", "best"], ["--video", "run/video"], ["--agent", "sleep"]),
+        ],
+        "export": [["--output", "run/out.npz"], ["--which", "latest"], ["--overwrite"]],
+        "improve": [["--jobs", "1"]],
+        "replay": [env, ["--against", "run"], ["--output", "run/page.html"], ["--which", "best"]],
+        "verify": [["--init-from", "run"]],
+        "train-async": resuming,
+        "train-sync": resuming,
+        "train-population": resuming,
+        "tune": [["--cluster", "none"], ["--n-workers", "1"], env],
+        "train-champion": [env, ["--env", "workflow_rl/CAGE4-v0"], ["--seed", "1"]],
+        "train-workflow": [["--workflow", "run/config.json"], ["--order", "users"]],
+        "search-workflow": [["--output", "run/out"], ["--beside", "run"], ["--method", "random"]],
+        "plot": [["--output", "run/plot.png"], ["--timeline"]],
+        "report": [["--output", "run/report.html"], ["--trace", "run/trace.json"], ["population"]],
+        "parity": [env, ["--record", "run/record"]],
+    }[READING[command][0]]
+
+
+WRITTEN = [
+    *("checkpoint.pt", "best.pt", "config.json", "metrics.csv", "summary.json", "machine.json"),
+    *("run_id", "evaluation.json", "learning_curve.png", "champion.npz", "card.json", "page.html"),
+    *("training.npz", "scores.json", "trace.json", "out.npz", "plot.png", "report.html", "record"),
+    *("population.json", "tune.json", "study.db", "study.db-journal", "best.json", "policies.png"),
+    *("video/CartPole-v1-episode-0.mp4", ".checkpoint.pt.writing", ".evaluation.json.writing"),
+    *("kept/000002.pt", "kept/mean.npz", "logs/summary.json", "out/workflow.html"),
+]
+"""Files that commands write into the folders that they are given."""
+FILLED = ["kept", "memory", "report_files", "policy-0", "policy-1", "trial-0", "final-0"]
+"""Folders that commands make in them, without a word of the user's."""
+
+
+def outside(folder: Path) -> Path:
+    """The user's own files, beside the stranger's folder."""
+    return folder.with_name(f"{folder.name}-own")
+
+
+def plant(folder: Path, name: str, kind: str) -> None:
+    """Put a link to the user's own files, to a file without end, or a pipe in a file's place."""
+    path, own = folder / name, outside(folder) / "file"
+    if any(one.is_symlink() or (one.exists() and not one.is_dir()) for one in path.parents):
+        return
+    path.parent.mkdir(exist_ok=True, parents=True)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"own": own, "folder": own.parent, "endless": "/dev/zero"}[kind])
+
+
 def poison(root: Path, edit: Callable[[dict[str, Any]], None]) -> None:
     """Edit the config in all files of runs, populations and searches, everywhere alike."""
     for path in (*root.rglob("config.json"), *root.rglob(TUNE_FILE)):
@@ -94,8 +165,12 @@ def _poison_policy(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 
 def laid_out(made: Path, kind: str, command: str) -> list[str]:
     """Lay out, in the current folder, what a command reads, as it was made. Returns the command."""
-    for name in ("run", "population", "tuned", "out"):
-        shutil.rmtree(name, ignore_errors=True)
+    for path in Path().iterdir():
+        if path.is_symlink() or not path.is_dir():
+            if path.suffix != ".py":
+                path.unlink()
+        elif CANARY not in path.name:
+            shutil.rmtree(path)
     for name in {word.partition("/")[0] for word in READING[command][1:]}:
         if (made / kind / name).is_dir():
             shutil.copytree(made / kind / name, name)

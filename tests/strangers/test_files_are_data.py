@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import os
 import subprocess
 import sys
@@ -17,7 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import cases
-from tests.strangers.folders import OF_PPO, READING, RUNS, calling, laid_out, poison
+from tests.strangers.folders import (
+    FILLED,
+    OF_PPO,
+    OWN_MODULE,
+    READING,
+    RUNS,
+    WRITTEN,
+    calling,
+    laid_out,
+    options_of,
+    outside,
+    plant,
+    poison,
+)
 from tests.strangers.watch import CANARY, watched
 from workflow_rl.commands.main import MODULES, main
 
@@ -89,7 +103,20 @@ def _flags(draw: Any, config: dict[str, Any]) -> None:
     config[draw(st.sampled_from(["make_env", "trust", "factory"]))] = f"{CANARY}:make"
 
 
-HOSTILE: list[Callable[[Any, dict[str, Any]], None]] = [_call, _call, _text, _flags]
+def _beside(draw: Any, config: dict[str, Any]) -> None:
+    """Some field, beside an environment that the user may name."""
+    _text(draw, config)
+    config |= {"env": f"{OWN_MODULE}:make", "env_args": {}}
+
+
+def _all(draw: Any, config: dict[str, Any]) -> None:
+    """Every field that names something, at once."""
+    for field in [*TEXTS, *OF_PPO]:
+        value = draw(st.sampled_from(NAMES))
+        (config["settings"] if field in OF_PPO else config)[field] = value
+
+
+HOSTILE: list[Callable[[Any, dict[str, Any]], None]] = [_call, _text, _text, _flags, _beside, _all]
 COMMANDS = sorted(READING)
 READS_NOTHING = {"check-env", "doctor", "benchmark", "compare-modes"}
 
@@ -126,29 +153,56 @@ def edits(draw: Any) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
-def assert_data(data: st.DataObject, made: Path, folder: Path) -> None:
-    """Nothing that only a file names is imported or called."""
+def assert_data(data: st.DataObject, made: Path, folder: Path, trains: bool) -> None:
+    """Nothing that only a file names is imported or called, and nothing is written elsewhere.
+
+    trains: whether runs go on, rather than be shown.
+    """
     kind, command = data.draw(st.sampled_from(sorted(RUNS))), data.draw(st.sampled_from(COMMANDS))
     arguments = laid_out(made, kind, command)
     poison(folder, data.draw(edits()))
+    named = data.draw(st.lists(st.sampled_from(options_of(kind, command)), max_size=2))
+    arguments = [*arguments, *itertools.chain(*named)]
+    if trains and "--resume" in arguments:
+        arguments = [{"--dry-run": "--quiet", "999": "96"}.get(one, one) for one in arguments]
+    own = folder_of_the_user(folder)
+    for name in data.draw(st.lists(st.sampled_from(PLACES), max_size=3)):
+        plant(folder, name, data.draw(st.sampled_from(["own", "folder", "endless", "pipe"])))
     with watched():
         result = CliRunner().invoke(main, arguments)
+    assert {path.name: path.read_text() for path in own.iterdir()} == {"file": "the user's"}
+    remembered = Path(os.environ["XDG_STATE_HOME"]).rglob("*.json")
+    assert not [one for one in remembered if CANARY in one.read_text()]
     assert result.exception is None or isinstance(result.exception, SystemExit), arguments
     assert result.exit_code in (0, 1, 2), (arguments, result.output)
     assert "Traceback" not in result.output
 
 
+PLACES = [
+    *(f"{folder}/{name}" for folder in ("run", "population") for name in [*WRITTEN, *FILLED]),
+    *("workflow", "workflow/totals.npz", "tuned/study.db", "tuned/trial-0", "tuned/tune.json"),
+    *("report.html", "report_files", "plot.png", "replay.html", "improved.npz", "out.npz", "out"),
+]
+
+
+def folder_of_the_user(folder: Path) -> Path:
+    own = outside(folder)
+    own.mkdir(exist_ok=True)
+    (own / "file").write_text("the user's")
+    return own
+
+
 @cases(50)
 @given(data=st.data())
 def test_files_are_data(data: st.DataObject, made: Path, folder: Path) -> None:
-    assert_data(data, made, folder)
+    assert_data(data, made, folder, trains=False)
 
 
 @pytest.mark.slow
 @cases(500)
 @given(data=st.data())
 def test_500_files_are_data(data: st.DataObject, made: Path, folder: Path) -> None:
-    assert_data(data, made, folder)
+    assert_data(data, made, folder, trains=True)
 
 
 REFUSING = [

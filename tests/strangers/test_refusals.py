@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
+import torch
 from click.testing import CliRunner
 
-from tests.strangers.folders import calling, laid_out, poison
+from tests.strangers.folders import calling, laid_out, plant, poison
+from tests.strangers.watch import save
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
+from workflow_rl.printable import PrintableFormatter
 from workflow_rl.runs.config import ConfigError
-from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.folder import RunDirError, read_config
+from workflow_rl.runs.population_dir import finish_population
 from workflow_rl.runs.trust import trusted_config
 
 
@@ -118,3 +124,87 @@ def test_an_endless_id_of_a_run_is_one_line_of_error(made: Path, folder: Path) -
     result = CliRunner().invoke(main, resume)
     assert result.exit_code == 2, result.exception
     assert "is of another run" in result.output
+
+
+def test_kinds_of_episodes_in_a_checkpoint_are_printable(made: Path, folder: Path) -> None:
+    """The bar, the lines of a log file and the closing lines show them."""
+    resume = [one for one in laid_out(made, "cage2", "train-async") if one != "--dry-run"]
+    content = torch.load("run/checkpoint.pt", weights_only=True)
+    recent = content["training"]["recent_variants"]
+    content["training"]["recent_variants"] = ["\x1b]0;title\x07\x9b2J" + "x" * 10_000, *recent[1:]]
+    save(Path("run/checkpoint.pt"), content)
+    resume = ["6" if one == "999" else one for one in resume if one != "--quiet"]
+    resume = ["--total-episodes" if one == "--total-steps" else one for one in resume]
+    result = CliRunner().invoke(main, resume, color=True)
+    assert result.exit_code == 0, result.output
+    assert "title" in result.output
+    assert not {"\x1b", "\x07", "\x9b"} & set(result.output)
+
+
+def test_what_is_logged_is_printable() -> None:
+    record = logging.makeLogRecord({"msg": "%s is left out", "args": ("\x1b]0;title\x07 a\nb",)})
+    assert PrintableFormatter("%(message)s").format(record) == (
+        "\\x1b]0;title\\x07 a\nb is left out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "link"), [("report", "report_files"), ("search-workflow", "workflow")]
+)
+def test_folders_beside_a_run_that_are_links_are_not_filled(
+    command: str, link: str, made: Path, folder: Path
+) -> None:
+    """A command finds them, without a word of the user's, in the folder in which it is called."""
+    arguments = laid_out(made, "cage2", command)
+    Path("own").mkdir()
+    Path("own", "workflow.html").write_text("the user's")
+    Path(link).symlink_to("own")
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2, result.output
+    assert f"{link} is a link" in result.output
+    assert [path.name for path in Path("own").iterdir()] == ["workflow.html"]
+
+
+def test_pipes_in_a_run_folder_are_not_waited_for(made: Path, folder: Path) -> None:
+    laid_out(made, "ppo", "plot")
+    for name in (".evaluation.json.writing", ".learning_curve.png.writing"):
+        os.mkfifo(Path("run", name))
+    for arguments in (["evaluate", "run", "--episodes", "1", "--quiet"], ["plot", "run"]):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe"])
+def test_the_best_agent_of_a_population_is_a_file(kind: str, made: Path, folder: Path) -> None:
+    """Its copy would fill the disk."""
+    laid_out(made, "ppo", "several")
+    plant(folder, "population/policy-0/best.pt", kind)
+    for path in ("config.json", "best.pt"):
+        Path("population/policy-1", path).unlink()
+    with pytest.raises(RunDirError, match="no file of at most"):
+        finish_population(Path("population"), [], best=0)
+    assert not Path("population/best.pt").exists()
+
+
+def test_a_full_disk_is_one_line(made: Path, folder: Path) -> None:
+    laid_out(made, "ppo", "plot")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for arguments in (
+        ["plot", "run"],
+        ["report", "run"],
+        ["export", "run", "--format", "npz", "--output", "out.npz"],
+        ["evaluate", "run", "--episodes", "1", "--quiet"],
+    ):
+        if arguments[0] == "evaluate":
+            Path("run/evaluation.json").write_text("the scores before")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        try:
+            result = CliRunner().invoke(main, arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert result.exit_code in (1, 2), result.output
+        assert isinstance(result.exception, SystemExit), arguments
+        assert result.output.strip().splitlines()[-1].startswith("Error: ")
+        assert "File too large" in result.output
+    assert Path("run/evaluation.json").read_text() == "the scores before"
+    assert not list(folder.rglob("*.writing"))

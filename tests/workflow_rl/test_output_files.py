@@ -1,10 +1,12 @@
 import os
 from pathlib import Path
 
-import click
 import pytest
 
 from workflow_rl.output_files import (
+    appending,
+    copy_file,
+    make_folder,
     remove_unfinished,
     replacing,
     require_writable,
@@ -73,6 +75,72 @@ def test_whether_a_file_can_be_written_is_tried_through_no_link(tmp_path):
     """Another folder would get an empty file."""
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / ".page.html.writing").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(click.BadParameter, match="cannot be written"):
-        require_writable(tmp_path / "given" / "page.html", "--output")
+    require_writable(tmp_path / "given" / "page.html", "--output")
+    assert [path.name for path in (tmp_path / "given").iterdir()] == [".page.html.writing"]
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "another's"])
+def test_nothing_that_was_prepared_under_a_temporary_name_counts(kind, tmp_path, monkeypatch):
+    """Whatever a stranger puts there: a pipe would be waited for, and a link written through."""
+    path, prepared, own = tmp_path / "file", tmp_path / ".file.writing", tmp_path / "own"
+    own.write_text("the user's")
+    if kind == "pipe":
+        os.mkfifo(prepared)
+    elif kind == "link":
+        prepared.symlink_to(own)
+    else:
+        prepared.write_text("another's")
+    require_writable(path, "--output")
+    write_text(path, "new")
+    assert (path.read_text(), own.read_text()) == ("new", "the user's")
+
+
+def test_two_may_write_one_file_at_a_time(tmp_path):
+    """The last to end wins, with the whole of what it wrote."""
+    path = tmp_path / "file"
+    with replacing(path) as first:
+        first.write("first")
+        with replacing(path) as second:
+            second.write("the second")
+        remove_unfinished(tmp_path)  # As a run does that begins there meanwhile.
+    assert path.read_text() == "first"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_error_names_the_file_that_is_written(tmp_path):
+    with pytest.raises(OSError, match="File name too long") as raised:
+        write_text(tmp_path / ("n" * 300), "text")
+    assert Path(raised.value.filename).name == "n" * 300
+
+
+def test_a_copy_is_of_a_file_that_ends(tmp_path):
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(bytes(10))
+    for name in ("endless", "pipe", "large"):
+        with pytest.raises(ValueError, match="no file of at most 9 bytes"):
+            copy_file(tmp_path / name, tmp_path / "copy", 9)
+    assert not (tmp_path / "copy").exists()
+    copy_file(tmp_path / "large", tmp_path / "copy", 10)
+    assert (tmp_path / "copy").read_bytes() == bytes(10)
+
+
+def test_a_folder_that_is_a_link_is_not_filled(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "kept").symlink_to(tmp_path / "own")
+    with pytest.raises(OSError, match="kept is a link"):
+        make_folder(tmp_path / "kept")
+    make_folder(tmp_path / "own")
+
+
+def test_files_to_write_on_are_neither_links_nor_pipes(tmp_path):
+    (tmp_path / "own").write_text("the user's")
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(OSError, match=r"link|no file|No such device"):
+            appending(tmp_path / name)
+    with appending(tmp_path / "own") as file:
+        file.write(", and more")
+    assert (tmp_path / "own").read_text() == "the user's, and more"

@@ -29,6 +29,7 @@ from workflow_rl.cage4.interface import (
     Simulator,
     StepResult,
 )
+from workflow_rl.output_files import appending
 
 N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
 
@@ -280,7 +281,7 @@ def comparisons(
         _compare_by_name, names=names, max_steps=max_steps, state_every=state_every
     )
     for comparison in _played(play, missing, n_workers):
-        with record.open("a") as file:
+        with appending(record) as file:
             file.write(json.dumps({**asked, "comparison": comparison}) + "\n")
         yield comparison
 

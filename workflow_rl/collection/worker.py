@@ -42,6 +42,7 @@ from workflow_rl.environments.env_batch import (
     ObservationError,
 )
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.printable import MOST, shortened
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 # The frames of neither are the user's code.
@@ -198,7 +199,8 @@ def failure_of(command: Command, error: BaseException) -> Failure:
             final = f"{error} {raised}"
     frames = traceback.extract_tb(raised.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(_OWN_CODE + _LIBRARIES)]
-    summary = f"{type(raised).__name__}: {text_of(raised)}".splitlines()[0].rstrip(": ")
+    first = f"{type(raised).__name__}: {text_of(raised)}".splitlines()[0].rstrip(": ")
+    summary = shortened(first, MOST // 4)
     if frames:
         place = (users or frames)[-1]
         summary += f" ({place.filename}, line {place.lineno})"
@@ -206,7 +208,7 @@ def failure_of(command: Command, error: BaseException) -> Failure:
     while users and shown is not None and shown.tb_frame.f_code.co_filename != users[0].filename:
         shown = shown.tb_next
     text = "".join(traceback.format_exception(type(raised), raised, shown))
-    return Failure(command, summary, text, spec, final)
+    return Failure(command, summary, shortened(text, 10 * MOST), spec, final)
 
 
 def _die_with_main_process() -> None:

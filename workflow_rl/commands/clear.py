@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import logging
 import re
@@ -16,6 +17,8 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
+from workflow_rl.printable import PrintableFormatter, PrintableStream
+from workflow_rl.printable import printable as printable
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 
@@ -51,14 +54,12 @@ def one_line() -> Iterator[None]:
         if clear == error.format_message():
             raise
         raise click.UsageError(clear, error.ctx) from None
-
-
-def printable(value: Any) -> str:
-    """Return a value from a file as text, without characters that command a terminal."""
-    text = str(value)
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+    except OSError as error:
+        # A full disk, too few descriptors, or a file that may not be read, wherever that shows.
+        if error.errno in (None, errno.EPIPE):
+            raise
+        where = f"{printable(error.filename)}: " if error.filename is not None else ""
+        raise click.ClickException(f"{where}{error.strerror}") from None
 
 
 _PLAIN = dict(zip("─│±–−—…", ["-", "|", "+/-", "-", "-", "-", "..."], strict=True))  # noqa: RUF001
@@ -108,10 +109,13 @@ class ClearCommand(click.Command):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        logging.basicConfig(format="%(levelname)s: %(message)s")
+        logged = logging.StreamHandler()
+        logged.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
+        logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
-        with one_line():
+        shown: Any = PrintableStream(sys.stdout)
+        with one_line(), contextlib.redirect_stdout(shown):
             return super().invoke(ctx)
 
 

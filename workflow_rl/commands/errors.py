@@ -14,6 +14,7 @@ import click
 from agents.settings import ConfigError
 from workflow_rl.collection.cluster import ClusterError
 from workflow_rl.commands.asked import typed
+from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
@@ -59,7 +60,7 @@ def training_errors(
             f"Error: learning diverged: {error}",
             f"The last checkpoint is kept, and the batch is in {batch}{advice}",
         ]
-    click.echo("\n".join(lines), err=True)
+    click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)
 
 

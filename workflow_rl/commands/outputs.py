@@ -13,6 +13,7 @@ import click
 from agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.rollout import NotFiniteError
+from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import OutputFile, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.output_files import require_writable, write_text
@@ -77,5 +78,5 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
     except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {printable(error)}", err=True)
         raise SystemExit(1) from None

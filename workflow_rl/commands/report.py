@@ -44,8 +44,8 @@ def report(
 
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")
-    if further.exists() and not further.is_dir():
-        raise click.BadParameter(f"{further} is not a folder", param_hint="--output")
+    if further.is_symlink() or (further.exists() and not further.is_dir()):
+        raise click.BadParameter(f"{further} is a link, or no folder", param_hint="--output")
     if trust:
         for folder in (folder for run in runs for folder in run_folders(run)):
             if checkpoint_path(folder).exists():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.clear import ClearCommand
-from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, spelling
+from workflow_rl.commands.options import EPISODES, PATH, SEED, TRUST, given_options, spelling
 from workflow_rl.output_files import (
     replacing,
     require_writable,
@@ -66,6 +66,8 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     output: Path = options["output"]
     if options["beside"] and options["method"] != ALL:
         raise click.UsageError(f"--beside goes with --method {ALL}, not {options['method']}")
+    if output.is_symlink() and "output" not in given_options():
+        raise click.BadParameter(f"{output} is a link: name a folder", param_hint="--output")
     require_writable_folder(output, "--output")
     for name in FILES.get(options["method"], (f"{options['method']}.json",)):
         require_writable(output / name, "--output")

@@ -8,6 +8,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from workflow_rl.printable import printable
+
 SECONDS = 2.0
 """Least time between two lines of what has no text to show: short work needs no lines."""
 _NAMES = {"ep": "episodes"}
@@ -31,7 +33,7 @@ class Progress(tqdm):
 
     def show(self, done: int, text: str) -> None:
         """Show how many are done, and a text."""
-        self._text = text
+        self._text = text = printable(text)
         self.set_postfix_str(text, refresh=False)
         self.update(done - self._done)
 

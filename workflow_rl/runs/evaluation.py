@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,15 @@ from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, guests
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.guest import Scoring
+from workflow_rl.output_files import copy_file
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.intervals import mean_of
 
 AGENT_DIGEST = "agent_sha256"
 """The name under which scores keep the SHA-256 digest of the agent's file."""
+MOST_OF_VIDEO = 2**40
+"""Bytes."""
 MOST_NAMED = 10
 """Largest number of episodes that an error names."""
 
@@ -194,29 +198,36 @@ def record_video(actor: Actor, environment: Environment, folder: Path, seed: int
 
     if not isinstance(environment, GymnasiumEnvironment):
         raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
-    try:
-        env = environment.make_env(render_mode="rgb_array")
-        if env.render_mode != "rgb_array":
-            raise ValueError("render_mode='rgb_array' has no effect")
-        recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
-    except (DependencyNotInstalled, ModuleNotFoundError) as error:
-        missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
-        raise InvalidEnvironmentError("video", f"{missing}: pip install moviepy") from None
-    except Exception as error:
-        raise InvalidEnvironmentError(
-            "video", f"{environment.env_id} draws no pictures: {error}"
-        ) from None
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
-    envs = SerialEnvs(lambda: FlatEnv(recorded, environment.masks), 1)
-    try:
-        play_episode(envs, actor, spec)
-    except Exception as error:
-        raise InvalidEnvironmentError(
-            "video", f"{environment.env_id} could not be drawn: {error}"
-        ) from None
-    finally:
-        envs.close()
-    return folder / f"{environment.label}-episode-0.mp4"
+    # The library writes through links, so it writes into a folder that nobody else has seen.
+    with TemporaryDirectory(dir=folder) as temporary:
+        unseen = Path(temporary) / "video"
+        try:
+            env = environment.make_env(render_mode="rgb_array")
+            if env.render_mode != "rgb_array":
+                raise ValueError("render_mode='rgb_array' has no effect")
+            recorded = RecordVideo(
+                env, str(unseen), name_prefix=environment.label, disable_logger=True
+            )
+        except (DependencyNotInstalled, ModuleNotFoundError) as error:
+            missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
+            raise InvalidEnvironmentError("video", f"{missing}: pip install moviepy") from None
+        except Exception as error:
+            raise InvalidEnvironmentError(
+                "video", f"{environment.env_id} draws no pictures: {error}"
+            ) from None
+        envs = SerialEnvs(lambda: FlatEnv(recorded, environment.masks), 1)
+        try:
+            play_episode(envs, actor, spec)
+        except Exception as error:
+            raise InvalidEnvironmentError(
+                "video", f"{environment.env_id} could not be drawn: {error}"
+            ) from None
+        finally:
+            envs.close()
+        name = f"{environment.label}-episode-0.mp4"
+        copy_file(unseen / name, folder / name, MOST_OF_VIDEO)
+    return folder / name
 
 
 def scoring_of(env_id: str) -> Scoring:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workflow_rl.output_files import new_file
+
 _number = itertools.count()
 
 GROUPS = {
@@ -51,17 +53,23 @@ class EventFile:
 
         self._event, self._summary = Event, Summary
         name = f"{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_number)}"
-        self._file = (folder / f"events.out.tfevents.{name}").open("wb")
+        path = folder / f"events.out.tfevents.{name}"
+        self._file = new_file(path)
         self._records = RecordWriter(self._file)
-        self._write(file_version="brain.Event:2")
-        if first_update is None:
-            plain = {
-                name: value if isinstance(value, bool | int | float) else str(value)
-                for name, value in hyperparameters.items()
-            }
-            self._write(step=0, summary=hparams_pb(plain))
-        else:
-            self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
+        try:
+            self._write(file_version="brain.Event:2")
+            if first_update is None:
+                plain = {
+                    name: value if isinstance(value, bool | int | float) else str(value)
+                    for name, value in hyperparameters.items()
+                }
+                self._write(step=0, summary=hparams_pb(plain))
+            else:
+                self._write(step=first_update, session_log=SessionLog(status=SessionLog.START))
+        except OSError:
+            self.close()
+            path.unlink()
+            raise
 
     def add_scalars(self, values: Mapping[str, float], update: int) -> None:
         """Write the values of one update."""

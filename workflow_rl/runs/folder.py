@@ -6,6 +6,7 @@ import contextlib
 import csv
 import dataclasses
 import fcntl
+import fnmatch
 import json
 import math
 import os
@@ -24,6 +25,8 @@ from agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,
+    appending,
+    make_folder,
     no_link,
     read_text,
     remove_unfinished,
@@ -54,6 +57,11 @@ RUN_FILE = "run_id"
 """By which a folder and its checkpoints know each other; locked while a process trains there."""
 DIVERGED_FILE = "diverged.npz"
 """The batch that could not be learned from."""
+_BEGINNING = (
+    *(RUN_FILE, RECORD_FILE, "config.json", "metrics.csv", "summary.json", memory.FOLDER),
+    *("events.out.tfevents.*", ".*.writing"),
+)
+"""What a run leaves that is stopped before its first checkpoint."""
 
 
 class RunDirError(UserError):
@@ -85,6 +93,7 @@ def begin_folder(path: Path, name: str, text: str) -> None:
     """Make a folder, which must be new or empty, with this file in it. Raises RunDirError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(path)
         if any(path.iterdir()):
             raise RunDirError(f"{path} is not empty: choose another folder, or go on with --resume")
         write_text(path / name, text)
@@ -123,11 +132,6 @@ class RunDir:
                 self._require_unused()  # Another process may have begun in it meanwhile.
             remove_unfinished(path)
             self.run_id = self._identified(resumed)
-            # It is not finished any more.
-            (path / "summary.json").unlink(missing_ok=True)
-            write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
-            remember(config.environment)
-            remember_classes(config.to_dict())
             logged = 0 if resumed is None else resumed.training.logged_updates
             rows = [] if resumed is None else read_metrics(path)
             rows = [row for row in rows if row["update"] <= logged]
@@ -143,8 +147,14 @@ class RunDir:
                 self._record.write(path / RECORD_FILE)
             else:
                 self._record_machine()
+            write_text(path / "config.json", json.dumps(config.to_dict(), indent=2) + "\n")
+            remember(config.environment)
+            remember_classes(config.to_dict())
+            # It is not finished any more. A full disk has refused the files before this.
+            (path / "summary.json").unlink(missing_ok=True)
         except OSError as error:
-            self._lock.close()
+            with suppress(OSError):  # Of what is still to be written.
+                self._lock.close()
             raise RunDirError(f"{path} cannot be used: {error.strerror}") from None
         except RunDirError:
             self._lock.close()
@@ -174,10 +184,13 @@ class RunDir:
 
     def _require_unused(self) -> None:
         names = {entry.name for entry in self.path.iterdir()}
-        if names and (RUN_FILE not in names or "checkpoint.pt" in names):
-            raise RunDirError(
-                f"{self.path} is not empty: choose another folder, or go on with --resume"
-            )
+        begun = {name for pattern in _BEGINNING for name in fnmatch.filter(names, pattern)}
+        has_rows = "metrics.csv" in names and bool(read_metrics(self.path))
+        if names and (RUN_FILE not in names or names > begun or has_rows or is_finished(self.path)):
+            how = "or go on with --resume"
+            if RUN_FILE in names and "checkpoint.pt" not in names:
+                how = "for the run in it has no checkpoint.pt to go on from"
+            raise RunDirError(f"{self.path} is not empty: choose another folder, {how}")
 
     def _identified(self, resumed: Checkpoint | None) -> str:
         """The run's id, by which its folder and its checkpoints know each other."""
@@ -216,7 +229,7 @@ class RunDir:
             rows = csv.DictWriter(file, names, restval=math.nan)
             rows.writeheader()
             rows.writerows(before)
-        self._metrics_file = (self.path / "metrics.csv").open("a", newline="")
+        self._metrics_file = appending(self.path / "metrics.csv", newline="")
         self._csv = csv.DictWriter(self._metrics_file, names, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
@@ -262,7 +275,8 @@ class RunDir:
                 parts = memory.write(folder, memories, self._memory)
             checkpoint = dataclasses.replace(checkpoint, memory=parts)
         with self.writing(name) as path:
-            path.parent.mkdir(exist_ok=True)
+            if path.parent != self.path:
+                make_folder(path.parent)
             save_checkpoint(path, checkpoint)
         if checkpoint.memory is not None:
             self._memory = checkpoint.memory

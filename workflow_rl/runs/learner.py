@@ -21,6 +21,7 @@ from workflow_rl.collection.schedule import Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.environment import guests
 from workflow_rl.environments.episode import SeedStream, episode_spec
+from workflow_rl.printable import shortened
 from workflow_rl.runs.batches import make_schedule
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
@@ -81,7 +82,7 @@ class Learner:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
-            reason = str(error) or type(error).__name__
+            reason = shortened(str(error)) or type(error).__name__
             with suppress(NotWrittenError):
                 self.run.write_summary(summarise(self.config, self.state, reason))
         self.run.close()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from agents.algorithm import Series
 from agents.replay import Transitions
-from workflow_rl.output_files import replacing
+from workflow_rl.output_files import make_folder, replacing
 
 FOLDER = "memory"
 CHUNK_BYTES = 2**24
@@ -62,7 +62,7 @@ def parts_of(values: Sequence[Any]) -> list[Part]:
 
 def write(folder: Path, memory: Mapping[str, Series], before: Sequence[Part]) -> list[Part]:
     """Write what an agent remembers, except what files `before` have. Returns all its files."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     parts = []
     for kind, series in memory.items():
         for start, end in series.pieces:

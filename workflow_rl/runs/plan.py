@@ -165,7 +165,7 @@ def _config_of(
     is_named = asked.get("env") == config.env
     is_named = is_named and _text(asked.get("env_args", {})) == _text(config.env_args)
     try:
-        return trusted_config(config, trust or is_named, names_cluster)
+        return trusted_config(config, trust, names_cluster, is_named)
     except ConfigError as error:
         raise RunDirError(f"{path}: {error.message}") from None
 

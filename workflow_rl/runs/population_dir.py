@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agents.policies.archive import MOST_BYTES
 from workflow_rl.output_files import (
     NOT_OURS,
+    copy_file,
     read_text,
-    replacing,
     require_no_links,
     write_text,
 )
+from workflow_rl.printable import shortened
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import Copy, ExchangeConfig, Values
 from workflow_rl.runs.folder import RunDirError, begin_folder
@@ -136,7 +137,7 @@ def unfinish_population(path: Path) -> None:
 
 def interrupt_population(path: Path, error: BaseException) -> None:
     """Leave a summary that says why it ended before its end, if that can be written."""
-    content = {"finished": False, "reason": str(error) or type(error).__name__}
+    content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
     with suppress(OSError):
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
 
@@ -146,12 +147,10 @@ def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: 
     the summaries of all. Raises RunDirError."""
     try:
         for name in ("config.json", "best.pt"):
-            with (
-                (policy_folder(path, best) / name).open("rb") as source,
-                replacing(path / name, "wb") as file,
-            ):
-                shutil.copyfileobj(source, file)
+            copy_file(policy_folder(path, best) / name, path / name, MOST_BYTES)
         content = {"finished": True, "best_policy": best, "policies": list(summaries)}
         write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
     except OSError as error:
         raise RunDirError(f"{path} cannot be written: {error.strerror}") from None
+    except ValueError as error:
+        raise RunDirError(f"{policy_folder(path, best) / name} cannot be read: {error}") from None

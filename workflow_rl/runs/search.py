@@ -29,7 +29,7 @@ from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import SHARES
 from workflow_rl.runs.execute import execute
-from workflow_rl.runs.folder import RunDirError
+from workflow_rl.runs.folder import NotWrittenError, RunDirError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.learning_curve import only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
@@ -111,6 +111,8 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         file = (self.path / STUDY_FILE).absolute()
         require_own_database(file)
+        if not file.exists() and any(self.path.glob("trial-*")):
+            raise RunDirError(f"{self.path} has no {STUDY_FILE} to go on from")
         try:
             study = optuna.create_study(
                 storage=url_of(file), study_name="tune", direction="maximize", load_if_exists=True
@@ -161,11 +163,19 @@ class Search:
         Raises ClusterError, StopRequested and whatever else ends a training.
         """
         deadline = math.inf if seconds is None else time.monotonic() + seconds
-        with connected(self.config.cluster, self.config.n_workers):
-            self._run_trials(study, n_trials, deadline)
-            n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
-            for finalist in tqdm(self.finalists(study), "finalists", disable=self.quiet or None):
-                self._run_again(study, finalist, n_seeds)
+        try:
+            with connected(self.config.cluster, self.config.n_workers):
+                self._run_trials(study, n_trials, deadline)
+                n_seeds = self._seeds_affordable(study, deadline - time.monotonic())
+                for finalist in tqdm(
+                    self.finalists(study), "finalists", disable=self.quiet or None
+                ):
+                    self._run_again(study, finalist, n_seeds)
+        except optuna.exceptions.StorageInternalError as error:
+            reason = str(error.__cause__).partition("\n")[0]
+            raise NotWrittenError(
+                f"{self.path / STUDY_FILE} cannot be written: {reason}"
+            ) from error
 
     def _run_trials(self, study: optuna.Study, n_trials: int | None, deadline: float) -> None:
         n_over = len(study.get_trials(deepcopy=False, states=_OVER))

@@ -72,14 +72,19 @@ def trusted(environment: Environment, trust: bool = False) -> Environment:
 
 
 def trusted_config(
-    config: TrainConfig, trust: bool = False, names_cluster: bool = False
+    config: TrainConfig,
+    trust: bool = False,
+    names_cluster: bool = False,
+    names_env: bool = False,
 ) -> TrainConfig:
     """A config from a file, whose environment may be made and whose cluster may be joined.
 
     Args:
         config: from `TrainConfig.from_dict`.
-        trust: whether the environment may be made, whoever named it.
-        names_cluster: whether the cluster may be joined, whoever named it.
+        trust: whether what the file names may be imported and called, but for the cluster.
+        names_cluster: whether the user names the cluster, which may then be joined.
+        names_env: whether the user names the environment and its arguments, as they are in the
+            file. The environment may then be made, and nothing else that the file names.
 
     Raises:
         ConfigError: only the file names the environment, the algorithm, or the address of a
@@ -92,7 +97,7 @@ def trusted_config(
         import_named(config.to_dict())
         config = config.changed(settings=config.settings.to_dict())
     try:
-        trusted(config.environment, trust)
+        trusted(config.environment, trust or names_env)
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     if config.named_by_file and not names_cluster and is_address(config.cluster):

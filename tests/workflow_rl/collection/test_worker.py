@@ -51,3 +51,10 @@ def test_an_observation_outside_its_space_is_final():
     error = EpisodeError(SPEC)
     error.__cause__ = ObservationError("obs is too large")
     assert failure_of(Command.PLAY, error).final == "in episode 7 obs is too large"
+
+
+def test_an_overlong_exception_is_cut():
+    failure = failure_of(Command.PLAY, ValueError("x" * 10_000_000))
+    assert failure.summary.startswith("ValueError: xxx")
+    assert len(failure.summary) < 1_000
+    assert len(failure.traceback) < 100_000

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import os
 import resource
 
 import pytest
@@ -80,13 +81,12 @@ def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
 
 def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
     path = tmp_path / "run"
-    with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
+    RunDir(path, CONFIG).close()
     (path / ".checkpoint.pt.writing").write_bytes(b"half")
     with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
         with pytest.raises(RunDirError, match="in use"):
             RunDir(path, CONFIG)
+        run.log(a_row(1))
         run.save("checkpoint.pt", after(1))
     assert len(read_metrics(path)) == 1
     assert not (path / ".checkpoint.pt.writing").exists()
@@ -261,3 +261,56 @@ def test_counts_are_of_64_bits(tmp_path, number, is_taken):
     else:
         with pytest.raises(RunDirError, match=f"episodes is {number}"):
             read_metrics(tmp_path / "run")
+
+
+def finished_run(path):
+    with RunDir(path, CONFIG) as run:
+        run.log(a_row(1))
+        for name in ("checkpoint.pt", "best.pt", "kept/000001.pt"):
+            run.save(name, after(1))
+        run.write_summary({"finished": True})
+
+
+def content_of(path):
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("left", ["best.pt", "kept", "metrics.csv", "summary.json"])
+def test_a_run_without_its_checkpoint_is_not_a_new_one(left, tmp_path):
+    """Whatever is left of it was deleted for space."""
+    path = tmp_path / "run"
+    finished_run(path)
+    for name in {"checkpoint.pt", "best.pt", "metrics.csv", "summary.json"} - {left}:
+        (path / name).unlink()
+    if left != "kept":
+        (path / "kept" / "000001.pt").unlink()
+        (path / "kept").rmdir()
+    before = content_of(path)
+    with pytest.raises(RunDirError, match=r"not empty: choose another folder, .* no check"):
+        RunDir(path, CONFIG.changed(seed=1))
+    assert content_of(path) == before
+
+
+def test_a_finished_run_that_cannot_go_on_stays_finished(tmp_path):
+    """On a full disk, what it has is kept."""
+    path = tmp_path / "run"
+    finished_run(path)
+    before = content_of(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(RunDirError, match="cannot be used: File too large"):
+            RunDir(path, CONFIG, after(1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert content_of(path) == before
+    with RunDir(path, CONFIG, after(1)):
+        assert not is_finished(path)
+
+
+def test_an_id_that_is_a_pipe_is_not_waited_for(tmp_path):
+    finished_run(tmp_path / "run")
+    (tmp_path / "run" / RUN_FILE).unlink()
+    os.mkfifo(tmp_path / "run" / RUN_FILE)
+    with pytest.raises(RunDirError, match="cannot be used"):
+        RunDir(tmp_path / "run", CONFIG, after(1))

@@ -9,10 +9,11 @@ import struct
 import pytest
 
 from tests.workflow_rl.runs.search_runs import search_in
-from workflow_rl.runs.folder import RunDirError
+from workflow_rl.runs.folder import NotWrittenError, RunDirError
 
-pytest.importorskip("optuna")
-from workflow_rl.runs import search
+optuna = pytest.importorskip("optuna")
+from workflow_rl.runs import search  # noqa: E402
+from workflow_rl.runs.search import Search  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["study.db", "study.db-journal", "study.db-wal"])
@@ -95,3 +96,25 @@ def test_a_damaged_study_is_one_clear_line(tmp_path):
     (tmp_path / "study.db").write_bytes(b"no database" * 100)
     with pytest.raises(RunDirError, match=r"study\.db"):
         search_in(tmp_path).study()
+
+
+def test_a_study_that_was_deleted_is_not_begun_again(tmp_path):
+    """Its trials' folders are still there, and what it found."""
+    own = search_in(tmp_path)
+    own.study()
+    (tmp_path / "trial-0").mkdir()
+    own.study()
+    (tmp_path / "study.db").unlink()
+    with pytest.raises(RunDirError, match=r"no study\.db to go on from"):
+        own.study()
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_a_study_on_a_full_disk_is_one_line(tmp_path, monkeypatch):
+    def fails(self, *arguments):
+        raise optuna.exceptions.StorageInternalError("the commit") from OSError("disk full\nSQL")
+
+    monkeypatch.setattr(Search, "_run_trials", fails)
+    own = search_in(tmp_path)
+    with pytest.raises(NotWrittenError, match=r"study\.db cannot be written: disk full$"):
+        own.run(own.study(), 1, None)

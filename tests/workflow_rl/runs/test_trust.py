@@ -327,3 +327,34 @@ def test_what_is_trusted_is_kept_also_without_a_home(
     (tmp_path / "state-of-another").mkdir()
     with pytest.raises(InvalidEnvironmentError, match="only the file names"):
         trusted(by_file)
+
+
+NET = (
+    "from torch import nn\n"
+    "open('imported', 'w')\n"
+    "class Net(nn.Linear):\n"
+    "    def __init__(self, n_inputs, n_outputs):\n"
+    "        super().__init__(n_inputs, n_outputs)\n"
+)
+
+
+@pytest.mark.parametrize("what", ["algorithm", "network"])
+@pytest.mark.parametrize("command", ["train-async", "train-sync"])
+def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) -> None:
+    """Of a stranger's run: neither is it imported, nor remembered for another time."""
+    trained("--env-arg", "length=4")
+    Path("net_of_a_stranger.py").write_text(NET)
+    content = torch.load("mine/checkpoint.pt", weights_only=True)
+    settings = content["config"]["settings"] if what == "network" else content["config"]
+    settings[what] = "net_of_a_stranger:Net"
+    content["config"]["mode"] = command.partition("-")[2]
+    save(Path("mine/checkpoint.pt"), content)
+    resume = [command, "--resume", "mine", "--total-steps", "96", "--quiet"]
+    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
+    for _ in range(2):
+        result = CliRunner().invoke(main, [*resume, *typed])
+        assert result.exit_code == 2, result.output
+        assert f"only the file names the {what} net_of_a_stranger:Net" in result.output
+        assert "--trust" in result.output
+        assert not Path("imported").exists()
+    assert not [one for one in Path("state").rglob("*.json") if "stranger" in one.read_text()]

@@ -23,7 +23,7 @@ from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.cage2.scoring.selection import ATTACKERS
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
@@ -217,6 +217,7 @@ def _replays(
     runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path, progress: Progress
 ) -> Section:
     rows = []
+    beginnings = _file_names([run.name for run in runs])
     for run in runs:
         progress.update()
         if not played[run.name]:
@@ -225,15 +226,14 @@ def _replays(
         blue = load_blue(best.path)
         blue.name = run.name
         attackers = _attackers(run)
-        name_start = _file_name(run.name)
         # With many runs there is not a page for each red agent: a page takes 50 ms.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
             for which, (red_agent, episode) in _notable(best, red_agents).items():
-                name = f"{name_start}-{red_agent}-{which}.html"
+                name = f"{beginnings[run.name]}-{red_agent}-{which}.html"
                 one = record_episode(blue, red_agent, STEPS, SEED, episode)
-                further.mkdir(exist_ok=True)
+                make_folder(further)
                 compared = compare_with_cyborg(one, networks=False)
                 write_text(further / name, replay_page([one], [compared]))
                 link = quote(os.fsencode(f"{further.name}/{name}"))
@@ -252,10 +252,16 @@ def _replays(
     )
 
 
-def _file_name(name: str) -> str:
-    """Return the beginning of a file name for a run: the whole name may have 255 bytes."""
-    readable = name.replace("/", "-").encode(errors="backslashreplace")
-    return readable[-200:].decode(errors="ignore")
+def _file_names(names: Sequence[str]) -> dict[str, str]:
+    """Return by run the beginning of its files' names, which may have 255 bytes. No two are equal,
+    also where the file system takes capitals for small letters."""
+    beginnings: dict[str, str] = {}
+    for n, name in enumerate(names):
+        readable = name.replace("/", "-").encode(errors="backslashreplace")
+        beginning = readable[-200:].decode(errors="ignore")
+        is_taken = beginning.lower() in map(str.lower, beginnings.values())
+        beginnings[name] = f"{beginning}-run{n}" if is_taken else beginning
+    return beginnings
 
 
 def _attackers(run: Run) -> list[str]:

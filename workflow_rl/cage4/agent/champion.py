@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,14 +58,14 @@ def _checked(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]
     return array.astype(np.float32)
 
 
-def save_weights(path: Path, weights: TeamWeights) -> None:
+def save_weights(file: Path | IO[bytes], weights: TeamWeights) -> None:
     """Write what `load_weights` reads."""
     arrays: dict[str, Any] = {
         f"{network}_{name}": array.astype(np.float16)
         for network, own in zip(NETWORKS, weights, strict=True)
         for name, array in zip(SHAPES, own, strict=True)
     }
-    np.savez(path, **arrays)
+    np.savez(file, **arrays)
 
 
 def made_at(path: Path) -> Path | None:

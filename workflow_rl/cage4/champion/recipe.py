@@ -29,13 +29,22 @@ from workflow_rl.cage4.champion.learner import GROUPS, Learner, fresh_weights
 from workflow_rl.cage4.scoring.leaderboard import PUBLISHED
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.guest import Chosen
-from workflow_rl.output_files import NOT_OURS, read_text, replacing, sha256_of, write_text
+from workflow_rl.output_files import (
+    NOT_OURS,
+    make_folder,
+    read_text,
+    remove_unfinished,
+    replacing,
+    sha256_of,
+    write_text,
+)
 from workflow_rl.runs.folder import RunDirError, begin_folder, locked
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.machine import environment
 from workflow_rl.runs.progress import BAR, Progress
 
 CONFIG_FILE, STATE_FILE, METRICS_FILE, KEPT = "config.json", "training.npz", "metrics.csv", "kept"
+CARD_FILE = "card.json"
 MOST_BYTES = 2**24
 N_CANDIDATES, N_AVERAGED = 10, 5
 CRITIC_FIRST = 3
@@ -158,7 +167,9 @@ class Recipe:
         """Train in a new folder, or go on in a run's own. settings: more of ChampionConfig."""
         config = ChampionConfig(seed=seed, total_episodes=total_episodes, **settings)
         _begin(run_dir, config)
-        with locked(run_dir, METRICS_FILE):
+        with locked(run_dir):
+            _begin(run_dir, config)  # Another process may have begun in it meanwhile.
+            remove_unfinished(run_dir)
             training = Training(config)
             if (run_dir / STATE_FILE).exists():
                 training.restore(run_dir / STATE_FILE)
@@ -166,6 +177,7 @@ class Recipe:
                 training.copy_the_rules()
                 training.save(run_dir)
             kept_every = max(1, config.updates // (2 * N_CANDIDATES))
+            _kept(run_dir, "")  # Raises in time what is wrong with the folder.
             stop = Stop()
             with _bar(training, quiet) as bar, stopped_by_signals(stop):
                 while training.updates < config.updates:
@@ -174,7 +186,7 @@ class Recipe:
                     training.update()
                     left = config.updates - training.updates
                     if left % kept_every == 0 and left // kept_every < N_CANDIDATES:
-                        save_weights(_kept(run_dir, f"{training.updates:06}"), training.weights)
+                        _write(_kept(run_dir, f"{training.updates:06}"), training.weights)
                     training.save(run_dir)
                     _show(bar, training)
         return training.seconds
@@ -187,7 +199,9 @@ class Recipe:
         """
         kept = sorted(run_dir.glob(f"{KEPT}/0*.npz"))
         last = [load_weights(path) for path in kept[-N_AVERAGED:]]
-        save_weights(_kept(run_dir, "mean"), _mean(last))
+        if not last:
+            raise RunDirError(f"{run_dir / KEPT} is empty: there is no agent to choose")
+        _write(_kept(run_dir, "mean"), _mean(last))
         left = [*kept, _kept(run_dir, "mean")]
         n_candidates = len(left)
         for n in (episodes // 16, episodes // 4, episodes):
@@ -195,7 +209,7 @@ class Recipe:
             totals = {path: totals_of(load_weights(path), seeds) for path in left}
             left.sort(key=lambda path: -totals[path].mean())
             left = left[: -(-len(left) // 3)]
-        save_weights(run_dir / AGENT_FILE, load_weights(left[0]))
+        _write(run_dir / AGENT_FILE, load_weights(left[0]))
         return Chosen(str(left[0].relative_to(run_dir)), n_candidates, len(seeds))
 
     def agent(self, run_dir: Path) -> Path:
@@ -225,6 +239,11 @@ def _begin(run_dir: Path, config: ChampionConfig) -> None:
     if not path.exists():
         begin_folder(run_dir, CONFIG_FILE, text)
         return
+    names = {entry.name for entry in run_dir.iterdir()}
+    if STATE_FILE not in names and names & {METRICS_FILE, KEPT, AGENT_FILE, CARD_FILE}:
+        raise RunDirError(
+            f"{run_dir} holds a run that has no {STATE_FILE} to go on from: choose another folder"
+        )
     try:
         before = json.loads(read_text(path, MOST_BYTES))
         differences = [name for name, value in config.to_dict().items() if before[name] != value]
@@ -258,8 +277,17 @@ def _show(bar: Progress, training: Training) -> None:
 
 
 def _kept(run_dir: Path, name: str) -> Path:
-    (run_dir / KEPT).mkdir(exist_ok=True)
+    try:
+        make_folder(run_dir / KEPT)
+    except OSError as error:
+        raise RunDirError(f"{run_dir / KEPT} cannot be used: {error.strerror}") from None
     return run_dir / KEPT / f"{name}.npz"
+
+
+def _write(path: Path, weights: TeamWeights) -> None:
+    """Replace the file in one step."""
+    with replacing(path, "wb") as file:
+        save_weights(file, weights)
 
 
 def _mean(weights: Sequence[TeamWeights]) -> TeamWeights:

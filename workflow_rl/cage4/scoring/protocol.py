@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from workflow_rl.cage4.agent.scripted import ScriptedTeam
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.interface import AGENTS, COMMIT, MAX_STEPS, Simulator, StepResult
 from workflow_rl.cage4.scenario4 import ACTIONS
+from workflow_rl.output_files import replacing, write_text
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.intervals import mean_of
 
@@ -181,13 +183,12 @@ class _Logs:
     def __enter__(self) -> _Logs:
         self._folder.mkdir(parents=True, exist_ok=True)
         for name in ("full", "actions"):
-            self._bodies[name] = (self._folder / f"{name}.part").open("w+")
+            self._bodies[name] = TemporaryFile("w+", dir=self._folder)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for name, body in self._bodies.items():
+        for body in self._bodies.values():
             body.close()
-            (self._folder / f"{name}.part").unlink()
 
     def add(self, episode: EvaluatedEpisode) -> None:
         """Write one episode."""
@@ -207,7 +208,7 @@ class _Logs:
         agents = dict.fromkeys(AGENTS, name)
         self._write("summary.txt", f"{header}Using agents {agents}")
         for long, body in self._bodies.items():
-            with (self._folder / f"{long}.txt").open("w") as file:
+            with replacing(self._folder / f"{long}.txt") as file:
                 file.write(header)
                 body.seek(0)
                 shutil.copyfileobj(body, file)
@@ -230,7 +231,7 @@ class _Logs:
         self._write("scores.txt", f"reward_mean: {scores.mean}\nreward_stdev: {scores.stdev}\n")
 
     def _write(self, name: str, text: str) -> None:
-        (self._folder / name).write_text(text)
+        write_text(self._folder / name, text)
 
 
 class _Words(str):

@@ -171,3 +171,13 @@ def test_replays_of_a_run_of_any_name(name: str, tmp_path: Path) -> None:
     assert {unquote(link) for link in links} == {
         path.name for path in (tmp_path / "report_files").iterdir()
     }
+
+
+def test_no_two_runs_have_the_same_replays(tmp_path: Path) -> None:
+    """Their names differ by what no file name may have."""
+    runs = [cage2_run(tmp_path / name / "run", red_agent="B_lineAgent") for name in ("a/b", "a-b")]
+    text = page_of(tmp_path, *runs)
+    links = re.findall(r'<a href="report_files/([^"]+)">', text)
+    assert len(links) == len(set(links)) == 6
+    shown = [data_of(tmp_path / "report_files" / link)["recordings"][0]["agent"] for link in links]
+    assert shown == ["a/b/run"] * 3 + ["a-b/run"] * 3

@@ -119,3 +119,56 @@ def test_the_command_chooses_scores_and_describes(
     shown = ["--max-steps", "5", "--output", str(tmp_path / "replay.html")]
     result = CliRunner().invoke(main, ["replay", str(folder), *shown])
     assert result.exit_code == 0, result.output
+
+
+def test_one_training_at_a_time(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one's weights would be replaced."""
+    folder, update, refused = tmp_path / "run", Training.update, []
+
+    def beside(training: Training) -> None:
+        if training.updates == 1:  # Which has been saved.
+            try:
+                train(folder)
+            except RunDirError as error:
+                refused.append(str(error))
+        update(training)
+
+    monkeypatch.setattr(Training, "update", beside)
+    train(folder)
+    assert len(refused) == 1
+    assert "in use: another process" in refused[0]
+
+
+def test_a_run_without_its_state_is_not_a_new_one(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / STATE_FILE).unlink()
+    before = (folder / "metrics.csv").read_bytes()
+    with pytest.raises(RunDirError, match=f"no {STATE_FILE} to go on from"):
+        train(folder)
+    assert (folder / "metrics.csv").read_bytes() == before
+
+
+def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> None:
+    own, folder = tmp_path / "own", tmp_path / "run"
+    own.mkdir()
+    (own / "file").write_text("the user's")
+    shutil.copytree(run, folder)
+    for link in ("champion.npz", "kept/mean.npz"):
+        (folder / link).symlink_to(own / "file")
+    Recipe().choose(folder, 32, True)
+    assert (own / "file").read_text() == "the user's"
+    load_weights(folder / "champion.npz")
+    (folder / "kept").rename(tmp_path / "kept")
+    (folder / "kept").symlink_to(own)
+    with pytest.raises(RunDirError, match="kept is a link"):
+        train(folder)
+    assert [path.name for path in own.iterdir()] == ["file"]
+
+
+def test_a_run_whose_candidates_are_gone_is_one_line_of_error(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    for path in (tmp_path / "run" / "kept").iterdir():
+        path.unlink()
+    with pytest.raises(RunDirError, match="kept is empty"):
+        Recipe().choose(tmp_path / "run", 32, True)

@@ -83,3 +83,18 @@ def test_the_interval_of_two_episodes_by_hand() -> None:
     scores = Scores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
     assert scores.interval_95 == pytest.approx(127.062, rel=1e-4)
     assert math.isnan(scores._replace(totals=[-110]).interval_95)
+
+
+def test_links_in_a_folder_lead_to_no_other_file(
+    simulator: CountingSimulator, tmp_path: Path
+) -> None:
+    own, folder = tmp_path / "own", tmp_path / "logs"
+    own.write_text("the user's")
+    folder.mkdir()
+    names = [f"{name}.{end}" for name in ("full", "actions") for end in ("txt", "part")]
+    for name in [*names, "summary.txt", "summary.json", "scores.txt"]:
+        (folder / name).symlink_to(own)
+    evaluate(SleepingTeam(), AUTHOR, "compiled", 1, 5, folder, steps=4)
+    assert own.read_text() == "the user's"
+    assert "reward_mean" in (folder / "scores.txt").read_text()
+    assert not (folder / "full.txt").is_symlink()

@@ -1,0 +1,172 @@
+"""Nothing in the package writes files but `output_files`: no link is followed, nothing is half."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES = {
+    "os": "open replace rename remove unlink mkdir makedirs rmdir symlink link truncate mkfifo",
+    "shutil": "copy copy2 copyfile copyfileobj copytree move rmtree make_archive",
+    "tempfile": "mkdtemp mkstemp TemporaryDirectory TemporaryFile NamedTemporaryFile",
+    "optuna": "create_study",
+}
+"""Functions that change files."""
+METHODS = {
+    *("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to", "unlink", "rmdir"),
+    *("rename", "mkdir", "chmod", "tofile"),
+}
+"""Methods that change files, of paths above all."""
+SAVES = {
+    *("save", "savez", "savez_compressed", "savetxt", "savefig", "dump", "ZipFile", "open"),
+    *("write_image", "write_html", "to_csv", "memmap", "open_memmap"),
+}
+"""Those that may be given an open file, or may be asked to read."""
+WORDS = re.compile(rf"\b({'|'.join([*METHODS, *SAVES, *' '.join(LIBRARIES.values()).split()])})\(")
+
+FRESH = "in a folder that was made in this process a moment ago, and that no file names"
+NEW = "makes a folder that the user names; what is in it is written by output_files"
+REMOVES = "removes a file of a folder that is no link; unlink does not follow one"
+ALLOWED: dict[tuple[str, str], str] = {
+    ("agents/policies/policy_file.py", "write_bytes"): "knows no output_files; FRESH or a script",
+    ("workflow_rl/cage2/scoring/submission/export.py", "copy"): FRESH,
+    ("workflow_rl/cage2/scoring/submission/export.py", "write_text"): FRESH,
+    ("workflow_rl/cage2/scoring/submission/files/evaluation.py", "open"): "a script to hand in",
+    ("workflow_rl/cage4/agent/champion.py", "savez"): "knows no output_files; FRESH or a file",
+    ("workflow_rl/cage4/scoring/protocol.py", "TemporaryFile"): "has no name",
+    ("workflow_rl/cage4/scoring/protocol.py", "copyfileobj"): "into a file of output_files",
+    ("workflow_rl/cage4/scoring/protocol.py", "mkdir"): NEW,
+    ("workflow_rl/cage4/scoring/submission/export.py", "copy"): FRESH,
+    ("workflow_rl/cage4/scoring/submission/export.py", "touch"): FRESH,
+    ("workflow_rl/cage4/scoring/submission/export.py", "write_text"): FRESH,
+    ("workflow_rl/commands/compare_modes.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/commands/search_workflow.py", "mkdir"): NEW,
+    ("workflow_rl/commands/verify.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/reporting/benchmark.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/runs/acting.py", "mkdir"): FRESH,
+    ("workflow_rl/runs/acting.py", "write_text"): FRESH,
+    ("workflow_rl/runs/evaluation.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/runs/event_file.py", "unlink"): REMOVES,
+    ("workflow_rl/runs/execute.py", "rmdir"): "an empty folder that this process has made",
+    ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/runs/export.py", "mkdir"): NEW,
+    ("workflow_rl/runs/export.py", "replace"): "moves a FRESH folder to where nothing is",
+    ("workflow_rl/runs/folder.py", "mkdir"): NEW,
+    ("workflow_rl/runs/folder.py", "unlink"): REMOVES,
+    ("workflow_rl/runs/memory.py", "unlink"): REMOVES,
+    ("workflow_rl/runs/population_dir.py", "unlink"): REMOVES,
+    ("workflow_rl/runs/search.py", "create_study"): "`study_database` refuses links before",
+    ("workflow_rl/runs/trust.py", "mkdir"): "the user's own folder",
+}
+
+
+def ways_to_write(source: str) -> Iterator[str]:
+    """The names of calls that write a file, but to one that `output_files` has opened."""
+    if not WORDS.search(source):  # Parsing takes most of the time.
+        return
+    tree = ast.parse(source)
+    opened = {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name)
+        and _name(item.context_expr).partition(".")[0] in ("replacing", "appending")
+    }
+    in_memory = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _name(node.value).endswith("BytesIO")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    of_library = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        whole = of_library.get(_name(node), _name(node))
+        library, _, name = whole.rpartition(".")
+        if library == "workflow_rl.output_files":
+            continue
+        moves = name == "replace" and len(node.args) == 1 and library != "dataclasses"
+        if (
+            name in LIBRARIES.get(library, "").split()
+            or (library and (name in METHODS or (moves and not node.keywords)))
+            or (
+                name in SAVES and not _names(node) & (opened | in_memory) and _may_write(name, node)
+            )
+        ):
+            yield name
+
+
+def _names(call: ast.Call) -> set[str]:
+    return {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
+
+
+def _may_write(name: str, call: ast.Call) -> bool:
+    if name == "save" and _name(call).partition(".")[0] in ("self", "learner", "run", "training"):
+        return False  # Of a run's folder.
+    if name not in ("open", "ZipFile"):
+        return True
+    modes = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant)]
+    return any(isinstance(one, str) and set(one) & set("wax+") and len(one) < 4 for one in modes)
+
+
+def _name(node: ast.AST) -> str:
+    """`a.b.c` of a call of `a.b.c(...)`; an expression before a dot is a `_`."""
+    if isinstance(node, ast.Call):
+        return _name(node.func)
+    if isinstance(node, ast.Attribute):
+        return f"{_name(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "_"
+
+
+FILES = sorted([*ROOT.glob("agents/**/*.py"), *ROOT.glob("workflow_rl/**/*.py")])
+
+
+def test_nothing_else_writes() -> None:
+    found = Counter(
+        (str(path.relative_to(ROOT)), name)
+        for path in FILES
+        if path.name != "output_files.py"
+        for name in ways_to_write(path.read_text(encoding="utf-8"))
+    )
+    assert found.keys() - ALLOWED.keys() == set(), "write with workflow_rl/output_files.py"
+    assert ALLOWED.keys() - found.keys() == set(), "these write no more"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("open(path, 'w')", "path.open('ab')", "open(path, mode='r+')", "path.write_text('')"),
+        *("np.savez(path, a=1)", "torch.save(one, path)", "shutil.copy(a, b)", "path.mkdir()"),
+        *("os.replace(a, b)", "path.replace(other)", "figure.savefig(path)", "path.touch()"),
+        *("zipfile.ZipFile(path, 'w')", "json.dump(one, path.open('w'))", "os.symlink(a, b)"),
+    ],
+)
+def test_ways_to_write_are_found(source: str) -> None:
+    assert list(ways_to_write(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("open(path)", "path.open('rb')", "text.replace('a', 'b')", "[1].copy()", "{}.copy()"),
+        "with replacing(path, 'wb') as file:\n    np.savez(file, a=1)",
+        "archive = io.BytesIO()\ntorch.save(content, archive)",
+        *("dataclasses.replace(one, a=1)", "names.remove('a')", "read_text(path, 9)"),
+    ],
+)
+def test_reading_is_no_way_to_write(source: str) -> None:
+    assert not list(ways_to_write(source))

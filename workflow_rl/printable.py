@@ -1,0 +1,51 @@
+"""Texts that somebody else may have written, as a terminal may show them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+MOST = 2_000
+"""Characters of one text that are shown. An exception, or a name in a file, may have any number."""
+
+
+def shortened(text: str, most: int = MOST) -> str:
+    """Return a text, or the beginning of an overlong one and its length."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
+def printable(value: Any, kept: str = "", most: int = MOST) -> str:
+    """Return a value as text, without characters that command a terminal, and not overlong.
+
+    kept: such characters that stay, as line breaks.
+    """
+    return "".join(
+        one if one.isprintable() or one in kept else one.encode("unicode_escape").decode()
+        for one in shortened(str(value), most)
+    )
+
+
+class PrintableStream:
+    """A text stream to which a command prints lines, in which a text or a name from a file may
+    stand."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text as a terminal may show it."""
+        if not isinstance(text, str):
+            raise TypeError(f"it takes text, not {type(text).__name__}")
+        self._stream.write(printable(text, "\n\t", most=len(text)))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class PrintableFormatter(logging.Formatter):
+    """Shows what is logged as text that a terminal may show."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the whole record, which may be of several lines."""
+        return printable(super().format(record), "\n", 10 * MOST)

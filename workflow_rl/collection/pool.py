@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -210,7 +211,10 @@ class Pool(ABC, Generic[Connection]):
             raise StopRequested(self.stop_signal)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Replace a worker that failed with this error. Raises TooManyFailuresError."""
+        """Replace a worker that failed with this error. Raises TooManyFailuresError, StopRequested."""
+        if error.exitcode == -signal.SIGTERM:
+            time.sleep(POLL_SECONDS)  # A scheduler may have ended the whole run.
+            self.raise_if_stopped()
         while True:
             self._count(error)
             self._workers[index].kill()

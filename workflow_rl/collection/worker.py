@@ -21,6 +21,7 @@ import cloudpickle
 
 from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
+from workflow_rl.collection.failures import STOP_SIGNALS
 from workflow_rl.collection.messages import (
     Command,
     Failure,
@@ -209,8 +210,9 @@ def failure_of(command: Command, error: BaseException) -> Failure:
 
 
 def _die_with_main_process() -> None:
-    # Ctrl-C in a terminal reaches every process of the group: only the main process acts on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Terminals and schedulers signal every process of a run: only the main process acts on it.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None

@@ -28,9 +28,10 @@ def one_line() -> Iterator[None]:
     """Make a single line of every error of the user in here, and of Ctrl-C."""
     try:
         yield
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("\nstopped by SIGINT", err=True)
-        raise SystemExit(128 + signal.SIGINT) from None
+    except (KeyboardInterrupt, click.Abort) as stop:
+        number = getattr(stop, "signal_number", signal.SIGINT)
+        click.echo(f"\nstopped by {signal.Signals(number).name}", err=True)
+        raise SystemExit(128 + number) from None
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
     except click.NoSuchOption as error:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -18,13 +19,14 @@ from agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.collector_thread import CollectorThread
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.ray_pool import RayPool
 from workflow_rl.collection.rollout import Collector, NotFiniteError
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
+from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
@@ -33,6 +35,8 @@ from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
+MOMENT_SECONDS = 0.5
+"""`timeout` and others send a signal twice at once, to the process and to its group."""
 
 _log = logging.getLogger(__name__)
 
@@ -222,20 +226,31 @@ class Stoppable(Protocol):
 
 @contextlib.contextmanager
 def stopped_by_signals(work: Stoppable) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM ask a pool or other work to stop, and a second one stop at
-    once.
+    """Let the first signal of STOP_SIGNALS ask a pool or other work to stop.
 
-    `work.stop_signal` is then the signal's number.
+    `work.stop_signal` is then the signal's number. The same signal after a moment raises
+    StoppedAtOnce. A signal that this process was started to ignore, as `nohup` does, stays ignored.
     """
+    first: dict[int, float] = {}
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if work.stop_signal is not None:
-            raise KeyboardInterrupt
-        work.stop_signal = number
-        _log.warning("stopping: a checkpoint is being saved (Ctrl-C again stops at once)")
+        now = time.monotonic()
+        waited = now - first.setdefault(number, now)
+        # The system sends SIGXCPU again every second.
+        if waited > MOMENT_SECONDS and number != signal.SIGXCPU:
+            raise StoppedAtOnce(number)
+        if work.stop_signal is None:
+            work.stop_signal = number
+            name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
+            _log.warning("stopping: a checkpoint is being saved (%s again stops at once)", name)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    # A shell lets commands in its background ignore SIGINT.
+    handled = [
+        number
+        for number in STOP_SIGNALS
+        if number == signal.SIGINT or signal.getsignal(number) not in (signal.SIG_IGN, None)
+    ]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:

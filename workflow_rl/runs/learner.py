@@ -260,7 +260,7 @@ class Learner:
         self._plot()
 
     def finish(self, reason: str | None = None) -> dict[str, Any]:
-        """Save everything of a run that is over. Return its summary.
+        """Save all but the summary of a run that is over, and return the summary.
 
         reason: None, or why the run diverged before its end; then its last checkpoint is kept.
         """
@@ -272,9 +272,7 @@ class Learner:
             if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
-        summary = {**summarise(self.config, self.state, reason), "weights": self._weights()}
-        self.run.write_summary(summary)
-        return summary
+        return {**summarise(self.config, self.state, reason), "weights": self._weights()}
 
     def _plot(self) -> None:
         name = "learning_curve.png"

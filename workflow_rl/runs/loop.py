@@ -34,7 +34,7 @@ from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
-Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
+Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
 MOMENT_SECONDS = 0.5
 """`timeout` and others send a signal twice at once, to the process and to its group."""
 
@@ -119,6 +119,7 @@ def train_together(
     collector_of: MakeCollector = make_collector,
     meetings: Meetings | None = None,
     last_update: int | None = None,
+    conclude: Callable[[Sequence[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Train policies that share one pool of workers, and return their summaries.
 
@@ -133,6 +134,8 @@ def train_together(
         collector_of: makes the collector.
         meetings: where the learners wait for each other.
         last_update: the update after which the runs end, whatever their configs say.
+        conclude: called with the summaries before they are written. A run that ends in there is
+            not finished, and concludes when it is resumed.
 
     Raises:
         RunDirError: a folder cannot be used. Nothing has been written.
@@ -168,7 +171,14 @@ def train_together(
                     if learner not in lost:
                         learner.interrupt()
                 raise
-            return [learner.finish(lost.get(learner)) for learner in learners]
+            summaries = [learner.finish(lost.get(learner)) for learner in learners]
+            if conclude is not None:
+                if pool.stop_signal is not None:  # Since the last update.
+                    raise StopRequested(pool.stop_signal)
+                conclude(summaries)
+            for learner, summary in zip(learners, summaries, strict=True):
+                learner.run.write_summary(summary)
+            return summaries
 
 
 def _loop(

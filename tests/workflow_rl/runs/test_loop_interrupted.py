@@ -29,6 +29,7 @@ from tests.workflow_rl.runs.cyborg_runs import (
 )
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -266,6 +267,33 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp
         for path in (tmp_path / "run", tmp_path / "undisturbed")
     )
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed(
+    number, tmp_path, monkeypatch
+):
+    chosen = []
+
+    def choose_best(guest: Cage2Guest, run_path: Path, quiet: bool) -> str:
+        chosen.append(run_path)
+        assert not is_finished(run_path)
+        if len(chosen) == 1:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        return "the best of all"
+
+    monkeypatch.setattr(Cage2Guest, "choose_best", choose_best)
+    path, options = tmp_path / "run", [*COMMAND_LINE, "--simulator", "compiled"]
+    first = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(path)])
+    assert first.exit_code == 128 + number, first.output
+    assert f"--resume {path}" in first.output
+    assert not is_finished(path)
+    second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    assert second.exit_code == 0, second.output
+    assert "the best of all" in second.output
+    assert is_finished(path)
+    assert chosen == [path, path]
 
 
 def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):

@@ -211,7 +211,10 @@ class Pool(ABC, Generic[Connection]):
             raise StopRequested(self.stop_signal)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Replace a worker that failed with this error. Raises TooManyFailuresError, StopRequested."""
+        """Replace a worker that failed with this error.
+
+        Raises TooManyFailuresError, StopRequested.
+        """
         if error.exitcode == -signal.SIGTERM:
             time.sleep(POLL_SECONDS)  # A scheduler may have ended the whole run.
             self.raise_if_stopped()

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 import sysconfig
 import threading
 import time
@@ -42,6 +43,7 @@ from workflow_rl.environments.env_batch import (
     ObservationError,
 )
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.streams import LenientStream
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 # The frames of neither are the user's code.
@@ -59,6 +61,7 @@ def worker_main(
     The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
     _die_with_main_process()
+    sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
     worker = Worker(n_envs, step_delay, traced)

@@ -13,6 +13,7 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
+from workflow_rl.streams import lenient_output
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 
@@ -73,6 +74,10 @@ def _choice_meant(error: click.UsageError) -> str:
 
 class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too."""
+
+    def main(self, *arguments: Any, **extra: Any) -> Any:
+        with lenient_output():
+            return super().main(*arguments, **extra)
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         extra.setdefault("help_option_names", ["--help", "-h"])

@@ -52,6 +52,8 @@ class Learner:
 
     schedule: Schedule
     run: RunDir
+    is_learning = False
+    """Whether an update has begun and not ended: then the agent cannot be saved."""
 
     def __init__(
         self,
@@ -136,6 +138,7 @@ class Learner:
         """
         if self.state.unlogged is None:
             self.state.unlogged = self._update(may_diverge)
+            self.is_learning = False
         row, config, state = self.state.unlogged, self.config, self.state
         if config.eval_every and self.agent.policy_version % config.eval_every == 0:
             self._trace.mark(LEARNER, Activity.EVALUATING)
@@ -164,6 +167,7 @@ class Learner:
             rollout = self.schedule.next_rollout(self.policy)
 
         self._trace.mark(LEARNER, Activity.LEARNING)
+        self.is_learning = True
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:

@@ -29,7 +29,7 @@ from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import DIVERGED_FILE
+from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
@@ -170,6 +170,14 @@ def train_together(
                 for learner in learners:
                     if learner not in lost:
                         learner.interrupt()
+                raise
+            except NotWrittenError:
+                raise
+            except Exception:  # Of no kind that is known: what was learned must not be lost.
+                for learner in learners:
+                    if learner not in lost and not learner.is_learning:
+                        with contextlib.suppress(NotWrittenError):
+                            learner.save()
                 raise
             summaries = [learner.finish(lost.get(learner)) for learner in learners]
             if conclude is not None:

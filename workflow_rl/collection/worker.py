@@ -28,6 +28,7 @@ from workflow_rl.collection.messages import (
     Failure,
     FreeRun,
     FreeRunCount,
+    Numbered,
     Reply,
     Request,
     Unroll,
@@ -66,10 +67,16 @@ def worker_main(
     gc.freeze()
     worker = Worker(n_envs, step_delay, traced)
     request = Request(Command.START, pickled_make_envs)
+    own_pid, n_sent = os.getpid(), 0
+    # What an environment forks has no part in the conversation, even if it comes back to here.
+    os.register_at_fork(after_in_child=pipe.close)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
-        while True:
+        for number in itertools.count():
             for message in worker.messages(request):
-                pipe.send(message)
+                if os.getpid() != own_pid:
+                    os._exit(0)
+                n_sent += 1
+                pipe.send(Numbered(number, n_sent, message))
             if worker.failure is not None:
                 raise SystemExit(1)
             if request.command is Command.CLOSE:

@@ -90,6 +90,8 @@ class PipeConnection(WorkerConnection):
             raise self._late() from None
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
+        except WorkerError:
+            raise
         except Exception as error:  # Whatever an environment has written into the pipe.
             raise self._error(f"sent what is no message ({type(error).__name__})") from None
         self._n_received += 1

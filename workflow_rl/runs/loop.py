@@ -19,11 +19,11 @@ from agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.collector_thread import CollectorThread
-from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.ray_pool import RayPool
-from workflow_rl.collection.rollout import Collector, NotFiniteError
+from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
@@ -166,18 +166,12 @@ def train_together(
                     progress_bar(learners, quiet, last_update) as bar,
                 ):
                     _loop(learners, pool, bar, meetings or Meetings(), last_update, lost)
-            except (StopRequested, TooManyFailuresError, NotFiniteError):
-                for learner in learners:
-                    if learner not in lost:
-                        learner.interrupt()
-                raise
             except NotWrittenError:
                 raise
-            except Exception:  # Of no kind that is known: what was learned must not be lost.
+            except Exception:  # A stop, failures, or what nobody expects.
                 for learner in learners:
                     if learner not in lost and not learner.is_learning:
-                        with contextlib.suppress(NotWrittenError):
-                            learner.save()
+                        learner.interrupt()
                 raise
             summaries = [learner.finish(lost.get(learner)) for learner in learners]
             if conclude is not None:

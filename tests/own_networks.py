@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import time
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +30,31 @@ class Remembering(nn.Module):
             assert mask.dtype == torch.bool
             outputs = outputs + 0.1 * mask.float().mean(dim=1, keepdim=True)
         return outputs, state
+
+
+class Waiting(nn.Linear):
+    """Draws its bias anew once others had time to draw theirs."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+        time.sleep(0.01)
+        nn.init.normal_(self.bias)
+
+
+class Counting(nn.Linear):
+    """Notes how many threads torch computes with, where another thread sets another number."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        other = threading.Thread(target=torch.set_num_threads, args=[1])
+        other.start()
+        other.join()
+        super().__init__(n_inputs, n_outputs)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.threads.add(torch.get_num_threads())
+        return super().forward(obs)
 
 
 class Picture(nn.Module):

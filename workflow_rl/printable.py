@@ -25,24 +25,6 @@ def printable(value: Any, kept: str = "", most: int = MOST) -> str:
     )
 
 
-class PrintableStream:
-    """A text stream to which a command prints lines, in which a text or a name from a file may
-    stand."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write the text as a terminal may show it."""
-        if not isinstance(text, str):
-            raise TypeError(f"it takes text, not {type(text).__name__}")
-        self._stream.write(printable(text, "\n\t", most=len(text)))
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 class PrintableFormatter(logging.Formatter):
     """Shows what is logged as text that a terminal may show."""
 

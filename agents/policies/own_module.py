@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from agents.policies.torch_memory import MemoryModule, Packed
 
 if TYPE_CHECKING:
     from agents.policies.own_network import OwnNetwork
+
+_global_generator = threading.RLock()  # A user's module draws its weights from torch's only one.
 
 
 class OwnModule(MemoryModule):
@@ -31,7 +34,7 @@ class OwnModule(MemoryModule):
         self.sees_mask = network.sees_mask
         sizes = [network.n_inputs, network.n_outputs, *network.hidden_sizes]
         self.register_buffer("sizes", torch.tensor(sizes, dtype=torch.float32))
-        with torch.random.fork_rng(devices=[]):
+        with _global_generator, torch.random.fork_rng(devices=[]):
             if generator is not None:
                 torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
             try:
@@ -92,7 +95,7 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
         raise NetworkError(f"{network.kind} is no class of torch.nn.Module")
     kept = {name: one.clone() for name, one in module.state_dict().items()}
     random = torch.Generator().manual_seed(0)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with _global_generator, torch.random.fork_rng(devices=[]), torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=random), alpha=0.1)
         copy = network.module(1.0, None)  # As a worker makes it.

@@ -43,6 +43,7 @@ from agents.ppo.minibatches import (
     minibatches,
 )
 from agents.ppo.running_statistics import ReturnScale, RunningMoments
+from agents.torch_threads import set_threads
 from agents.trajectory import Trajectory
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
@@ -264,7 +265,7 @@ class PPOAgent(Agent):
             return contextlib.nullcontext()
         # A thread that is not told would split matrix products by the number of cores.
         n_threads = torch.get_num_threads()
-        return ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(n_threads,))
+        return ThreadPoolExecutor(1, initializer=set_threads, initargs=(n_threads,))
 
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None

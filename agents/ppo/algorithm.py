@@ -68,14 +68,13 @@ class PPO(Algorithm):
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> PPOAgent | TeamAgent:
         """See Algorithm. From 2 threads on, the actor and the critic learn at the same time."""
-        import torch
-
         from agents.ppo.agent import PPOAgent
+        from agents.torch_threads import set_threads
 
         assert isinstance(settings, PPOConfig)
         two_threads = threads > 1 and device == "cpu"
         if two_threads:
-            torch.set_num_threads(threads // 2)  # The actor and the critic have half of them each.
+            set_threads(threads // 2)  # The actor and the critic have half of them each.
         distribution = self.distribution(spaces, settings)
         if spaces.team is not None:
             from agents.ppo.team import TeamAgent

@@ -8,6 +8,12 @@ from typing import NamedTuple
 from workflow_rl.collection.messages import Command
 from workflow_rl.environments.episode import EpisodeSpec
 
+STOP_SIGNALS = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+    *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU),
+)
+"""The signals that terminals, users and schedulers send to end a run."""
+
 
 class StopRequested(Exception):
     """The user asked the run to end, with the signal whose number is `signal_number`."""

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Request
+from workflow_rl.collection.messages import Command, Failure, Numbered, Request
 from workflow_rl.collection.pool import (
     CLOSE_SECONDS,
     POLL_SECONDS,
@@ -38,6 +38,8 @@ GRACE_SECONDS = 0.5
 SPARE_FILES = 8
 MOST_OF_TMPDIR = 70
 """Linux takes 107 bytes as a socket's path, of which multiprocessing's names need 32."""
+FORK_SECONDS = 60.0
+"""How long the fork server may take to fork a worker; it may have to start first."""
 FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
 PRELOAD = "workflow_rl.collection.worker_preload"
 
@@ -64,8 +66,9 @@ class PipeConnection(WorkerConnection):
             daemon=True,
         )
         self.fork_error: Exception | None = None
+        self._n_sent = self._n_received = 0
         try:
-            with _main_module_hidden():
+            with _main_module_hidden(), _fork_server_watched(pool):
                 self.process.start()
         except (EOFError, OSError) as error:
             self.fork_error = error  # `receive` finds the pipe closed.
@@ -75,6 +78,7 @@ class PipeConnection(WorkerConnection):
 
     def _send(self, request: Request) -> None:
         try:
+            self._n_sent += 1
             self.pipe.send(request)
         except BlockingIOError:
             raise self._error(f"took no message for {self.timeout:g} s") from None
@@ -87,11 +91,23 @@ class PipeConnection(WorkerConnection):
             # If the whole run was stopped for a while, its workers need a moment.
             if self.overdue and not self.pipe.poll(GRACE_SECONDS):
                 raise self._late()
-            return self.trace.take_marks(self.name, self.pipe.recv())
+            numbered = self.pipe.recv()
         except BlockingIOError:
             raise self._late() from None
         except (EOFError, OSError):
             raise self._error("ended") from self.fork_error
+        except WorkerError:
+            raise
+        except Exception as error:  # Whatever an environment has written into the pipe.
+            raise self._error(f"sent what is no message ({type(error).__name__})") from None
+        self._n_received += 1
+        if type(numbered) is not Numbered or numbered.nth != self._n_received:
+            raise self._error("sent what answers no request")
+        answer = self.trace.take_marks(self.name, numbered.message)
+        # The failure of a request without a reply comes after the next request.
+        if numbered.request != self._n_sent and not isinstance(answer, Failure):
+            raise self._error("answered another request")
+        return answer
 
     def _error(self, reason: str) -> WorkerError:
         # A pipe can close a moment before its process can be waited for.
@@ -101,9 +117,9 @@ class PipeConnection(WorkerConnection):
 
     def take_last_marks(self) -> None:
         """Move what an ended worker left in the pipe to the trace."""
-        with suppress(EOFError, OSError):
+        with suppress(Exception):
             while self.pipe.poll():
-                self.trace.take_marks(self.name, self.pipe.recv())
+                self.trace.take_marks(self.name, self.pipe.recv().message)
 
     def kill(self) -> None:
         self.pipe.close()
@@ -115,6 +131,9 @@ class PipeConnection(WorkerConnection):
         with suppress(ProcessLookupError, PermissionError):  # What its environments have started.
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join(CLOSE_SECONDS)
+        if self.process.exitcode is None:  # Nobody says how it ended.
+            _end_fork_server()
+            self.process.join(CLOSE_SECONDS)
 
 
 @dataclass(eq=False)
@@ -234,6 +253,35 @@ def ensure_fork_server(preload: str = "") -> None:
             multiprocessing.forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@contextmanager
+def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
+    """End a fork server that does not answer in time, so that nobody waits for it any longer."""
+    has_answered = threading.Event()
+
+    def watch() -> None:
+        left = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
+        while not has_answered.wait(POLL_SECONDS):
+            left = (min(left, CLOSE_SECONDS) if pool.is_ending else left) - POLL_SECONDS
+            if left < 0:
+                _end_fork_server()
+                return
+
+    threading.Thread(target=watch, name="watch fork server", daemon=True).start()
+    try:
+        yield
+    finally:
+        has_answered.set()
+
+
+def _end_fork_server() -> None:
+    """Kill the fork server, even if it is stopped. The next worker gets another one."""
+    pid = multiprocessing.forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    if pid is not None:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 @contextmanager

@@ -52,6 +52,17 @@ class Failure(NamedTuple):
     final: str | None = None
 
 
+class Numbered(NamedTuple):
+    """A message in a pipe. Only what has the next number is an answer to what was asked.
+
+    request: the number of the request. nth: which message of its worker this is.
+    """
+
+    request: int
+    nth: int
+    message: Any
+
+
 class Unroll(NamedTuple):
     """Step every env of the worker `n_steps` times from where the last unroll left it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -31,6 +32,9 @@ from workflow_rl.environments.env_batch import EnvBatchFactory
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2
 """How long a thread that waits may go without checking whether it has to stop."""
+PAUSE_SECONDS = 1.0
+"""After so long between two looks at the workers, this process itself was stopped, as a suspended
+job is, and its workers may have been stopped with it. Such a pause counts as one look."""
 MAX_RAISES = 3
 """An episode that raises the same exception so often is left out."""
 
@@ -137,6 +141,7 @@ class Pool(ABC, Generic[Connection]):
         self._cancelled = False
         self._shown: set[str] = set()
         self._workers: list[Connection] = []
+        self._looked_at = time.monotonic()
 
     def step_delay(self, index: int) -> float:
         """Return the seconds that are added to every step of one worker."""
@@ -196,11 +201,20 @@ class Pool(ABC, Generic[Connection]):
         """
         heard = self._heard(indices)
         self.raise_if_stopped()
+        now = time.monotonic()
+        pause, self._looked_at = now - self._looked_at, now
+        for worker in self._workers if pause > PAUSE_SECONDS else ():
+            worker.heard_at = min(now, worker.heard_at + pause - POLL_SECONDS)
         return [index for index in indices if index in heard or self._workers[index].overdue]
 
     def cancel(self) -> None:
         """Make every call that waits for a worker, in any thread, raise CancelledError."""
         self._cancelled = True
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether calls that wait raise an error, because the run ends."""
+        return self._cancelled or self.stop_signal is not None
 
     def raise_if_stopped(self) -> None:
         """Raise StopRequested if `stop_signal` is set, CancelledError after `cancel`."""
@@ -210,7 +224,13 @@ class Pool(ABC, Generic[Connection]):
             raise StopRequested(self.stop_signal)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Replace a worker that failed with this error. Raises TooManyFailuresError."""
+        """Replace a worker that failed with this error.
+
+        Raises TooManyFailuresError, StopRequested.
+        """
+        if error.exitcode == -signal.SIGTERM:
+            time.sleep(POLL_SECONDS)  # A scheduler may have ended the whole run.
+            self.raise_if_stopped()
         while True:
             self._count(error)
             self._workers[index].kill()

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 import sysconfig
 import threading
 import time
@@ -22,11 +23,13 @@ import cloudpickle
 from agents.modules import text_of
 from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
+from workflow_rl.collection.failures import STOP_SIGNALS
 from workflow_rl.collection.messages import (
     Command,
     Failure,
     FreeRun,
     FreeRunCount,
+    Numbered,
     Reply,
     Request,
     Unroll,
@@ -43,6 +46,7 @@ from workflow_rl.environments.env_batch import (
 )
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.printable import MOST, shortened
+from workflow_rl.streams import LenientStream
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
 # The frames of neither are the user's code.
@@ -60,14 +64,21 @@ def worker_main(
     The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
     _die_with_main_process()
+    sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
     worker = Worker(n_envs, step_delay, traced)
     request = Request(Command.START, pickled_make_envs)
+    own_pid, n_sent = os.getpid(), 0
+    # What an environment forks has no part in the conversation, even if it comes back to here.
+    os.register_at_fork(after_in_child=pipe.close)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
-        while True:
+        for number in itertools.count():
             for message in worker.messages(request):
-                pipe.send(message)
+                if os.getpid() != own_pid:
+                    os._exit(0)
+                n_sent += 1
+                pipe.send(Numbered(number, n_sent, message))
             if worker.failure is not None:
                 raise SystemExit(1)
             if request.command is Command.CLOSE:
@@ -212,8 +223,9 @@ def failure_of(command: Command, error: BaseException) -> Failure:
 
 
 def _die_with_main_process() -> None:
-    # Ctrl-C in a terminal reaches every process of the group: only the main process acts on it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Terminals and schedulers signal every process of a run: only the main process acts on it.
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
-import io
 import logging
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,8 +14,9 @@ import click
 
 from workflow_rl.cage2.registration import register_envs
 from workflow_rl.errors import UserError
-from workflow_rl.printable import PrintableFormatter, PrintableStream
+from workflow_rl.printable import PrintableFormatter
 from workflow_rl.printable import printable as printable
+from workflow_rl.streams import safe_output
 from workflow_rl.suggestions import option_meant, question, word_meant
 
 
@@ -34,9 +32,10 @@ def one_line() -> Iterator[None]:
     """Make a single line of every error of the user in here, and of Ctrl-C."""
     try:
         yield
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("\nstopped by SIGINT", err=True)
-        raise SystemExit(128 + signal.SIGINT) from None
+    except (KeyboardInterrupt, click.Abort) as stop:
+        number = getattr(stop, "signal_number", signal.SIGINT)
+        click.echo(f"\nstopped by {signal.Signals(number).name}", err=True)
+        raise SystemExit(128 + number) from None
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
     except click.NoSuchOption as error:
@@ -62,31 +61,6 @@ def one_line() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror}") from None
 
 
-_PLAIN = dict(zip("─│±–−—…", ["-", "|", "+/-", "-", "-", "-", "..."], strict=True))  # noqa: RUF001
-_PLAIN |= dict.fromkeys("┌┐└┘├┤┬┴┼", "+")
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Return similar characters, or escapes, for those that a stream cannot encode."""
-    assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    escaped = (_PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in text)
-    return "".join(escaped), error.end
-
-
-codecs.register_error("workflow-rl-plain", _plain)
-
-
-def _never_fail_to_encode() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Where a stream asks for ASCII, click writes UTF-8. Thai's encoding has ASCII, and no
-            # other signs.
-            is_ascii = codecs.lookup(stream.encoding).name == "ascii"
-            encoding = "tis-620" if is_ascii else stream.encoding
-            stream.reconfigure(encoding=encoding, errors="workflow-rl-plain")
-
-
 def _parameters(error: click.UsageError) -> list[click.Parameter]:
     return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
 
@@ -102,9 +76,12 @@ def _choice_meant(error: click.UsageError) -> str:
 class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too."""
 
+    def main(self, *arguments: Any, **extra: Any) -> Any:
+        with safe_output():
+            return super().main(*arguments, **extra)
+
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         extra.setdefault("help_option_names", ["--help", "-h"])
-        _never_fail_to_encode()
         with one_line():
             return super().make_context(*arguments, **extra)
 
@@ -114,8 +91,7 @@ class ClearCommand(click.Command):
         logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
-        shown: Any = PrintableStream(sys.stdout)
-        with one_line(), contextlib.redirect_stdout(shown):
+        with one_line():
             return super().invoke(ctx)
 
 

@@ -49,7 +49,7 @@ def weights() -> Iterator[Finding]:
 
 
 def _show(finding: Finding) -> None:
-    mark = click.style("WRONG", fg="red") if finding.fix else click.style("ok   ", fg="green")
+    mark = "WRONG" if finding.fix else "ok   "
     text = textwrap.fill(finding.text, 100, initial_indent=" " * 20, subsequent_indent=" " * 20)
     click.echo(f"{finding.subject:<13}{mark}  {text.strip()}")
     if finding.fix:

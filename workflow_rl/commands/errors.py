@@ -17,6 +17,7 @@ from workflow_rl.commands.asked import typed
 from workflow_rl.commands.clear import printable
 from workflow_rl.commands.options import option_words, spelling
 from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import StoppedAtOnce
 
 
 @contextlib.contextmanager
@@ -40,6 +41,11 @@ def training_errors(
         return
     except StopRequested as stop:
         code, lines = 128 + stop.signal_number, [f"{stop}; go on with: {again}"]
+    except StoppedAtOnce as stop:
+        if not any(path.rglob("checkpoint.pt")):
+            raise
+        code = 128 + stop.signal_number
+        lines = [f"{stop}; the last checkpoint is kept; go on with: {again}"]
     except NotFiniteError as error:
         batch = _batch_in(path)
         lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]

@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from workflow_rl.printable import printable
+from workflow_rl.streams import LenientStream
 
 SECONDS = 2.0
 """Least time between two lines of what has no text to show: short work needs no lines."""
@@ -24,7 +25,9 @@ class Progress(tqdm):
     """
 
     def __init__(self, quiet: bool, total: int, unit: str, initial: int = 0, **facts: Any) -> None:
-        super().__init__(total=total, unit=unit, initial=initial, disable=quiet or None, **facts)
+        self._out = LenientStream(sys.stderr)
+        shown = {"disable": quiet or None, "file": self._out}
+        super().__init__(total=total, unit=unit, initial=initial, **shown, **facts)
         self._in_lines = self.disable and not quiet
         self._done, self._whole, self._text = initial, total, ""
         self._work = f"{facts['desc']}: " if facts.get("desc") else ""
@@ -49,5 +52,6 @@ class Progress(tqdm):
         if not self._text and now - self._last_line < SECONDS:
             return
         share = f"{self._done / self._whole:4.0%} ({self._done} of {self._whole} {self._units})"
-        print(self._work + share + (self._text and f": {self._text}"), file=sys.stderr, flush=True)
+        self._out.write(self._work + share + (self._text and f": {self._text}") + "\n")
+        self._out.flush()
         self._last_line = now

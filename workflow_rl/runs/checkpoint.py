@@ -120,7 +120,7 @@ class TrainingState:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         slots = [
-            [episode, None if actions is None else torch.from_numpy(actions)]
+            [episode, None if actions is None else torch.from_numpy(_smallest(actions))]
             for episode, actions in self.slots
         ]
         recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
@@ -160,10 +160,16 @@ def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EP
     return sum(number >= n_played - n_last for number in skipped) > n_last / 100
 
 
+def _smallest(actions: Actions) -> Actions:
+    """Choices of up to 256 in a byte each: an episode without end has them all in a checkpoint."""
+    fits = actions.dtype == np.int64 and not (actions >> 8).any()
+    return actions.astype(np.uint8) if fits else actions
+
+
 def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
     """Of checkpoints before arrays of actions too: tuples of integers, empty before the first."""
     if isinstance(actions, torch.Tensor):
-        return episode, actions.numpy()
+        return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy()
     return episode, np.array(actions, np.int64) if actions else None
 
 

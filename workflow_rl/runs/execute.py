@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.collection.cluster import require_cluster
+from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
@@ -123,14 +124,37 @@ def execute(
         with _kept(path, record is not None), watch(pool):
             yield
 
-    summaries = train_together(learners, quiet, trace, watched, meetings=meetings)
-    best, chosen = best_of(summaries), None
-    for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
-        if choose and summary["finished"] and (plan.exchange is None or number == best):
-            chosen = choose_best(learner.path, learner.config, summary, quiet)
+    chosen = None
+
+    def conclude(summaries: Sequence[dict[str, Any]]) -> None:
+        nonlocal chosen
+        best = best_of(summaries)
+        with watch(_AtOnce()):
+            for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
+                if summary["finished"] and (plan.exchange is None or number == best):
+                    chosen = choose_best(learner.path, learner.config, summary, quiet)
+
+    summaries = train_together(
+        *(learners, quiet, trace, watched),
+        meetings=meetings,
+        conclude=conclude if choose else None,
+    )
+    best = best_of(summaries)
     if record is not None:
         finish_population(path, summaries, best)
     return Outcome(path, learners, summaries, best, chosen)
+
+
+class _AtOnce:
+    """Work that a signal may end at any moment: whoever does it again begins anew."""
+
+    @property
+    def stop_signal(self) -> None:
+        """Nothing: the first signal has ended the work."""
+
+    @stop_signal.setter
+    def stop_signal(self, number: int) -> None:
+        raise StopRequested(number)
 
 
 def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:

@@ -54,6 +54,8 @@ class Learner:
 
     schedule: Schedule
     run: RunDir
+    is_learning = False
+    """Whether an update has begun and not ended: then the agent cannot be saved."""
 
     def __init__(
         self,
@@ -138,6 +140,7 @@ class Learner:
         """
         if self.state.unlogged is None:
             self.state.unlogged = self._update(may_diverge)
+            self.is_learning = False
         row, config, state = self.state.unlogged, self.config, self.state
         if config.eval_every and self.agent.policy_version % config.eval_every == 0:
             self._trace.mark(LEARNER, Activity.EVALUATING)
@@ -166,6 +169,7 @@ class Learner:
             rollout = self.schedule.next_rollout(self.policy)
 
         self._trace.mark(LEARNER, Activity.LEARNING)
+        self.is_learning = True
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:
@@ -265,7 +269,7 @@ class Learner:
         self._plot()
 
     def finish(self, reason: str | None = None) -> dict[str, Any]:
-        """Save everything of a run that is over. Return its summary.
+        """Save all but the summary of a run that is over, and return the summary.
 
         reason: None, or why the run diverged before its end; then its last checkpoint is kept.
         """
@@ -277,9 +281,7 @@ class Learner:
             if not is_known or not (self.path / "best.pt").exists():
                 self.save("best.pt")
         self._plot()
-        summary = {**summarise(self.config, self.state, reason), "weights": self._weights()}
-        self.run.write_summary(summary)
-        return summary
+        return {**summarise(self.config, self.state, reason), "weights": self._weights()}
 
     def _plot(self) -> None:
         name = "learning_curve.png"

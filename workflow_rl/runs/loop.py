@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -18,21 +19,24 @@ from agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.cluster import NONE
 from workflow_rl.collection.collector_thread import CollectorThread
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.ray_pool import RayPool
-from workflow_rl.collection.rollout import Collector, NotFiniteError
+from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace
+from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import DIVERGED_FILE
+from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.progress import Progress, progress_bar, show_progress
 
 MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
-Watch: TypeAlias = Callable[[AnyPool], AbstractContextManager[Any]]
+Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
+MOMENT_SECONDS = 0.5
+"""`timeout` and others send a signal twice at once, to the process and to its group."""
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +119,7 @@ def train_together(
     collector_of: MakeCollector = make_collector,
     meetings: Meetings | None = None,
     last_update: int | None = None,
+    conclude: Callable[[Sequence[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Train policies that share one pool of workers, and return their summaries.
 
@@ -129,6 +134,8 @@ def train_together(
         collector_of: makes the collector.
         meetings: where the learners wait for each other.
         last_update: the update after which the runs end, whatever their configs say.
+        conclude: called with the summaries before they are written. A run that ends in there is
+            not finished, and concludes when it is resumed.
 
     Raises:
         RunDirError: a folder cannot be used. Nothing has been written.
@@ -159,12 +166,21 @@ def train_together(
                     progress_bar(learners, quiet, last_update) as bar,
                 ):
                     _loop(learners, pool, bar, meetings or Meetings(), last_update, lost)
-            except (StopRequested, TooManyFailuresError, NotFiniteError):
+            except NotWrittenError:
+                raise
+            except Exception:  # A stop, failures, or what nobody expects.
                 for learner in learners:
-                    if learner not in lost:
+                    if learner not in lost and not learner.is_learning:
                         learner.interrupt()
                 raise
-            return [learner.finish(lost.get(learner)) for learner in learners]
+            summaries = [learner.finish(lost.get(learner)) for learner in learners]
+            if conclude is not None:
+                if pool.stop_signal is not None:  # Since the last update.
+                    raise StopRequested(pool.stop_signal)
+                conclude(summaries)
+            for learner, summary in zip(learners, summaries, strict=True):
+                learner.run.write_summary(summary)
+            return summaries
 
 
 def _loop(
@@ -222,20 +238,31 @@ class Stoppable(Protocol):
 
 @contextlib.contextmanager
 def stopped_by_signals(work: Stoppable) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM ask a pool or other work to stop, and a second one stop at
-    once.
+    """Let the first signal of STOP_SIGNALS ask a pool or other work to stop.
 
-    `work.stop_signal` is then the signal's number.
+    `work.stop_signal` is then the signal's number. The same signal after a moment raises
+    StoppedAtOnce. A signal that this process was started to ignore, as `nohup` does, stays ignored.
     """
+    first: dict[int, float] = {}
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if work.stop_signal is not None:
-            raise KeyboardInterrupt
-        work.stop_signal = number
-        _log.warning("stopping: a checkpoint is being saved (Ctrl-C again stops at once)")
+        now = time.monotonic()
+        waited = now - first.setdefault(number, now)
+        # The system sends SIGXCPU again every second.
+        if waited > MOMENT_SECONDS and number != signal.SIGXCPU:
+            raise StoppedAtOnce(number)
+        if work.stop_signal is None:
+            work.stop_signal = number
+            name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
+            _log.warning("stopping: a checkpoint is being saved (%s again stops at once)", name)
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    # A shell lets commands in its background ignore SIGINT.
+    handled = [
+        number
+        for number in STOP_SIGNALS
+        if number == signal.SIGINT or signal.getsignal(number) not in (signal.SIG_IGN, None)
+    ]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:

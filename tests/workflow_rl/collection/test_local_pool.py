@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import pickle
 import resource
 import signal
 import struct
@@ -13,6 +14,8 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.util import spec_from_loader
 from pathlib import Path
@@ -29,7 +32,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -206,6 +209,121 @@ def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatc
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
         assert len(pool.receive(0).result.obs) == 1
+
+
+@pytest.fixture
+def stopped_fork_server() -> Iterator[Callable[[], None]]:
+    def stop() -> None:
+        os.kill(multiprocessing.forkserver._forkserver._forkserver_pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+
+    yield stop
+    local_pool.ensure_fork_server()
+    os.kill(multiprocessing.forkserver._forkserver._forkserver_pid, signal.SIGCONT)  # type: ignore[attr-defined]
+
+
+LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
+
+
+@pytest.mark.timeout(60)
+def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypatch):
+    monkeypatch.setattr(local_pool, "FORK_SECONDS", 0.5, raising=False)
+    with LocalPool(COUNTING, 2) as pool:
+        monkeypatch.setattr(local_pool, "FORK_SECONDS", 60.0, raising=False)
+        monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 0.2)
+        stopped_fork_server()
+        pool.replace(0, LOST)
+        assert len(living(worker_pids(pool))) == 2
+
+
+@pytest.mark.timeout(60)
+def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server, monkeypatch):
+    monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 0.2)
+    with LocalPool(COUNTING, 1) as pool:
+        (pid,) = worker_pids(pool)
+        os.kill(pid, signal.SIGKILL)
+        pool._workers[0].process.join()
+        stopped_fork_server()
+        threading.Timer(0.3, setattr, [pool, "stop_signal", signal.SIGINT]).start()
+        with pytest.raises(StopRequested):
+            pool.replace(0, LOST)
+
+
+def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
+    """As a job is that its scheduler suspends."""
+    main = run_script(
+        """
+        from functools import partial
+        import os, psutil, time
+        from tests.tiny_envs import CountingEnv
+        from workflow_rl.collection.local_pool import LocalPool
+        from workflow_rl.collection.messages import Command
+        from workflow_rl.environments.episode import episode_spec
+        from workflow_rl.environments.env_batch import SerialEnvs
+        import numpy as np
+
+        class Working(CountingEnv):
+            def step(self, action):
+                for _ in range(80):
+                    time.sleep(0.01)
+                return super().step(action)
+
+        with LocalPool(partial(SerialEnvs, Working), 2, 1, timeout=1.5) as pool:
+            for index in range(2):
+                spec = episode_spec(0, 0, ("B_lineAgent",))
+                pool.send(index, Command.RESET, ([0], [spec]))
+                pool.receive(index)
+                pool.send(index, Command.STEP, ([0], np.array([0])))
+            pids = [child.pid for child in psutil.Process().children(recursive=True)]
+            print(*pids, flush=True)
+            print([len(pool.receive(index).result.obs) for index in range(2)], flush=True)
+        """
+    )
+    assert main.stdout is not None
+    pids = [main.pid, *map(int, main.stdout.readline().split())]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(2)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert main.stdout.read() == "[1, 1]\n"
+    assert main.wait(30) == 0
+
+
+class Forking(CountingEnv):
+    """Forks in the middle of a step, and comes back twice."""
+
+    def step(self, action: Any) -> Any:
+        os.fork()
+        return super().step(action)
+
+
+def test_what_an_environment_forks_answers_nothing():
+    with LocalPool(partial(SerialEnvs, Forking), 1) as pool:
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        counted = [pool.receive(0).result.obs]
+        for _ in range(3):
+            pool.send(0, Command.STEP, ([0], np.array([0])))
+            counted.append(pool.receive(0).result.obs)
+        assert [int("".join(map(str, row[0][:8])), 2) for row in counted] == [0, 1, 2, 3]
+
+
+JUNK = [b"no pickle", pickle.dumps(7), pickle.dumps(Reply(None)), pickle.dumps((Reply(None), b""))]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=["bytes", "number", "reply", "trace"])
+def test_junk_in_the_pipe_is_a_failure_of_the_worker(junk):
+    class Writing(CountingEnv):
+        def reset(self, **options: Any) -> Any:
+            for fd in range(3, 50):
+                with suppress(OSError):
+                    if os.readlink(f"/proc/self/fd/{fd}").startswith("socket"):
+                        os.write(fd, struct.pack("!i", len(junk)) + junk)
+            return super().reset(**options)
+
+    with LocalPool(partial(SerialEnvs, Writing), 1) as pool:
+        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        with pytest.raises(WorkerError, match="worker-0 sent what"):
+            pool.receive(0)
 
 
 def test_pools_started_in_threads_leave_the_process_as_it_was(monkeypatch):

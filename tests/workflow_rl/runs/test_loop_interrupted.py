@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,11 +29,13 @@ from tests.workflow_rl.runs.cyborg_runs import (
 )
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
+from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.loop import stopped_by_signals
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -66,6 +69,41 @@ def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run,
     assert is_finished(tmp_path / "run")
     assert same_weights(tmp_path / "run", cyborg_run)
     assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
+
+
+@pytest.fixture(params=["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def harmless_signal(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that outside of a run does nothing here."""
+    number = signal.Signals[request.param]
+    before = signal.signal(number, lambda *arguments: None)
+    yield number
+    signal.signal(number, before)
+
+
+def test_whatever_a_terminal_or_a_scheduler_sends_saves(harmless_signal, tmp_path):
+    def stop(pool, policy, specs):
+        for worker in psutil.Process().children(recursive=True):
+            if "forkserver" in " ".join(worker.cmdline()) and worker.ppid() != os.getpid():
+                worker.send_signal(harmless_signal)  # To all processes of a job.
+        os.kill(os.getpid(), harmless_signal)
+        os.kill(os.getpid(), harmless_signal)
+        wait_for_signal(pool)
+
+    with pytest.raises(StopRequested, match=harmless_signal.name):
+        interfered_run(tmp_path / "run", config_of("async", "compiled"), stop)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert checkpoint.training.workers_restarted == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["reason"] == f"stopped by {harmless_signal.name}"
+
+
+def test_a_signal_that_is_ignored_from_the_start_stays_so(harmless_signal):
+    """As `nohup` has a run ignore SIGHUP."""
+    signal.signal(harmless_signal, signal.SIG_IGN)
+    pool = types.SimpleNamespace(stop_signal=None)
+    with stopped_by_signals(pool):
+        os.kill(os.getpid(), harmless_signal)
+    assert pool.stop_signal is None
 
 
 def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
@@ -182,15 +220,19 @@ def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, beg
     eventually(lambda: begun.exists() and begun.stat().st_size)
     children = psutil.Process(process.pid).children(recursive=True)
     before = (path / "checkpoint.pt").read_bytes()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
     # Two that it had not seen yet would be one.
     assert process.stderr is not None
     assert any(b"again stops at once" in line for line in process.stderr)
-    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)  # As `timeout` does, to the process and to its group.
+    time.sleep(0.6)
     assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"SIGTERM" in errors
+    assert b"SIGINT" not in errors
+    assert f"--resume {path}".encode() in errors
     assert (path / "checkpoint.pt").read_bytes() == before
     _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive
@@ -225,6 +267,33 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, cyborg_run, tmp
         for path in (tmp_path / "run", tmp_path / "undisturbed")
     )
     assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed(
+    number, tmp_path, monkeypatch
+):
+    chosen = []
+
+    def choose_best(guest: Cage2Guest, run_path: Path, quiet: bool) -> str:
+        chosen.append(run_path)
+        assert not is_finished(run_path)
+        if len(chosen) == 1:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        return "the best of all"
+
+    monkeypatch.setattr(Cage2Guest, "choose_best", choose_best)
+    path, options = tmp_path / "run", [*COMMAND_LINE, "--simulator", "compiled"]
+    first = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(path)])
+    assert first.exit_code == 128 + number, first.output
+    assert f"--resume {path}" in first.output
+    assert not is_finished(path)
+    second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    assert second.exit_code == 0, second.output
+    assert "the best of all" in second.output
+    assert is_finished(path)
+    assert chosen == [path, path]
 
 
 def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):

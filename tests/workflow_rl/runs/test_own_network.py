@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.any_envs import MaskedPuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.own_networks import (
     Centring,
+    Counting,
     Dropping,
     Hiding,
     InTraining,
@@ -36,6 +38,7 @@ from tests.own_networks import (
     Reading,
     Remembering,
     Stateless,
+    Waiting,
     WrongOutputs,
 )
 from tests.pages import ROOT, blocks
@@ -49,6 +52,7 @@ from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.export import ExportError, export_policy
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.run_record import weights_digest
 from workflow_rl.runs.saved_agent import load_saved
 
 NAME = "tests.own_networks:Remembering"
@@ -110,6 +114,25 @@ def test_same_weights_whatever_the_workers_and_the_mode(
 ) -> None:
     run(tmp_path / "run", config_of(kind, mode, n_workers=n_workers, learner_threads=2))
     assert same_weights(tmp_path / "run", reference(kind))
+
+
+def test_agents_that_are_made_at_the_same_time_have_the_weights_of_their_seeds() -> None:
+    configs = [config_of(network=Waiting, settings={}, seed=seed) for seed in range(2)]
+
+    def weights(config: TrainConfig) -> str:
+        return weights_digest(make_agent(config).state_dict()["network"])
+
+    with ThreadPoolExecutor(2) as threads:
+        together = list(threads.map(weights, configs))
+    assert together == [weights(config) for config in configs]
+
+
+def test_a_run_computes_with_its_threads_whatever_other_threads_set(tmp_path: Path) -> None:
+    Counting.threads.clear()
+    config = config_of(network=Counting, settings={}, learner_threads=8)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(api.train, config, tmp_path / "run").result()
+    assert Counting.threads == {4}
 
 
 @pytest.mark.parametrize("kind", ["lagged unrolls", "team"])

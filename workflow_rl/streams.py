@@ -1,0 +1,99 @@
+"""Output streams that show only printable text, and whose failures do no harm to the work."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from workflow_rl.printable import printable
+
+_PLAIN = dict(zip("─│±–−—…", ["-", "|", "+/-", "-", "-", "-", "..."], strict=True))  # noqa: RUF001
+_PLAIN |= dict.fromkeys("┌┐└┘├┤┬┴┼", "+")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Return similar characters, or escapes, for those that a stream cannot encode."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    escaped = (_PLAIN.get(one) or one.encode("ascii", "backslashreplace").decode() for one in text)
+    return "".join(escaped), error.end
+
+
+codecs.register_error("workflow-rl-plain", _plain)
+
+
+def _never_fail_to_encode(stream: Any) -> None:
+    if isinstance(stream, io.TextIOWrapper):
+        # Where a stream asks for ASCII, click writes UTF-8. Thai's encoding has ASCII, and no
+        # other signs.
+        is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+        encoding = "tis-620" if is_ascii else stream.encoding
+        stream.reconfigure(encoding=encoding, errors="workflow-rl-plain")
+
+
+class LenientStream:
+    """A text stream whose writes may fail: its reader goes away, or its disk is full.
+
+    is_checked: whether the text is shown without characters that command a terminal. A progress
+    bar needs such characters. error: the first failure, or None.
+    """
+
+    def __init__(self, stream: Any, is_checked: bool = False) -> None:
+        self._stream = stream or open(os.devnull, "w")  # noqa: SIM115
+        self._is_checked = is_checked
+        self.error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write the text, if that is possible. Return its length."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text stream takes text, not {type(text).__name__}")
+        with self._failing():
+            self._stream.write(printable(text, "\n\t", len(text)) if self._is_checked else text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream, if that is possible."""
+        with self._failing():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = self.error or error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def safe_output() -> Iterator[None]:
+    """Let work in here go on when its output cannot be written, or not in the stream's encoding.
+
+    A command that would succeed ends with exit code 1 if its results, on stdout, are lost.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        _never_fail_to_encode(stream)
+    out, err = LenientStream(sys.stdout, is_checked=True), LenientStream(sys.stderr)
+    end = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            yield
+        except SystemExit as error:
+            if error.code:
+                raise
+            end = error
+        out.flush()
+        if out.error is not None:
+            if out.error.errno != errno.EPIPE:
+                err.write(f"Error: the output cannot be written: {out.error.strerror}\n")
+            sys.exit(1)
+        if end is not None:
+            raise end

@@ -10,7 +10,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
@@ -21,6 +21,7 @@ import cloudpickle
 
 from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
+from workflow_rl.collection.failures import NestedError
 from workflow_rl.collection.messages import (
     Command,
     Failure,
@@ -43,6 +44,7 @@ from workflow_rl.environments.env_batch import (
 from workflow_rl.environments.episode import EpisodeSpec
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
+_is_worker = False
 # The frames of neither are the user's code.
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -57,10 +59,13 @@ def worker_main(
 
     The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
+    global _is_worker
     _die_with_main_process()
+    _is_worker = True
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
     worker = Worker(n_envs, step_delay, traced)
+    worker.send = pipe.send
     request = Request(Command.START, pickled_make_envs)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
         while True:
@@ -73,6 +78,20 @@ def worker_main(
             request = pipe.recv()
 
 
+def is_worker() -> bool:
+    """Return whether this process is a worker of a pool."""
+    return _is_worker
+
+
+def require_no_worker(what: str) -> None:
+    """Raise NestedError in a worker. what: what is asked for, as a sentence without an end."""
+    if _is_worker:
+        raise NestedError(
+            f"{what} in a worker. If a script trains on an environment of its own module, which "
+            'workers import, its calls have to stand under `if __name__ == "__main__":`'
+        )
+
+
 class Worker:
     """A worker's envs and actor, and its answers to requests.
 
@@ -80,11 +99,13 @@ class Worker:
     the record along with answers.
 
     start_result: the result of the reply to START. failure: what ended the worker, if it has ended.
+    send: sends a message while a function is called that is asked.
     """
 
     def __init__(self, n_envs: int, step_delay: float = 0.0, traced: bool = False) -> None:
         self.start_result: Any = None
         self.failure: Failure | None = None
+        self.send: Callable[[Any], object]
         self._n_envs = n_envs
         self._step_delay = step_delay
         self._marks = WorkerMarks() if traced else None
@@ -139,6 +160,9 @@ class Worker:
                 yield Reply(transitions, time.perf_counter() - start)
             case Command.FREE_RUN:
                 yield Reply(self._free_run(payload))
+            case Command.ASK:
+                cloudpickle.loads(payload)(lambda *told: self.send(Reply(told)))
+                yield Reply(None)
             case Command.CLOSE:
                 self._envs.close()
 

@@ -86,10 +86,10 @@ def doing(name: str) -> type[Harmless]:
             if when == "make":
                 do()
 
-        def reset(self, **options: Any) -> Any:
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
             if when == "reset":
                 do()
-            return super().reset(**options)
+            return super().reset(seed=seed, options=options)
 
         def step(self, action: Any) -> Any:
             if when == "step":

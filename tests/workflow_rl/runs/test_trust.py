@@ -143,7 +143,7 @@ def test_a_module_of_the_same_name_elsewhere_is_another(
     stranger.mkdir()
     shutil.copytree("mine", stranger / "mine")
     (stranger / f"{ENV}.py").write_text(HOSTILE_MODULE)
-    sys.modules.pop(ENV)
+    sys.modules.pop(ENV, None)
     monkeypatch.chdir(stranger)
     with watched():
         result = CliRunner().invoke(main, EVALUATE)
@@ -160,7 +160,7 @@ def test_a_link_to_the_users_module_is_another_place(
     stranger.mkdir()
     shutil.copytree("mine", stranger / "mine")
     (stranger / f"{ENV}.py").symlink_to(tmp_path / f"{ENV}.py")
-    sys.modules.pop(ENV)
+    sys.modules.pop(ENV, None)
     monkeypatch.chdir(stranger)
     result = CliRunner().invoke(main, EVALUATE)
     assert result.exit_code == 2, result.output
@@ -179,7 +179,7 @@ def test_a_trusted_module_imports_nothing_of_the_current_folder(
     shutil.copytree("mine", stranger / "mine")
     (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
     for module in (ENV, "canary_beside"):
-        sys.modules.pop(module)
+        sys.modules.pop(module, None)
     monkeypatch.chdir(stranger)
     result = CliRunner().invoke(main, EVALUATE)
     sys.modules.pop("canary_beside", None)

@@ -2,179 +2,138 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from click.testing import CliRunner
 
-from tests.hostile_envs import DEEDS, SLEEP, write_module
-from tests.tiny_runs import same_weights
-
-ROOT = Path(__file__).resolve().parents[1]
-DEADLINE = 3.0
-MOST_SECONDS = 60.0
-TRAIN = ("--total-steps", "40", "--steps-per-update", "20", "--n-envs", "2", "--n-workers", "1",
-         "--hidden-sizes", "4", "--quiet", "--device", "cpu")  # fmt: skip
-FROM_PYTHON = """
-import sys
-sys.path.insert(0, {root!r})
+from tests.hostile_envs import DEEDS, write_module
 from tests.process_state import process_state
+from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
-from workflow_rl.runs.config import ConfigError
-config = TrainConfig("async", env={env!r}, total_steps=40, steps_per_update=20, n_envs=2,
-    n_workers=1, settings=dict(hidden_sizes=(4,)), worker_timeout={deadline}, device="cpu")
-before = process_state()
-try:
-    print({call})
-except ValueError as error:
-    assert "\\n" not in str(error)
-    print(f"Error: {{error}}")
-    sys.exit(2)
-finally:
-    after = process_state()
-    print("changed:" + ",".join(name for name in after if after[name] != before[name]))
-"""
-CALLS = {
-    "train": "train(config, 'new')",
-    "resume": "train(config.changed(total_steps=80), 'resumed', resume=True)",
-    "evaluate": "evaluate('run', episodes=4, n_workers=1, worker_timeout={deadline}).returns",
-    "load_agent": "load_agent('run').act([0.5, -0.5])",
+from workflow_rl.commands.main import main
+from workflow_rl.runs import learner
+
+DEADLINE = 2.0
+ENV = "hostile_game:Env"
+NUMBER = re.compile(r"-?\d+\.\d+")
+TINY = {"n_envs": 2, "n_workers": 1, "total_steps": 40, "steps_per_update": 20, "device": "cpu"}
+TRAIN = [
+    "--hidden-sizes",
+    "4",
+    "--quiet",
+    *(f"--{n.replace('_', '-')}={v}" for n, v in TINY.items()),
+]
+EVALUATE = ["evaluate", "run", "--episodes", "4", "--n-workers", "1", "--quiet"]
+
+
+def command(*words: str) -> Callable[[float], tuple[int, Any]]:
+    """What runs a command with a deadline, and returns its exit code and what it printed."""
+
+    def run(deadline: float) -> tuple[int, Any]:
+        timeout = [] if words[0] == "replay" else ["--worker-timeout", str(deadline)]
+        result = CliRunner().invoke(main, [*words, *timeout])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+        return result.exit_code, result.output
+
+    return run
+
+
+def call(function: Callable[[float], Any]) -> Callable[[float], tuple[int, Any]]:
+    """What calls a function, and returns 0 and its value, or 2 and the error's text."""
+
+    def run(deadline: float) -> tuple[int, Any]:
+        try:
+            return 0, function(deadline)
+        except ValueError as error:
+            return 2, f"Error: {error}"
+
+    return run
+
+
+def trained(deadline: float, **changes: Any) -> None:
+    config = TrainConfig(
+        "async", env=ENV, worker_timeout=deadline, settings={"hidden_sizes": (4,)}, **TINY
+    )
+    if changes:
+        train(config.changed(**changes), "resumed", resume=True)
+    else:
+        train(config, "new")
+
+
+DO: dict[str, Callable[[float], tuple[int, Any]]] = {
+    "train-async": command("train-async", "--env", ENV, *TRAIN, "--run-dir", "new"),
+    "train-sync": command("train-sync", "--env", ENV, *TRAIN, "--run-dir", "new"),
+    "train": call(trained),
+    "--resume": command("train-async", "--resume", "resumed", "--total-steps", "80", "--quiet"),
+    "resume": call(partial(trained, total_steps=80)),
+    "evaluate": command(*EVALUATE),
+    "from Python": call(
+        lambda deadline: evaluate("run", 4, n_workers=1, worker_timeout=deadline).returns
+    ),
+    "load_agent": call(lambda deadline: load_agent("run").act([0.5, -0.5])),
+    "check-env": command("check-env", ENV, "--steps", "20", "--seconds", "1"),
+    "replay": command("replay", "run"),
 }
-COMMANDS = {
-    "train": ("train-async", "--env", "{env}", *TRAIN, "--run-dir", "new"),
-    "train-sync": ("train-sync", "--env", "{env}", *TRAIN, "--run-dir", "new"),
-    "resume": ("train-async", "--resume", "resumed", "--total-steps", "80", "--quiet"),
-    "evaluate": ("evaluate", "run", "--episodes", "4", "--n-workers", "1", "--quiet"),
-    "check-env": ("check-env", "{env}", "--steps", "20", "--seconds", "1"),
-    "replay": ("replay", "run"),
-}
 
 
-class Zygote:
-    """See `zygote.py`."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        variables = {**os.environ, "XDG_STATE_HOME": str(home / "state"), "PYTHONPATH": str(ROOT)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.zygote"], cwd=ROOT,
-            env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def run(self, folder: Path, **job: Any) -> tuple[int, str]:
-        """The exit code and what was printed."""
-        output = self._home / "output"
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        asked = {"folder": str(folder), "output": str(output), **job}
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline()), output.read_text()
+def fresh(name: str) -> None:
+    """Remove the runs of what was done before, and let there be one to resume."""
+    for run in ("new", "resumed"):
+        shutil.rmtree(run, ignore_errors=True)
+    if name in ("--resume", "resume"):
+        shutil.copytree("run", "resumed")
 
 
 @pytest.fixture(scope="module")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    made = Zygote(tmp_path_factory.mktemp("zygote"))
-    yield made
-    made.process.kill()
-    made.process.wait()
-
-
-def outcomes(zygote: Zygote, folder: Path, env: str, deadline: float) -> dict[str, tuple[int, str]]:
-    """What every command and call gives on an environment. Leaves the runs `new-...`."""
-    found = {}
-    for way, jobs in (("command", COMMANDS), ("program", CALLS)):
-        for name, job in jobs.items():
-            for run in ("new", "resumed"):
-                shutil.rmtree(folder / run, ignore_errors=True)
-            shutil.copytree(folder / "run", folder / "resumed")
-            if way == "command":
-                words = [word.format(env=env) for word in job]
-                asked: Any = words + ["--worker-timeout", str(deadline)] * (name != "replay")
-            else:
-                call = str(job).format(deadline=deadline)
-                asked = FROM_PYTHON.format(root=str(ROOT), env=env, deadline=deadline, call=call)
-            start = time.monotonic()
-            code, output = zygote.run(folder, **{way: asked})
-            assert time.monotonic() < start + MOST_SECONDS, (way, name, output)
-            found[f"{way} {name}"] = code, output
-            for run in ("new", "resumed"):
-                shutil.rmtree(folder / f"{run}-{way}-{name}", ignore_errors=True)
-                if (folder / run).exists():
-                    (folder / run).rename(folder / f"{run}-{way}-{name}")
-    return found
-
-
-@pytest.fixture(scope="module")
-def twin(
-    zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, tuple[int, str]]]:
-    """A folder with a run, and what all gives for the harmless twin."""
-    folder = tmp_path_factory.mktemp("twin")
-    (folder / "game.py").write_text("from tests.hostile_envs import Harmless as Env\n")
-    words = ["train-async", "--env", "game:Env", *TRAIN, "--run-dir", "run"]
-    code, output = zygote.run(folder, command=words)
-    assert code == 0, output
-    found = outcomes(zygote, folder, "game:Env", 60.0)
-    assert {name for name, (code, _) in found.items() if code} == {"command replay"}, found
-    return folder, found
-
-
-def _changed(output: str) -> list[str]:
-    """The parts of the process's state that a call has changed."""
-    lines = [line for line in output.splitlines() if line.startswith("changed:")]
-    return lines[0].split(":")[1].split(",") if lines else []
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What all gives for the harmless twin, in the current folder: weights lie in `twin-...`."""
+    folder = tmp_path_factory.mktemp("games")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        patch.setattr(learner, "plot_learning_curve", lambda *arguments: None)
+        Path("hostile_game.py").write_text("from tests.hostile_envs import Harmless as Env\n")
+        assert command("train-async", "--env", ENV, *TRAIN, "--run-dir", "run")(60.0)[0] == 0
+        found = {}
+        for name, do in DO.items():
+            fresh(name)
+            code, found[name] = do(60.0)
+            assert code == (2 if name == "replay" else 0), found
+            for run in {"new", "resumed"} & {path.name for path in Path().iterdir()}:
+                Path(run).rename(f"twin-{name}")
+        yield found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEEDS)
-def test_every_command_and_call_is_as_with_the_harmless_twin_or_is_refused_in_a_line(
-    name: str, zygote: Zygote, twin: tuple[Path, dict[str, tuple[int, str]]], tmp_path: Path
+def test_all_is_as_with_the_harmless_twin_or_is_refused_in_one_line(
+    name: str, twin: dict[str, Any]
 ) -> None:
-    folder, harmless = twin
-    hostile = folder / "hostile"
-    shutil.rmtree(hostile, ignore_errors=True)
-    for kind in ("new", "resumed"):
-        for run in folder.glob(f"{kind}-*"):
-            if not run.name.endswith("-twin"):
-                shutil.rmtree(folder / f"{run.name}-twin", ignore_errors=True)
-                run.rename(folder / f"{run.name}-twin")
-    file = folder / f"{write_module(folder, name).partition(':')[0]}.py"
-    file.replace(folder / "game.py")
-    deadline = DEADLINE if DEEDS[name].hangs or name == "stops_clock" else 60.0
-    wrong = []
-    for job, (code, output) in outcomes(zygote, folder, "game:Env", deadline).items():
-        _, way, command = ("", *job.split())
-        lines = [line for line in output.splitlines() if "Error: " in line]
-        if code == 0 and command in ("evaluate", "load_agent"):
-            numbers = re.compile(r"-?\d+\.\d+|\[.*\]")
-            is_right = numbers.findall(output)[:3] == numbers.findall(harmless[job][1])[:3]
-        elif code == 0 and command in ("train", "train-sync", "resume"):
-            run = f"{'resumed' if command == 'resume' else 'new'}-{way}-{command}"
-            is_right = same_weights(folder / run, folder / f"{run}-twin")
-        elif code == 1 and command == "check-env":
-            is_right = "fail" in output
+    Path(f"{write_module(Path(), name).partition(':')[0]}.py").replace("hostile_game.py")
+    is_short = DEEDS[name].hangs or name == "stops_clock"
+    for what, do in DO.items():
+        if DEEDS[name].hangs and what == "load_agent":
+            continue  # It has the usual deadline, a minute.
+        fresh(what)
+        before = process_state()
+        code, answer = do(DEADLINE if is_short else 60.0)
+        assert process_state() == before, what
+        print(name, what, code, str(answer).strip().splitlines()[-1][:150])
+        if code == 2:
+            assert str(answer).count("Error: ") == 1, answer
+            assert DEEDS[name].is_refused or what in ("replay", "check-env"), answer
+        elif what == "check-env":
+            assert code == 0 or "fail" in answer
+        elif what in ("evaluate", "from Python", "load_agent"):
+            told = NUMBER.findall(str(answer))[:2], NUMBER.findall(str(twin[what]))[:2]
+            assert told[0] == told[1], what
         else:
-            is_right = code == 0 or (code == 2 and len(lines) == 1 and "Traceback" not in output)
-        if code == 0 and DEEDS[name].is_refused and command in ("train", "train-sync", "resume"):
-            is_right = False
-        changed = {*_changed(output)} - {*_changed(harmless[job][1])}
-        if not is_right or changed:
-            wrong.append((job, code, output[-1500:]))
-        print(name, job, code, (lines or output.splitlines() or [""])[-1][:200])
-    left = [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == list(SLEEP)]
-    for process in left:
-        process.send_signal(signal.SIGKILL)
-    assert not left
-    assert not psutil.Process(zygote.process.pid).children()
-    assert not wrong, wrong
+            assert not DEEDS[name].is_refused
+            run = "resumed" if "resume" in what else "new"
+            assert same_weights(Path(run), Path(f"twin-{what}")), what

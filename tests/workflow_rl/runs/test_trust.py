@@ -263,7 +263,7 @@ def test_a_module_that_is_not_here_is_named_with_its_remedy(
 ) -> None:
     trained()
     (tmp_path / "elsewhere").mkdir()
-    monkeypatch.delitem(sys.modules, ENV)
+    monkeypatch.delitem(sys.modules, ENV, raising=False)
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
     monkeypatch.chdir(tmp_path / "elsewhere")
     result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from contextlib import suppress
-from asyncio import CancelledError
 from functools import partial
 from pathlib import Path
 from typing import Any

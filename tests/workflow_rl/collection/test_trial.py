@@ -80,7 +80,7 @@ def test_the_main_process_neither_imports_nor_makes_the_environment(name: str) -
     assert CliRunner().invoke(main, ["check-env", env, "--steps", "5"]).exit_code == 0
     evaluate("async", 2, n_workers=1, trust=True)
     agent: Any = load_agent("async")
-    acted = agent.act([0.5, -0.5]) if name == "Env" else agent.act({agent.agents[0]: [1.0, 0, 0]})
+    acted = agent.act([0.5, -0.5]) if name == "Env" else agent.act({agent.agents[0]: [1.0, 0.0]})
     assert acted is not None
     assert module not in sys.modules
     assert str(os.getpid()) not in Path("processes").read_text().split()
@@ -133,7 +133,7 @@ def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
     assert [record.getMessage().split()[0] for record in caplog.records] == [environment.env_id]
     hanging = GymnasiumEnvironment(environment.env_id, {"seconds": 30.0})
     with pytest.raises(InvalidEnvironmentError, match=r"no answer for 0\.2 s.* --worker-timeout"):
-        trial.learn(hanging, 0.2)
+        trial.check(hanging, 0.2)
 
 
 def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:

@@ -80,8 +80,7 @@ def test_the_main_process_neither_imports_nor_makes_the_environment(name: str) -
     assert CliRunner().invoke(main, ["check-env", env, "--steps", "5"]).exit_code == 0
     evaluate("async", 2, n_workers=1, trust=True)
     agent: Any = load_agent("async")
-    acted = agent.act([0.5, -0.5]) if name == "Env" else agent.act({agent.agents[0]: [1.0, 0.0]})
-    assert acted is not None
+    assert agent.agents if name == "Team" else agent.act([0.5, -0.5]) in (0, 1, 2)
     assert module not in sys.modules
     assert str(os.getpid()) not in Path("processes").read_text().split()
 

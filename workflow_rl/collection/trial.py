@@ -17,7 +17,7 @@ from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker import is_worker
 from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
-from workflow_rl.environments.facts import Refusal, Tell, facts_in, tell_of
+from workflow_rl.environments.facts import Facts, Refusal, Tell, tell_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
@@ -30,24 +30,33 @@ _steps_together: dict[str, bool] = {}
 _log = logging.getLogger(__name__)
 
 
-def learn(environment: Environment, timeout: float = TIMEOUT) -> None:
+def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = False) -> str | None:
     """Learn the spaces of a user's environment from a worker, unless they are known.
 
-    timeout: seconds within which each call of the environment must return.
+    timeout: seconds within which each call of the environment must return. plays: whether the
+    environment is played too. Returns then what `Environment.check` does.
 
     Raises InvalidEnvironmentError.
     """
-    if isinstance(environment, GymnasiumEnvironment) and not environment.is_known:
-        _told(environment, timeout, checks=False)
+    if not isinstance(environment, GymnasiumEnvironment) or (environment.is_known and not plays):
+        return None
+    difference: str | None = None
+    about = functools.partial(tell_of, environment, plays)
+    for answer in ask(about, environment.env_id, timeout):
+        if isinstance(answer, Refusal):
+            raise InvalidEnvironmentError(*answer)
+        if isinstance(answer, Facts):
+            environment.learn(answer)
+        else:
+            difference = answer
+    return difference
 
 
 def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
     """Learn the spaces, and play: see `Environment.check`. Raises InvalidEnvironmentError."""
-    if not isinstance(environment, GymnasiumEnvironment):
-        return environment.check()
-    difference: str | None
-    (difference,) = _told(environment, timeout, checks=True)
-    return difference
+    if isinstance(environment, GymnasiumEnvironment):
+        return learn(environment, timeout, plays=True)
+    return environment.check()
 
 
 def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
@@ -68,18 +77,6 @@ def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
 def _tell_of_steps(environment: GymnasiumEnvironment, tell: Tell) -> None:
     with suppress(BaseException):  # `check` says what is wrong with the module.
         tell(environment.steps_together)
-
-
-def _told(environment: GymnasiumEnvironment, timeout: float, checks: bool) -> list[Any]:
-    """Give the environment its facts. Return what the worker tells after them."""
-    about = functools.partial(tell_of, environment, checks)
-    pickled, *others = ask(about, environment.env_id, timeout)
-    if isinstance(pickled, Refusal):
-        raise InvalidEnvironmentError(*pickled)
-    environment.learn(facts_in(pickled))
-    if others and isinstance(others[0], Refusal):
-        raise InvalidEnvironmentError(*others[0])
-    return others
 
 
 def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT) -> Iterator[Any]:

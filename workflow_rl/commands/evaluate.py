@@ -250,7 +250,7 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
     greedy = not options["stochastic"]
     timeout = options["worker_timeout"]
     actor, environment = load_player(
-        path, greedy=greedy, trust=options["trust"], worker_timeout=timeout
+        path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
     )
     return Player(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
-_PACKAGES = ("agents", "workflow_rl", "gymnasium", "numpy", "builtins", "copyreg")
 
 Tell = Callable[..., object]
 """Sends what it is called with, one answer after another. Without arguments: a sign of life."""
@@ -39,11 +36,9 @@ class DeclaredTeam:
         self.state_space = None if state is None else plain(state)
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
-        """Return the space of what an agent sees."""
         return self._observed[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
-        """Return the space of an agent's actions."""
         return self._actions[agent]
 
 
@@ -56,11 +51,11 @@ class Facts(NamedTuple):
     action: spaces.Space[Any]
     team: DeclaredTeam | None
 
-    @classmethod
-    def of(cls, env: Env, own: Spaces) -> Facts:
-        """Return the facts of an environment. own: its spaces, as agents see them."""
-        team = DeclaredTeam(env.env) if isinstance(env, JointEnv) else None
-        return cls(own, plain(env.observation_space), plain(env.action_space), team)
+
+def facts_of(env: Env, own: Spaces) -> Facts:
+    """Return the facts of an environment. own: its spaces, as agents see them."""
+    team = DeclaredTeam(env.env) if isinstance(env, JointEnv) else None
+    return Facts(own, plain(env.observation_space), plain(env.action_space), team)
 
 
 def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
@@ -91,13 +86,11 @@ class Followed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._live()
 
     def reset(self, **options: Any) -> Any:
-        """Begin an episode."""
         answer = self.env.reset(**options)
         self._live()
         return answer
 
     def step(self, action: Any) -> Any:
-        """Step once."""
         answer = self.env.step(action)
         self._live()
         return answer
@@ -122,26 +115,10 @@ def tell_of(environment: GymnasiumEnvironment, checks: bool, tell: Tell) -> None
     Whatever the environment raises is its fault: SystemExit, too.
     """
     try:
-        tell(pickle.dumps(environment.facts))
+        tell(environment.facts)
         if checks:
             tell(environment.check(tell))
     except InvalidEnvironmentError as error:
         tell(Refusal(error.argument, str(error)))
     except BaseException as error:
         tell(Refusal(ENV, f"{environment.env_id} cannot be played: {in_one_line(error)}"))
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] not in _PACKAGES:
-            raise InvalidEnvironmentError(
-                ENV, f"it is described with a {module}.{name}: give plain numbers and text"
-            )
-        return super().find_class(module, name)
-
-
-def facts_in(pickled: bytes) -> Facts:
-    """Return pickled facts. Imports nothing of the user's: raises InvalidEnvironmentError."""
-    facts = _Unpickler(io.BytesIO(pickled)).load()
-    assert isinstance(facts, Facts)
-    return facts

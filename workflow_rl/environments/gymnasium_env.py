@@ -35,7 +35,7 @@ from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
 from workflow_rl.environments.environment import SETTINGS as SETTINGS
-from workflow_rl.environments.facts import Facts, Followed, Tell
+from workflow_rl.environments.facts import Facts, Followed, Tell, facts_of
 from workflow_rl.environments.flat_env import (
     CheckedEnv,
     FlatEnv,
@@ -178,7 +178,7 @@ class GymnasiumEnvironment:
             bounds = bounds_of(env.action_space)
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
             own = Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
-            return Facts.of(env, own)
+            return facts_of(env, own)
         except InvalidEnvironmentError:
             raise
         except Exception as error:

@@ -159,6 +159,7 @@ def load_player(
     env: Callable[..., Any] | None = None,
     trust: bool = False,
     worker_timeout: float = trial.TIMEOUT,
+    plays: bool = False,
 ) -> SavedAgent:
     """As `load_saved`, with an environment that may be made, and was made in a worker.
 
@@ -169,6 +170,7 @@ def load_player(
         env: the function that makes the environment, instead of what the file names.
         trust: import and call what the file names.
         worker_timeout: seconds within which a call of the environment must return.
+        plays: whether a worker also plays the environment, before others play with the agent.
 
     Raises:
         CheckpointError: there is no such agent, or its environment is not to be trusted.
@@ -177,13 +179,13 @@ def load_player(
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
-        trial.learn(own, worker_timeout)
+        trial.learn(own, worker_timeout, plays)
         return SavedAgent(_on_entities(policy, own, source), own)
     try:
         environment = trusted(environment, trust)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
-    trial.learn(environment, worker_timeout)
+    trial.learn(environment, worker_timeout, plays)
     return SavedAgent(policy, environment)
 
 

@@ -42,7 +42,7 @@ def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = Fals
         return None
     difference: str | None = None
     about = functools.partial(tell_of, environment, plays)
-    for answer in ask(about, environment.env_id, timeout):
+    for answer in list(ask(about, environment.env_id, timeout)):
         if isinstance(answer, Refusal):
             raise InvalidEnvironmentError(*answer)
         if isinstance(answer, Facts):

@@ -203,7 +203,7 @@ def record_video(
     if not isinstance(environment, GymnasiumEnvironment):
         raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
     record = functools.partial(_record, actor, environment, folder.absolute(), seed)
-    for problem in ask(record, environment.env_id, worker_timeout):
+    for problem in list(ask(record, environment.env_id, worker_timeout)):
         raise InvalidEnvironmentError("video", problem)
     return folder / f"{environment.label}-episode-0.mp4"
 

@@ -223,6 +223,18 @@ gymnasium.register("tests/Target-v0", TargetEnv)
 gymnasium.register("tests/Broken-v0", BrokenEnv)
 
 
+class SlowResetEnv(TargetEnv):
+    """Takes a while to begin an episode."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        time.sleep(self._seconds)
+        return super().reset(**options)
+
+
 class SlowEnv(gymnasium.Env[Any, Any]):
     """Steps that wait 5 ms, and episodes of 10 to 500 of them, as the seed decides."""
 

@@ -76,24 +76,29 @@ def make_counting_envs(n_envs: int) -> SerialEnvs:
 class RaisingEnv(CountingEnv):
     """A CountingEnv whose episodes of these seeds always raise: at their reset or second step."""
 
-    def __init__(self, seeds: frozenset[int], method: str = "step") -> None:
+    def __init__(
+        self,
+        seeds: frozenset[int],
+        method: str = "step",
+        error: type[BaseException] = ArithmeticError,
+    ) -> None:
         super().__init__()
-        self._seeds, self._method = seeds, method
+        self._seeds, self._method, self._error = seeds, method, error
         self._raises = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Obs, dict[str, Any]]:
-        """CountingEnv's. ArithmeticError."""
+        """CountingEnv's, or the error."""
         self._raises = seed in self._seeds
         if self._raises and self._method == "reset":
-            raise ArithmeticError(f"no episode of seed {seed} at {object()}")
+            raise self._error(f"no episode of seed {seed} at {object()}")
         return super().reset(seed=seed, options=options)
 
     def step(self, action: int) -> Step:
-        """CountingEnv's. ArithmeticError."""
+        """CountingEnv's, or the error."""
         if self._raises and self._steps == 1:
-            raise ArithmeticError(f"no second step at {object()}")
+            raise self._error(f"no second step at {object()}")
         return super().step(action)
 
 

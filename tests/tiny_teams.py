@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from contextlib import suppress
@@ -72,12 +71,13 @@ class ShiftEnv:
 
 
 class DeadlyShift(ShiftEnv):
-    """Kills its worker in the middle of an episode, unless another one has done so before."""
+    """Kills its worker in the middle of an episode of the run beside the marker, unless another one
+    has done so before."""
 
     marker: Path
 
     def step(self, actions: dict[str, int]) -> Any:
-        if multiprocessing.parent_process() is not None and self._steps == 4:
+        if self.marker.with_name("run").exists() and self._steps == 4:
             with suppress(FileExistsError):
                 self.marker.touch(exist_ok=False)
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -144,8 +144,7 @@ def evaluate(
         TooManyFailuresError: workers failed too often, or an episode cannot be played or scored. A
             score is of all the episodes.
     """
-    policy, environment = load_player(Path(run), None, greedy, env, trust)
-    environment.spaces()  # Raises what is wrong with it in one line.
+    policy, environment = load_player(Path(run), None, greedy, env, trust, worker_timeout, True)
     return evaluate_policy(
         policy, environment, episodes, seed, n_workers, worker_timeout=worker_timeout
     )

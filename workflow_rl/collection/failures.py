@@ -62,6 +62,10 @@ class WorkerError(RuntimeError):
         super().__init__(f"{worker} {reason} during '{command.value}' ({where})")
 
 
+class NestedError(RuntimeError):
+    """A worker was asked for what would start workers of its own."""
+
+
 class TooManyFailuresError(RuntimeError):
     """More workers failed than the run allows, or one failed in a way that cannot be repaired.
 

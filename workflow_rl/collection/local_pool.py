@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from workflow_rl.collection.failures import WorkerError
@@ -31,7 +32,7 @@ from workflow_rl.collection.pool import (
     WorkerConnection,
     worker_variables,
 )
-from workflow_rl.collection.worker import worker_main
+from workflow_rl.collection.worker import require_no_worker, worker_main
 from workflow_rl.errors import UserError
 
 GRACE_SECONDS = 0.5
@@ -44,6 +45,11 @@ FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wa
 PRELOAD = "workflow_rl.collection.worker_preload"
 
 _context = multiprocessing.get_context("forkserver")
+
+# A process that this one forks has a copy of this record of the fork server, which is not its own.
+os.register_at_fork(
+    after_in_child=lambda: vars(multiprocessing.forkserver)["_forkserver"].__init__()
+)
 
 # Held while what belongs to the whole process changes: several threads may start pools.
 _process_state = threading.Lock()
@@ -68,7 +74,7 @@ class PipeConnection(WorkerConnection):
         self.fork_error: Exception | None = None
         self._n_sent = self._n_received = 0
         try:
-            with _main_module_hidden(), _fork_server_watched(pool):
+            with _main_module_hidden(), _children_allowed(), _fork_server_watched(pool):
                 self.process.start()
         except (EOFError, OSError) as error:
             self.fork_error = error  # `receive` finds the pipe closed.
@@ -134,6 +140,7 @@ class PipeConnection(WorkerConnection):
         if self.process.exitcode is None:  # Nobody says how it ended.
             _end_fork_server()
             self.process.join(CLOSE_SECONDS)
+        _end_orphans()
 
 
 @dataclass(eq=False)
@@ -213,6 +220,24 @@ def _limit_blocking(pipe: Connection, seconds: float) -> None:
         side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
+def _end_orphans() -> None:
+    """End what environments of ended workers have started, also in groups of their own.
+
+    The fork server is the parent of such processes: see `worker_preload`.
+    """
+    with _process_state, suppress(OSError):  # Not every system lists children.
+        server = vars(multiprocessing.forkserver)["_forkserver"]._forkserver_pid
+        children = Path(f"/proc/{server}/task/{server}/children")
+        known = {process.pid for process in multiprocessing.active_children()}
+        ended: set[int] = set()
+        # The children of an orphan that ends are orphans too.
+        while orphans := set(map(int, children.read_text().split())) - known - ended:
+            for pid in orphans:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            ended |= orphans
+
+
 @contextmanager
 def _main_module_hidden() -> Iterator[None]:
     """Keep multiprocessing from importing the user's script again in every worker.
@@ -232,12 +257,26 @@ def _main_module_hidden() -> Iterator[None]:
             main.__dict__.update(hidden)
 
 
+@contextmanager
+def _children_allowed() -> Iterator[None]:
+    """Let a process of a multiprocessing.Pool start workers, which end when it ends."""
+    process = multiprocessing.current_process()
+    before, process.daemon = process.daemon, False
+    try:
+        yield
+    finally:
+        process.daemon = before
+
+
 def ensure_fork_server(preload: str = "") -> None:
     """Start the process that workers are forked from, which imports `preload`. Does not wait.
 
     A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
     and 6 GB.
+
+    Raises NestedError in a worker.
     """
+    require_no_worker("workers cannot be started")
     if len(os.fsencode(tempfile.gettempdir())) > MOST_OF_TMPDIR:
         raise UserError(
             f"TMPDIR={tempfile.gettempdir()} is too long for sockets, which workers need: give a "

@@ -20,6 +20,7 @@ class Command(Enum):
     RESET = "reset"  # Payload: (envs, specs). Reply: Transitions, whose rewards are 0.
     STEP = "step"  # Payload: (envs, actions). Reply: Transitions.
     FREE_RUN = "free run"  # Payload: FreeRun. Reply: FreeRunCount.
+    ASK = "try out"  # Payload: a pickled function, see `trial`. Replies: what it tells.
     CLOSE = "close"  # No reply.
 
 

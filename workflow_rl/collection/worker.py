@@ -11,7 +11,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
@@ -23,7 +23,7 @@ import cloudpickle
 from agents.modules import text_of
 from agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.env_positions import restoring_player
-from workflow_rl.collection.failures import STOP_SIGNALS
+from workflow_rl.collection.failures import STOP_SIGNALS, NestedError
 from workflow_rl.collection.messages import (
     Command,
     Failure,
@@ -49,6 +49,7 @@ from workflow_rl.printable import MOST, shortened
 from workflow_rl.streams import LenientStream
 
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
+_is_worker = False
 # The frames of neither are the user's code.
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -63,27 +64,50 @@ def worker_main(
 
     The process ends at once when the main process is gone. See `Worker` for the arguments.
     """
+    global _is_worker
     _die_with_main_process()
+    _is_worker = True
     sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
     # The garbage collector must not visit, and so copy, objects that the fork shares with others.
     gc.freeze()
     worker = Worker(n_envs, step_delay, traced)
     request = Request(Command.START, pickled_make_envs)
-    own_pid, n_sent = os.getpid(), 0
+    own_pid, number, n_sent = os.getpid(), 0, 0
+
+    def send(message: Any) -> None:
+        nonlocal n_sent
+        if os.getpid() != own_pid:
+            os._exit(0)
+        n_sent += 1
+        pipe.send(Numbered(number, n_sent, message))
+
+    worker.send = send
     # What an environment forks has no part in the conversation, even if it comes back to here.
     os.register_at_fork(after_in_child=pipe.close)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
-        for number in itertools.count():
+        while True:
             for message in worker.messages(request):
-                if os.getpid() != own_pid:
-                    os._exit(0)
-                n_sent += 1
-                pipe.send(Numbered(number, n_sent, message))
+                send(message)
             if worker.failure is not None:
                 raise SystemExit(1)
             if request.command is Command.CLOSE:
                 return
             request = pipe.recv()
+            number += 1
+
+
+def is_worker() -> bool:
+    """Return whether this process is a worker of a pool."""
+    return _is_worker
+
+
+def require_no_worker(what: str) -> None:
+    """Raise NestedError in a worker. what: what is asked for, as a sentence without an end."""
+    if _is_worker:
+        raise NestedError(
+            f"{what} in a worker. If a script trains on an environment of its own module, which "
+            'workers import, its calls have to stand under `if __name__ == "__main__":`'
+        )
 
 
 class Worker:
@@ -93,11 +117,13 @@ class Worker:
     the record along with answers.
 
     start_result: the result of the reply to START. failure: what ended the worker, if it has ended.
+    send: sends a message while a function is called that is asked.
     """
 
     def __init__(self, n_envs: int, step_delay: float = 0.0, traced: bool = False) -> None:
         self.start_result: Any = None
         self.failure: Failure | None = None
+        self.send: Callable[[Any], object]
         self._n_envs = n_envs
         self._step_delay = step_delay
         self._marks = WorkerMarks() if traced else None
@@ -152,6 +178,9 @@ class Worker:
                 yield Reply(transitions, time.perf_counter() - start)
             case Command.FREE_RUN:
                 yield Reply(self._free_run(payload))
+            case Command.ASK:
+                cloudpickle.loads(payload)(lambda *told: self.send(Reply(told)))
+                yield Reply(None)
             case Command.CLOSE:
                 self._envs.close()
 

@@ -178,7 +178,8 @@ def evaluate(**options: Any) -> None:
             if player.actor is None or player.environment is None:
                 raise InvalidEnvironmentError("video", f"there is none of {player.name}")
             video = record_video(
-                player.actor, player.environment, options["video"], options["seed"]
+                *(player.actor, player.environment, options["video"], options["seed"]),
+                options["worker_timeout"],
             )
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, **played
@@ -222,7 +223,8 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
     with errors_in_one_line(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
-        player = _load(run_path, {"which": None, "stochastic": False, "trust": False})
+        asked = {"which": None, "stochastic": False, "trust": False}
+        player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
         scores = scoring.score(
             player.actor, player.environment, settings, name=player.name, episodes=episodes, seed=0,
             n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
@@ -247,8 +249,10 @@ def _load(source: Path, options: Mapping[str, Any]) -> Player:
     # The digest comes first: a run that goes on may replace the file.
     digest = sha256_of(path, MOST_BYTES)
     greedy = not options["stochastic"]
-    actor, environment = load_player(path, greedy=greedy, trust=options["trust"])
-    environment.spaces()  # Raises in one line what is wrong with the environment.
+    timeout = options["worker_timeout"]
+    actor, environment = load_player(
+        path, greedy=greedy, trust=options["trust"], worker_timeout=timeout, plays=True
+    )
     return Player(str(path), "greedy" if greedy else "sampled", actor, environment, digest)
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from workflow_rl.collection.cluster import is_address
+from workflow_rl.collection.local_pool import ensure_fork_server
 from workflow_rl.commands.asked import asked_anew, new_config, path_to_resume
 from workflow_rl.commands.errors import own_command, training_errors, usage_errors
 from workflow_rl.commands.options import given_options, printable, spelling
+from workflow_rl.environments.environment import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.preflight import hints
@@ -36,6 +38,9 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         # A new run's config is checked before torch is imported, which takes seconds.
         config = new_config(mode, options) if resume is None else None
         exchange = exchange_of(config) if exchange_of and config else None
+        if config is not None and config.env not in guests:
+            # It imports what workers need while this process imports torch.
+            ensure_fork_server(config.environment.preload)
 
         from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
         from workflow_rl.runs.execute import execute, ready, run_folder

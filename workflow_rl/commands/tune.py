@@ -166,6 +166,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 
 
 def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
+    from workflow_rl.collection import trial
     from workflow_rl.runs.folder import RunDirError
     from workflow_rl.runs.plan import require_shareable
 
@@ -174,7 +175,7 @@ def _read(path: Path, trust: bool) -> tuple[TrainConfig, dict[str, tuple[float, 
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         config = TrainConfig.from_dict(values["config"])
         config = trusted_config(config, trust, "cluster" in given_options())
-        config.environment.spaces()
+        trial.learn(config.environment, config.worker_timeout)
         n_policies, n_finalists = int(values["n_policies"]), int(values["finalists"])
         if not 1 <= n_policies <= MOST_POLICIES or n_finalists < 0:
             raise ValueError(f"n_policies {n_policies} and finalists {n_finalists} make no search")

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from agents.policies.distributions import Actions
 from workflow_rl.environments.action_mask import MASK, checked_masks, choices_of
-from workflow_rl.environments.env_batch import EpisodeError, Obs, ObservationError, Transitions
+from workflow_rl.environments.env_batch import (
+    EpisodeError,
+    Obs,
+    ObservationError,
+    Transitions,
+    is_the_envs,
+)
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import flat_space, unflattener
@@ -155,8 +161,8 @@ class BatchedEnvs:
         on: what breaks the contract does so again."""
         try:
             yield
-        except Exception as error:
-            if len(envs) == 1 or isinstance(error, ObservationError):
+        except BaseException as error:
+            if is_the_envs(error) and (len(envs) == 1 or isinstance(error, ObservationError)):
                 raise EpisodeError(self._specs[envs[0]]) from error
             raise
 

@@ -16,6 +16,7 @@ from agents.modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, sampled
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.facts import Followed
 from workflow_rl.environments.flat_env import CheckedEnv
 
 SEED = episode_spec(0, 0).env_seed
@@ -55,8 +56,9 @@ def first_difference(
         first = [next(playing)]
         while len(first) <= n_steps and time.perf_counter() < deadline:
             first.append(next(playing))
-        if isinstance(env, CheckedEnv):
-            env.require_told_apart([shown for step in first for shown in (step[0], step[4])])
+        checked = env.env if isinstance(env, Followed) else env
+        if isinstance(checked, CheckedEnv):
+            checked.require_told_apart([shown for step in first for shown in (step[0], step[4])])
         if difference := _difference(first, _steps(env, seed, actions), seed):
             return f"{difference} when it is played again"
     with closing(make_env()) as env, ExitStack() as stack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -40,6 +41,12 @@ class EpisodeError(RuntimeError):
 
 class ObservationError(ValueError):
     """An env gave an answer that its spaces or its contract do not allow. The run ends."""
+
+
+def is_the_envs(error: BaseException) -> bool:
+    """Return whether an env has raised what came from a call of it. In a process that was not
+    started by another one, KeyboardInterrupt is the user's."""
+    return not isinstance(error, KeyboardInterrupt) or parent_process() is not None
 
 
 class EnvBatch(Protocol):
@@ -87,7 +94,9 @@ class SerialEnvs:
         try:
             # A copy: the envs of a process may write their answers into one array.
             obs: Obs = np.array(self._envs[env].reset(seed=spec.env_seed, options=options)[0])
-        except Exception as error:
+        except BaseException as error:  # SystemExit too.
+            if not is_the_envs(error):
+                raise
             raise EpisodeError(spec) from error
         return obs
 
@@ -108,7 +117,9 @@ class SerialEnvs:
         try:
             obs, *others = self._envs[env].step(action)
             return np.array(obs), *others  # type: ignore[return-value]
-        except Exception as error:
+        except BaseException as error:
+            if not is_the_envs(error):
+                raise
             raise EpisodeError(self._specs[env]) from error
 
     def close(self) -> None:

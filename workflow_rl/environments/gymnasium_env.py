@@ -37,6 +37,7 @@ from workflow_rl.environments.determinism import first_difference
 from workflow_rl.environments.env_batch import Env, EnvBatch, ObservationError, SerialEnvs
 from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
 from workflow_rl.environments.environment import SETTINGS as SETTINGS
+from workflow_rl.environments.facts import Facts, Followed, Tell, facts_of
 from workflow_rl.environments.flat_env import (
     CheckedEnv,
     FlatEnv,
@@ -151,8 +152,21 @@ class GymnasiumEnvironment:
             return BatchedEnvs(_batch(make, n_envs, self.args), n_envs, self.masks)
         return SerialEnvs(self.make_flat_env, n_envs)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the facts are known, so that nothing is made to find them out."""
+        return "facts" in vars(self)
+
+    def learn(self, facts: Facts) -> None:
+        """Take over the facts that another process found out."""
+        vars(self)["facts"] = facts
+
     @functools.cached_property
-    def _spaces(self) -> Spaces:
+    def facts(self) -> Facts:
+        """What the environment declares. Raises InvalidEnvironmentError.
+
+        Makes an environment in this process, unless the facts are known: see `collection.trial`.
+        """
         env = self.made()
         try:
             masked = self.masks and offers_mask(env)
@@ -168,7 +182,8 @@ class GymnasiumEnvironment:
             team = team and dataclasses.replace(team, masked=masked)
             bounds = bounds_of(env.action_space)
             entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
-            return Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
+            own = Spaces(obs_dim, distribution, bounds, bits, masked, team, entities, privileged)
+            return facts_of(env, own)
         except InvalidEnvironmentError:
             raise
         except Exception as error:
@@ -190,14 +205,15 @@ class GymnasiumEnvironment:
 
     def spaces(self) -> Spaces:
         """Return the spaces. Raise InvalidEnvironmentError."""
-        return self._spaces
+        return self.facts.spaces
 
-    def check(self) -> str | None:
-        """Make an env and try it: see Environment."""
+    def check(self, tell: Tell = lambda: None) -> str | None:
+        """Make an env and try it: see Environment. tell: takes signs of life."""
         self.spaces()
         try:
             return first_difference(
-                lambda: CheckedEnv(self.made(), self.masks), CHECK_STEPS, CHECK_SECONDS
+                lambda: Followed(CheckedEnv(self.made(), self.masks), tell),
+                *(CHECK_STEPS, CHECK_SECONDS),
             )
         except InvalidEnvironmentError:
             raise

@@ -251,7 +251,10 @@ class TrainConfig(Settings):
 
     def changed(self, **changes: Any) -> Self:
         """Return the config of what was given and these changes; None asks for a default."""
-        return type(self)(**{**self._given, **changes})
+        new = type(self)(**{**self._given, **changes})
+        if new.environment == self.environment:  # What was learned of it is not learned again.
+            vars(new)["environment"] = self.environment
+        return new
 
     @functools.cached_property
     def environment(self) -> Environment:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from prettytable import PrettyTable, TableStyle
@@ -28,6 +29,10 @@ from workflow_rl.output_files import copy_file
 from workflow_rl.runs.bar import Progress
 from workflow_rl.runs.config import usable_cores
 from workflow_rl.runs.intervals import mean_of
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.facts import Tell
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 AGENT_DIGEST = "agent_sha256"
 """The name under which scores keep the SHA-256 digest of the agent's file."""
@@ -183,51 +188,68 @@ def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeS
     )
 
 
-def record_video(actor: Actor, environment: Environment, folder: Path, seed: int = 0) -> Path:
-    """Record the evaluation's first episode as an mp4, and return the file.
+def record_video(
+    actor: Actor,
+    environment: Environment,
+    folder: Path,
+    seed: int = 0,
+    worker_timeout: float = 60.0,
+) -> Path:
+    """Record the evaluation's first episode as an mp4, in a worker, and return the file.
+
+    worker_timeout: seconds within which each call of the environment must return, and the episode
+    must be written.
 
     Raises InvalidEnvironmentError if the environment cannot be recorded.
     """
+    from workflow_rl.collection.trial import ask
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+    if not isinstance(environment, GymnasiumEnvironment):
+        raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
+    name = f"{environment.label}-episode-0.mp4"
+    # The library writes through links, so it writes into a folder that nobody else has seen.
+    with TemporaryDirectory(dir=folder) as temporary:
+        unseen = Path(temporary).absolute() / "video"
+        record = functools.partial(_record, actor, environment, unseen, seed)
+        for problem in list(ask(record, environment.env_id, worker_timeout)):
+            raise InvalidEnvironmentError("video", problem)
+        copy_file(unseen / name, folder / name, MOST_OF_VIDEO)
+    return folder / name
+
+
+def _record(
+    actor: Actor, environment: GymnasiumEnvironment, folder: Path, seed: int, tell: Tell
+) -> None:
+    """Record, in a worker. Tell what went wrong, if something did."""
     from gymnasium.error import DependencyNotInstalled
     from gymnasium.wrappers import RecordVideo
 
     from workflow_rl.collection.player import play_episode
     from workflow_rl.environments.env_batch import SerialEnvs
+    from workflow_rl.environments.facts import Followed
     from workflow_rl.environments.flat_env import FlatEnv
-    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-    if not isinstance(environment, GymnasiumEnvironment):
-        raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
+    try:
+        env = environment.make_env(render_mode="rgb_array")
+        if env.render_mode != "rgb_array":
+            raise ValueError("render_mode='rgb_array' has no effect")
+        recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
+    except (DependencyNotInstalled, ModuleNotFoundError) as error:
+        missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
+        tell(f"{missing}: pip install moviepy")
+        return
+    except BaseException as error:
+        tell(f"{environment.env_id} draws no pictures: {error}")
+        return
     spec = episode_spec(seed, 0, (), SeedStream.EVALUATION)
-    # The library writes through links, so it writes into a folder that nobody else has seen.
-    with TemporaryDirectory(dir=folder) as temporary:
-        unseen = Path(temporary) / "video"
-        try:
-            env = environment.make_env(render_mode="rgb_array")
-            if env.render_mode != "rgb_array":
-                raise ValueError("render_mode='rgb_array' has no effect")
-            recorded = RecordVideo(
-                env, str(unseen), name_prefix=environment.label, disable_logger=True
-            )
-        except (DependencyNotInstalled, ModuleNotFoundError) as error:
-            missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
-            raise InvalidEnvironmentError("video", f"{missing}: pip install moviepy") from None
-        except Exception as error:
-            raise InvalidEnvironmentError(
-                "video", f"{environment.env_id} draws no pictures: {error}"
-            ) from None
-        envs = SerialEnvs(lambda: FlatEnv(recorded, environment.masks), 1)
-        try:
-            play_episode(envs, actor, spec)
-        except Exception as error:
-            raise InvalidEnvironmentError(
-                "video", f"{environment.env_id} could not be drawn: {error}"
-            ) from None
-        finally:
-            envs.close()
-        name = f"{environment.label}-episode-0.mp4"
-        copy_file(unseen / name, folder / name, MOST_OF_VIDEO)
-    return folder / name
+    envs = SerialEnvs(lambda: Followed(FlatEnv(recorded, environment.masks), tell), 1)
+    try:
+        play_episode(envs, actor, spec)
+    except BaseException as error:
+        tell(f"{environment.env_id} could not be drawn: {error}")
+    finally:
+        envs.close()
 
 
 def scoring_of(env_id: str) -> Scoring:

@@ -12,6 +12,7 @@ from typing import Any
 from workflow_rl.collection.cluster import require_cluster
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.worker import require_no_worker
 from workflow_rl.runs.best_agent import choose_best
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
@@ -52,8 +53,9 @@ class Outcome:
 def ready(plan: Plan | TrainConfig) -> Plan:
     """Return the plan with its device named, once processor, environment and cluster are tried.
 
-    Raises ConfigError if one of them cannot be used, and ClusterError.
+    Raises ConfigError if one of them cannot be used, ClusterError, and NestedError in a worker.
     """
+    require_no_worker("nothing can be trained")
     plan = new_plan(plan) if isinstance(plan, TrainConfig) else plan
     config = plan.configs[0]
     plan = plan.changed(device=usable_device(config))

@@ -15,6 +15,7 @@ from agents.policies.network import NetworkError
 from agents.policies.networks import NETWORKS
 from agents.spaces import Spaces
 from agents.torch_threads import set_threads
+from workflow_rl.collection import trial
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
@@ -35,6 +36,7 @@ def make_agent(config: TrainConfig) -> Agent:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     # Sums are split by torch's number of threads: part of what makes two runs equal.
     set_threads(config.learner_threads)
+    trial.learn(config.environment, config.worker_timeout)
     algorithm, spaces = find(config.algorithm), config.environment.spaces()
     _require_playable(config, spaces)
     device = usable_device(config)

@@ -32,10 +32,12 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             _log.warning(
                 "the weights may differ from another processor's: %s", "; ".join(departures)
             )
+    from workflow_rl.collection import trial  # It imports Gymnasium.
+
     try:
+        difference = trial.check(config.environment, config.worker_timeout)
         spaces = config.environment.spaces()
         algorithm.find(config.algorithm).distribution(spaces, config.settings)
-        difference = config.environment.check()
     except InvalidEnvironmentError as error:
         raise ConfigError(error.argument, str(error)) from None
     if difference is not None:

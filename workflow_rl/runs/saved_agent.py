@@ -13,6 +13,7 @@ from agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from agents.policies.team_file import load_policy_or_team
 from agents.policies.team_policy import TeamPolicy
 from agents.saved import saved_number
+from workflow_rl.collection import trial
 from workflow_rl.environments.action_mask import (
     MASK,
     ReadMask,
@@ -157,8 +158,10 @@ def load_player(
     greedy: bool = True,
     env: Callable[..., Any] | None = None,
     trust: bool = False,
+    worker_timeout: float = trial.TIMEOUT,
+    plays: bool = False,
 ) -> SavedAgent:
-    """As `load_saved`, with an environment that may be made.
+    """As `load_saved`, with an environment that may be made, and was made in a worker.
 
     Args:
         source: see `load_saved`.
@@ -166,18 +169,24 @@ def load_player(
         greedy: choose the likeliest actions.
         env: the function that makes the environment, instead of what the file names.
         trust: import and call what the file names.
+        worker_timeout: seconds within which a call of the environment must return.
+        plays: whether a worker also plays the environment, before others play with the agent.
 
     Raises:
         CheckpointError: there is no such agent, or its environment is not to be trusted.
+        InvalidEnvironmentError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy, trust)
     if env is not None:
         own = GymnasiumEnvironment(environment.env_id, environment.args, env, policy.masked)
+        trial.learn(own, worker_timeout, plays)
         return SavedAgent(_on_entities(policy, own, source), own)
     try:
-        return SavedAgent(policy, trusted(environment, trust))
+        environment = trusted(environment, trust)
     except InvalidEnvironmentError as error:
         raise CheckpointError(f"{source}: {error}") from None
+    trial.learn(environment, worker_timeout, plays)
+    return SavedAgent(policy, environment)
 
 
 def _on_entities(policy: Policy, environment: Environment, source: Path) -> Policy:
@@ -282,15 +291,11 @@ def load_agent(
         return team_of(policy, environment)
     if not isinstance(environment, GymnasiumEnvironment):
         return Agent(environment.bare_actor(policy), np.asarray, int)
-    made = environment.made()
-    try:
-        masked, actions = policy.masked, made.action_space
-        shown = without_privileged(made.observation_space)
-        return Agent(
-            policy,
-            flattener(without_mask(shown) if masked else shown),
-            unflattener(actions),
-            mask_reader(actions) if masked else None,
-        )
-    finally:
-        made.close()
+    masked, actions = policy.masked, environment.facts.action
+    shown = without_privileged(environment.facts.observation)
+    return Agent(
+        policy,
+        flattener(without_mask(shown) if masked else shown),
+        unflattener(actions),
+        mask_reader(actions) if masked else None,
+    )

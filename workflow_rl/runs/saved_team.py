@@ -103,11 +103,9 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
         for agent, size in zip(layout.agents, layout.obs_sizes, strict=True)
     }
     rows, first_actions = TeamRows(layout, flatten, np.float32), dict.fromkeys(layout.agents, 0)
-    if isinstance(environment, GymnasiumEnvironment):
-        made = environment.made()
-        made.close()
-        if isinstance(made, JointEnv):
-            rows, first_actions = made.rows, made.first_actions
+    if isinstance(environment, GymnasiumEnvironment) and environment.facts.team is not None:
+        joint = JointEnv(environment.facts.team)
+        rows, first_actions = joint.rows, joint.first_actions
     actions = MultiDiscrete(list(layout.n_actions))
     return Team(policy, rows, first_actions, mask_reader(actions) if policy.masked else None)
 

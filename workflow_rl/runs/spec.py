@@ -48,11 +48,14 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
             values[name] = environment.settings.get(name)
     if values["n_workers"] and values["envs_per_worker"] and given.get("n_envs") is None:
         values["n_envs"] = values["n_workers"] * values["envs_per_worker"]
+    are_free = values["n_workers"] is None and values["envs_per_worker"] is None
     values["n_workers"], values["envs_per_worker"] = workers_for(
         values["n_envs"],
         values["n_workers"],
         values["envs_per_worker"],
-        one_env_each=values["mode"] == "sync" and not environment.steps_together,
+        one_env_each=are_free
+        and values["mode"] == "sync"
+        and not _steps_together(environment, values),
         cores=machine.usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
     )
     if values["num_steps_per_env"] is not None:
@@ -65,6 +68,15 @@ def resolve(given: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str,
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
     return values
+
+
+def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool:
+    from workflow_rl.collection import trial  # It imports Gymnasium.
+
+    try:
+        return trial.steps_together(environment, values["worker_timeout"])
+    except InvalidEnvironmentError as error:
+        raise ConfigError(error.argument, str(error)) from None
 
 
 def off_policy_args(name: str, env: str, asked: Collection[str]) -> dict[str, Any]:

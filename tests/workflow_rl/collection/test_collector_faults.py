@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -157,6 +158,20 @@ def test_an_episode_that_always_raises_is_left_out(
         assert f"episode {number} is left out: " in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("error", "method"),
+    [(SystemExit, "reset"), (KeyboardInterrupt, "step"), (CancelledError, "step")],
+)
+@pytest.mark.parametrize("collect", COLLECTORS)
+def test_an_episode_that_always_exits_is_left_out_like_another(
+    collect: Collector, error, method, policy, specs, caplog
+):
+    broken = frozenset([specs[2].env_seed])
+    rollout = collect(partial(RaisingEnv, broken, method, error), policy, specs, max_failures=1)
+    assert rollout.skipped == (2,)
+    assert f"raised {error.__name__}: no " in caplog.text
+
+
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
     collect: Collector, policy, specs, caplog
@@ -165,7 +180,7 @@ def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
     broken = frozenset(spec.env_seed for spec in specs[2:4])
     collect(partial(RaisingEnv, broken), policy, specs)
     assert caplog.text.count("Traceback") == 1
-    assert 'raise ArithmeticError(f"no second step' in caplog.text
+    assert 'raise self._error(f"no second step' in caplog.text
     assert "pooled_envs.py" not in caplog.text
     assert "worker.py" not in caplog.text
     for number in (2, 3):

@@ -145,7 +145,7 @@ def test_a_module_of_the_same_name_elsewhere_is_another(
     stranger.mkdir()
     shutil.copytree("mine", stranger / "mine")
     (stranger / f"{ENV}.py").write_text(HOSTILE_MODULE)
-    sys.modules.pop(ENV)
+    sys.modules.pop(ENV, None)
     monkeypatch.chdir(stranger)
     with watched():
         result = CliRunner().invoke(main, EVALUATE)
@@ -162,7 +162,7 @@ def test_a_link_to_the_users_module_is_another_place(
     stranger.mkdir()
     shutil.copytree("mine", stranger / "mine")
     (stranger / f"{ENV}.py").symlink_to(tmp_path / f"{ENV}.py")
-    sys.modules.pop(ENV)
+    sys.modules.pop(ENV, None)
     monkeypatch.chdir(stranger)
     result = CliRunner().invoke(main, EVALUATE)
     assert result.exit_code == 2, result.output
@@ -181,7 +181,7 @@ def test_a_trusted_module_imports_nothing_of_the_current_folder(
     shutil.copytree("mine", stranger / "mine")
     (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
     for module in (ENV, "canary_beside"):
-        sys.modules.pop(module)
+        sys.modules.pop(module, None)
     monkeypatch.chdir(stranger)
     result = CliRunner().invoke(main, EVALUATE)
     sys.modules.pop("canary_beside", None)
@@ -265,7 +265,7 @@ def test_a_module_that_is_not_here_is_named_with_its_remedy(
 ) -> None:
     trained()
     (tmp_path / "elsewhere").mkdir()
-    monkeypatch.delitem(sys.modules, ENV)
+    monkeypatch.delitem(sys.modules, ENV, raising=False)
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
     monkeypatch.chdir(tmp_path / "elsewhere")
     result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])

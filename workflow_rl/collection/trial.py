@@ -1,0 +1,135 @@
+"""A user's environment is first made and played in a worker, which hurts nobody but itself."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import cloudpickle
+
+from agents.modules import in_one_line
+from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
+from workflow_rl.collection.worker import is_worker
+from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.facts import Facts, Refusal, Tell, tell_of
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+TIMEOUT = 60.0
+START_SECONDS = 60.0
+"""A worker starts within this time: the environment has no part in it."""
+SLOW_SECONDS = 5.0
+_steps_together: dict[str, bool] = {}
+"""By id, since a config is resolved several times."""
+
+_log = logging.getLogger(__name__)
+
+
+def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = False) -> str | None:
+    """Learn the spaces of a user's environment from a worker, unless they are known.
+
+    timeout: seconds within which each call of the environment must return. plays: whether the
+    environment is played too. Returns then what `Environment.check` does.
+
+    Raises InvalidEnvironmentError.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or (environment.is_known and not plays):
+        return None
+    difference: str | None = None
+    about = functools.partial(tell_of, environment, plays)
+    for answer in list(ask(about, environment.env_id, timeout)):
+        if isinstance(answer, Refusal):
+            raise InvalidEnvironmentError(*answer)
+        if isinstance(answer, Facts):
+            environment.learn(answer)
+        else:
+            difference = answer
+    return difference
+
+
+def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
+    """Learn the spaces, and play: see `Environment.check`. Raises InvalidEnvironmentError."""
+    if isinstance(environment, GymnasiumEnvironment):
+        return learn(environment, timeout, plays=True)
+    return environment.check()
+
+
+def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
+    """Return `Environment.steps_together`, for which the user's module is imported in a worker.
+
+    Raises InvalidEnvironmentError if the module does not come to its end.
+    """
+    if not isinstance(environment, GymnasiumEnvironment) or not environment.imports_a_module:
+        return environment.steps_together
+    env_id = environment.env_id
+    if env_id not in _steps_together and not environment.named_by_file:
+        named = functools.partial(_tell_of_steps, GymnasiumEnvironment(env_id))
+        for answer in ask(named, env_id, timeout):
+            _steps_together[env_id] = answer
+    return _steps_together.get(env_id, False)
+
+
+def _tell_of_steps(environment: GymnasiumEnvironment, tell: Tell) -> None:
+    with suppress(BaseException):  # `check` says what is wrong with the module.
+        tell(environment.steps_together)
+
+
+def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT) -> Iterator[Any]:
+    """Call a function in a worker of its own, and yield what it tells.
+
+    In a worker, the function is called at once: a second worker would protect nobody.
+
+    Args:
+        function: is called with what tells answers and signs of life; cloudpickle sends it.
+        env_id: what the function makes and plays, for errors.
+        timeout: seconds within which an answer or a sign of life must come.
+
+    Raises InvalidEnvironmentError if the worker ends or does not answer in time.
+    """
+    if is_worker():
+        told: list[Any] = []
+        function(lambda *answers: told.extend(answers))
+        yield from told
+        return
+    try:
+        asked = cloudpickle.dumps(function)
+    except Exception as error:
+        raise InvalidEnvironmentError(
+            ENV, f"{env_id} cannot be sent to a worker: {in_one_line(error)}"
+        ) from error
+    preload = GymnasiumEnvironment.preload
+    try:
+        with LocalPool(_no_envs, 1, timeout=START_SECONDS, max_failures=0, preload=preload) as pool:
+            pool.send(0, Command.ASK, asked)
+            begun = heard = time.monotonic()
+            is_slow = False
+            while True:
+                if pool.ready([0]):
+                    if (answers := pool.receive(0).result) is None:
+                        return
+                    heard = time.monotonic()
+                    yield from answers
+                elif time.monotonic() > heard + timeout:
+                    raise InvalidEnvironmentError(
+                        ENV,
+                        f"{env_id} cannot be played: it gave no answer for {timeout:g} s. One of "
+                        "its calls hangs, or needs a longer --worker-timeout",
+                    )
+                elif not is_slow and time.monotonic() > begun + SLOW_SECONDS:
+                    is_slow = True
+                    _log.warning(
+                        "%s is slow: trying it out has taken %g s so far. Each of its calls may "
+                        "take %g s (--worker-timeout)",
+                        *(env_id, SLOW_SECONDS, timeout),
+                    )
+    except (WorkerError, TooManyFailuresError) as error:
+        raise InvalidEnvironmentError(ENV, f"{env_id} cannot be played: {error}") from error
+
+
+def _no_envs(n_envs: int) -> Any:
+    return ExitStack()  # It can be closed.

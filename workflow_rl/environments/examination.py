@@ -1,0 +1,158 @@
+"""What `check-env` finds out about an environment. It runs in a worker."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.utils.env_checker import check_env as gymnasium_check_env
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+from agents.modules import in_one_line
+from workflow_rl.environments.action_mask import mask_in, sampled
+from workflow_rl.environments.determinism import first_difference
+from workflow_rl.environments.env_batch import Env, ObservationError
+from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.facts import Followed, Tell
+from workflow_rl.environments.flat_env import CheckedEnv
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
+MUCH_WAITING = 0.8
+"""From this share on, more processes than cores collect faster. On a busy machine every environment
+waits a little."""
+
+
+class Line(NamedTuple):
+    """A line about an environment. is_problem: whether it cannot be trained on for this reason.
+    is_note: whether it only says what comes next."""
+
+    text: str
+    is_problem: bool = False
+    is_note: bool = False
+
+
+def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell: Tell) -> None:
+    """Tell lines about an environment, whose spaces can be used.
+
+    steps, seconds: of the first play of each seed, at most.
+    """
+    are_fine = _is_fine_for_gymnasium(environment, tell)
+    if not (_is_fine_when_played(environment, steps, seconds, tell) and are_fine):
+        return
+    try:
+        tell(Line(f"speed         {_speed(environment)}"))
+    except BaseException as error:
+        tell(Line(f"episodes      fail: {in_one_line(error)}", is_problem=True))
+
+
+class _NotFiniteError(Exception):
+    """An environment gave a number that nothing can be learned from."""
+
+
+class _FiniteEnv(CheckedEnv):
+    """A CheckedEnv whose rewards and observations must be finite: raises _NotFiniteError."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step, and look at the reward."""
+        obs, reward, *others = super().step(action)
+        if not np.isfinite(reward):
+            raise _NotFiniteError(f"the reward of step {self._steps} is {reward}")
+        return obs, reward, *others  # type: ignore[return-value]
+
+    def _flat(self, obs: Any) -> Any:
+        shown = super()._flat(obs)
+        flat = self._flatten(obs)
+        if not np.isfinite(flat).all():
+            wrong = flat[~np.isfinite(flat)][0]
+            raise _NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
+        return shown
+
+
+def _is_fine_for_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> bool:
+    env = environment.make_env()
+    checked = env
+    # Gymnasium's own wrappers would hide from its checker what is within.
+    while isinstance(checked, OrderEnforcing | PassiveEnvChecker | TimeLimit):
+        checked = checked.env
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            gymnasium_check_env(checked, skip_render_check=True)
+        except BaseException as error:
+            problem = in_one_line(error)
+            if environment.spaces().masked and isinstance(error, AssertionError):
+                tell(
+                    Line(
+                        f"gymnasium     warns: {problem}: Gymnasium's checker also plays actions "
+                        "that the masks rule out"
+                    )
+                )
+                return True
+            tell(Line(f"gymnasium     fails: {problem}", is_problem=True))
+            return False
+        finally:
+            env.close()
+    # What Gymnasium says of a team is about the space that joins its agents, not about theirs.
+    for warning in caught if environment.spaces().team is None else ():
+        # A wrapper that changes rewards has to be checked as it is.
+        if "env.unwrapped" not in str(warning.message):
+            tell(Line(f"gymnasium     warns: {_plain(str(warning.message))}"))
+    tell(Line("gymnasium     ok"))
+    return True
+
+
+def _plain(message: str) -> str:
+    return message.replace("\x1b[33m", "").replace("\x1b[0m", "").removeprefix("WARN: ").strip()
+
+
+def _is_fine_when_played(
+    environment: GymnasiumEnvironment, steps: int, seconds: float, tell: Tell
+) -> bool:
+    note = (
+        f"seeds         playing {len(SEEDS)} seeds three times each, the third time beside another "
+        f"env: about {4 * seconds:g} seconds at most for each seed..."
+    )
+    tell(Line(note, is_note=True))
+
+    def make_env() -> Env:
+        return Followed(_FiniteEnv(environment.make_env(), environment.masks), tell)
+
+    for seed in SEEDS:
+        problem = ""
+        try:
+            if (difference := first_difference(make_env, steps, seconds, seed)) is not None:
+                problem = f"seeds         fail: {difference}; runs will vary from one to the next"
+        except _NotFiniteError as error:
+            problem = f"numbers       fail: {error}; seed {seed} was given to the first reset"
+        except (ObservationError, InvalidEnvironmentError) as error:
+            problem = f"space         fails: {error}"
+        except BaseException as error:
+            problem = f"episodes      fail: {in_one_line(error)}, while seed {seed} was played"
+        if problem:
+            tell(Line(problem, is_problem=True))
+            return False
+    tell(Line("seeds         ok: each determines its episode, played again and elsewhere"))
+    return True
+
+
+def _speed(environment: GymnasiumEnvironment) -> str:
+    """Play at random for half a second. Return the speed, and what helps where steps wait."""
+    n_steps, wall, cpu = 0, time.perf_counter(), time.process_time()
+    with closing(environment.make_env()) as env:
+        ended = True
+        while (seconds := time.perf_counter() - wall) < 0.5:
+            if ended:
+                mask = mask_in(*env.reset(seed=SEEDS[n_steps % len(SEEDS)]))
+            obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
+            ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
+    waits = 1 - (time.process_time() - cpu) / seconds
+    speed = f"{n_steps / seconds:,.0f} steps/s, resets included, of one environment"
+    if waits < MUCH_WAITING:
+        return speed
+    advice = "train with --n-workers 8 --n-envs 8, or more"
+    return f"{speed}; {waits:.0%} of the time this process waits: {advice}"

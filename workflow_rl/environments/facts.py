@@ -1,0 +1,124 @@
+"""What a process learns of a user's environment from the worker that has made it: plain data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from agents.modules import in_one_line
+from workflow_rl.environments.env_batch import Env
+from workflow_rl.environments.environment import ENV, InvalidEnvironmentError, Spaces
+from workflow_rl.environments.joint_env import JointEnv
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+
+SECONDS_BETWEEN_SIGNS_OF_LIFE = 0.2
+
+Tell = Callable[..., object]
+"""Sends what it is called with, one answer after another. Without arguments: a sign of life."""
+
+
+class DeclaredTeam:
+    """The agents and the spaces of a ParallelEnv, as far as JointEnv reads them to be made."""
+
+    def __init__(self, env: Any) -> None:
+        self.possible_agents = list(env.possible_agents)
+        self._observed = {a: plain(env.observation_space(a)) for a in self.possible_agents}
+        self._actions = {a: plain(env.action_space(a)) for a in self.possible_agents}
+        self.shared_reward = bool(getattr(env, "shared_reward", False))
+        state = getattr(env, "state_space", None)
+        self.state_space = None if state is None else plain(state)
+
+    def observation_space(self, agent: Any) -> spaces.Space[Any]:
+        return self._observed[agent]
+
+    def action_space(self, agent: Any) -> spaces.Space[Any]:
+        return self._actions[agent]
+
+
+class Facts(NamedTuple):
+    """What an environment declares. observation, action: its spaces, without classes of the user's.
+    team: of a ParallelEnv."""
+
+    spaces: Spaces
+    observation: spaces.Space[Any]
+    action: spaces.Space[Any]
+    team: DeclaredTeam | None
+
+
+def facts_of(env: Env, own: Spaces) -> Facts:
+    """Return the facts of an environment. own: its spaces, as agents see them."""
+    team = DeclaredTeam(env.env) if isinstance(env, JointEnv) else None
+    return Facts(own, plain(env.observation_space), plain(env.action_space), team)
+
+
+def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return a space of Gymnasium's own class that equals one of a supported kind."""
+    if isinstance(space, spaces.Box):
+        kind: Any = np.dtype(space.dtype).type
+        return spaces.Box(np.array(space.low), np.array(space.high), space.shape, kind)
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n), start=int(space.start))
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.MultiBinary(space.shape)
+    if isinstance(space, spaces.MultiDiscrete):
+        kind = np.dtype(space.dtype).type
+        return spaces.MultiDiscrete(np.array(space.nvec), kind, start=np.array(space.start))
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([plain(part) for part in space.spaces])
+    assert isinstance(space, spaces.Dict)
+    return spaces.Dict([(name, plain(part)) for name, part in space.spaces.items()])
+
+
+class Followed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An env that gives signs of life: a call that takes long is not taken for one that hangs as
+    long as calls return."""
+
+    def __init__(self, env: Env, tell: Tell) -> None:
+        super().__init__(env)
+        self._tell, self._told_at = tell, 0.0
+        self._live()
+
+    def reset(self, **options: Any) -> Any:
+        answer = self.env.reset(**options)
+        self._live()
+        return answer
+
+    def step(self, action: Any) -> Any:
+        answer = self.env.step(action)
+        self._live()
+        return answer
+
+    def _live(self) -> None:
+        now = time.monotonic()
+        if now > self._told_at + SECONDS_BETWEEN_SIGNS_OF_LIFE:
+            self._told_at = now
+            self._tell()
+
+
+class Refusal(NamedTuple):
+    """Why an environment cannot be used: what InvalidEnvironmentError says."""
+
+    argument: str
+    message: str
+
+
+def tell_of(environment: GymnasiumEnvironment, checks: bool, tell: Tell) -> None:
+    """Tell the facts of an environment, and what its check found if it is asked for; or a Refusal.
+
+    Whatever the environment raises is its fault: SystemExit, too.
+    """
+    try:
+        tell(environment.facts)
+        if checks:
+            tell(environment.check(tell))
+    except InvalidEnvironmentError as error:
+        tell(Refusal(error.argument, str(error)))
+    except BaseException as error:
+        tell(Refusal(ENV, f"{environment.env_id} cannot be played: {in_one_line(error)}"))

@@ -107,8 +107,8 @@ def test_it_runs_beside_another_agents(site: Path, tmp_path: Path) -> None:
     assert "SleepAgent" in run(site, tmp_path, *command, "evaluate", "run", *played)
     submitted = ["--format", "cage2", "--output", "submission"]
     run(site, tmp_path, *command, "export", "champion", *submitted)
-    modules = {path.name for path in (tmp_path / "submission" / "acting").glob("*.py")}
-    assert {"numpy_policy.py", "policy_file.py", "views.py"} <= modules
+    modules = {path.name for path in (tmp_path / "submission").glob("acting_*.py")}
+    assert {f"acting_{name}.py" for name in ("numpy_policy", "policy_file", "views")} <= modules
     act = "import agent, numpy; agent.BlueAgent().get_action(numpy.zeros(52))"
     run(tmp_path / "submission", tmp_path / "submission", "-c", act)
 

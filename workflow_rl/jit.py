@@ -62,7 +62,7 @@ def entry_points(folder: Path, *tables: Path) -> Callable[[Function], Function]:
             dispatcher = compiler(function)
         except RuntimeError:  # numba knows no folder that it can write.
             os.environ["NUMBA_CACHE_DIR"] = str(private_folder())
-            numba.config.reload_config()  # type: ignore[attr-defined]
+            numba.config.reload_config()
             dispatcher = compiler(function)
         dispatcher._cache._cache_file._source_stamp = stamp
         return cast(Function, dispatcher)

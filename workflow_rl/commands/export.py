@@ -81,7 +81,7 @@ def export(
         raise click.BadParameter(str(error), param_hint=error.option) from None
     click.echo(f"{format_}: {output}")
     played_by = guests[environment.env_id].played_by if environment.env_id in guests else {}
-    if format_ in played_by:
+    if format_ in played_by and output.is_dir():
         place = shlex.quote(str(output.absolute()))
         click.echo(f"play it: {played_by[format_].format(output=place)}")
 

@@ -26,8 +26,8 @@ class Progress(tqdm):
 
     def __init__(self, quiet: bool, total: int, unit: str, initial: int = 0, **facts: Any) -> None:
         self._out = LenientStream(sys.stderr)
-        shown = {"disable": quiet or None, "file": self._out}
-        super().__init__(total=total, unit=unit, initial=initial, **shown, **facts)
+        facts = {**facts, "file": self._out}
+        super().__init__(total=total, unit=unit, initial=initial, disable=quiet or None, **facts)
         self._in_lines = self.disable and not quiet
         self._done, self._whole, self._text = initial, total, ""
         self._work = f"{facts['desc']}: " if facts.get("desc") else ""

@@ -42,7 +42,8 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+        is_systems = isinstance(error, OSError) and error.errno is not None
+        if is_systems and error.filename in (None, str(temporary)):
             error.filename, error.filename2 = str(path), None
         raise
 
@@ -94,13 +95,16 @@ def make_folder(path: Path) -> None:
         raise OSError(errno.ELOOP, f"{path.name} is a link: put the folder itself there", str(path))
 
 
-def private_folder() -> Path:
+def private_folder(makes: bool = True) -> Path:
     """A temporary folder of this user alone, which stays, for where home cannot be written.
 
-    Raises OSError if somebody else has made it.
+    makes: whether to make the folder if it is missing. Raises OSError if somebody else has made it.
     """
     folder = Path(tempfile.gettempdir(), f"workflow_rl-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    if makes:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    elif not os.path.lexists(folder):
+        return folder
     about = folder.lstat()
     if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) != 0o700:
         raise PermissionError(f"{folder} is open to others: remove it")

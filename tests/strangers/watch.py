@@ -87,7 +87,7 @@ def watched() -> Iterator[None]:
         yield
     finally:
         _watching = False
-    assert not _breaches
+    assert not _breaches, "; ".join(_breaches)
     assert not list(Path().glob(f"{CANARY}.*ed"))
 
 

@@ -45,6 +45,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/cage4/scoring/submission/export.py", "copy"): FRESH,
     ("workflow_rl/cage4/scoring/submission/export.py", "touch"): FRESH,
     ("workflow_rl/cage4/scoring/submission/export.py", "write_text"): FRESH,
+    ("workflow_rl/collection/local_pool.py", "open"): "the null device",
     ("workflow_rl/commands/compare_modes.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/commands/search_workflow.py", "mkdir"): NEW,
     ("workflow_rl/commands/verify.py", "TemporaryDirectory"): FRESH,
@@ -55,6 +56,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/event_file.py", "unlink"): REMOVES,
     ("workflow_rl/runs/execute.py", "rmdir"): "an empty folder that this process has made",
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
+    ("workflow_rl/runs/export.py", "make_archive"): FRESH,
     ("workflow_rl/runs/export.py", "mkdir"): NEW,
     ("workflow_rl/runs/export.py", "replace"): "moves a FRESH folder to where nothing is",
     ("workflow_rl/runs/folder.py", "mkdir"): NEW,
@@ -63,6 +65,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/population_dir.py", "unlink"): REMOVES,
     ("workflow_rl/runs/search.py", "create_study"): "`study_database` refuses links before",
     ("workflow_rl/runs/trust.py", "mkdir"): "the user's own folder",
+    ("workflow_rl/streams.py", "open"): "the null device",
 }
 
 

@@ -135,23 +135,6 @@ def imagined_by(agent: SACAgent) -> list[Transitions]:
     return agent.imagined if isinstance(agent, MBPOAgent) else []
 
 
-def in_an_earlier_version(agent: SACAgent) -> dict[str, Any]:
-    """Its state with the steps in it, as they lie in the replay buffer."""
-
-    def tensors(steps: Transitions) -> dict[str, torch.Tensor]:
-        return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}
-
-    replay = {"n_added": agent.replay.n_added}
-    columns = tensors(agent.replay.steps) if len(agent.replay) else {}
-    imagined = [tensors(steps) for steps in imagined_by(agent)]
-    return {
-        "imagined_steps": 0,
-        **agent.state_dict(),
-        "replay": {**replay, **columns},
-        "imagined": imagined,
-    }
-
-
 def remembering_agent(path: Path) -> Any:
     """The last agent of a run of sac or mbpo, with the steps that it remembers."""
     checkpoint = load_checkpoint(path / "checkpoint.pt")

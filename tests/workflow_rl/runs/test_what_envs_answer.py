@@ -13,8 +13,9 @@ from agents.ppo.config import PPOConfig
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.rollout import NotFiniteError
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.runs import learner, loop
+from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.trust import trusted_config
@@ -72,7 +73,7 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     config = config_of("tests.lying_envs:SpoiltEnv", kind, mode, env_args=args)
     run(tmp_path / "good", config)
     switch.touch()
-    with pytest.raises(loop.NotFiniteError) as error:
+    with pytest.raises(NotFiniteError) as error:
         run(tmp_path / "bad", config)
     assert f"{what} is not finite at step {step} of episode 37:" in str(error.value)
     with np.load(tmp_path / "bad" / "diverged.npz") as batch:

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.network_settings import NetworkSettings
-from agents.policies.distributions import (
-    Categorical,
-    DiagonalGaussian,
-    Distribution,
-    from_plain,
-    to_plain,
-)
+from agents.policies.distributions import Distribution, from_plain, to_plain
 from agents.policies.entity_layout import EntityLayout, carried, layout_of
 from agents.policies.networks import NETWORKS, Layers
 from agents.policies.numpy_policy import PolicyParameters
@@ -29,8 +23,8 @@ def saved_number(state: Mapping[str, Any], name: str) -> int:
 
 
 def saved_flag(state: Mapping[str, Any], name: str) -> bool:
-    """Return a truth value of a `state_dict()`; False where an earlier version wrote none. Raises
-    ValueError for what is none."""
+    """Return a truth value of a `state_dict()`; False where there is none. Raises ValueError for
+    another value."""
     flag = state.get(name, False)
     if type(flag) is not bool:
         raise ValueError(f"its {name} is {flag!r:.50}")
@@ -45,24 +39,13 @@ def saved_further(state: Mapping[str, Any]) -> int:
 
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
     """Return the distribution of a `state_dict()`."""
-    if "distribution" in state:
-        return from_plain(state["distribution"])
-    # The first versions had logits and did not say so.
-    last_bias = next(
-        tensor for name, tensor in reversed(state["network"].items()) if name.startswith("actor.")
-    )
-    return Categorical(len(last_bias))
+    return from_plain(state["distribution"])
 
 
-def require_distribution(state: Mapping[str, Any], own: Distribution) -> Distribution:
-    """Return the distribution of a `state_dict()`: `own`, or that of an earlier version, which did
-    not scale numbers to their bounds. Raises ValueError for the state of an agent with other
-    actions."""
-    found = saved_distribution(state)
-    was_not_scaled = isinstance(own, DiagonalGaussian) and found == DiagonalGaussian(own.n_outputs)
-    if found != own and not was_not_scaled:
-        raise ValueError(f"it has {found}, and this run has {own}")
-    return found
+def require_distribution(state: Mapping[str, Any], own: Distribution) -> None:
+    """Raises ValueError for the state of an agent with other actions."""
+    if saved_distribution(state) != own:
+        raise ValueError(f"it has {saved_distribution(state)}, and this run has {own}")
 
 
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:

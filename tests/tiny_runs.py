@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from agents import algorithm
 from agents.mbpo.agent import MBPOAgent
 from agents.ppo.agent import PPOAgent
 from agents.ppo.config import PPOConfig
@@ -33,9 +34,15 @@ Before: Any = Callable[[LocalPool, Any, int], None]
 
 
 def config_of(
-    mode: str = "async", ppo: dict[str, Any] | None = None, **changes: Any
+    mode: str = "async",
+    ppo: dict[str, Any] | None = None,
+    mbpo: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> TrainConfig:
-    """A run of 5 envs; of 6 updates if its batches are 6 complete episodes."""
+    """A run of 5 envs; of 6 updates if its batches are 6 complete episodes.
+
+    ppo: settings of any algorithm that PPO has too. mbpo: those that PPO does not have.
+    """
     settings: dict[str, Any] = {
         **{"n_envs": 5, "total_episodes": 36, "seed": 3},
         # What CountingEnv shows and takes, for all algorithms.
@@ -44,7 +51,9 @@ def config_of(
     if "num_steps_per_env" not in changes:
         settings["episodes_per_update"] = 6
     settings.update(changes)
-    return TrainConfig(mode=mode, ppo=PPOConfig(**PPO, **(ppo or {})), **settings)  # type: ignore[arg-type]
+    known = algorithm.find(changes.get("algorithm", "ppo")).settings.model_fields
+    shared = {n: v for n, v in dict(PPOConfig(**PPO, **(ppo or {}))).items() if n in known}  # type: ignore[arg-type]
+    return TrainConfig(mode=mode, settings={**shared, **(mbpo or {})}, **settings)
 
 
 class Interfered:
@@ -133,23 +142,6 @@ def all_of(agent: SACAgent) -> Any:
 
 def imagined_by(agent: SACAgent) -> list[Transitions]:
     return agent.imagined if isinstance(agent, MBPOAgent) else []
-
-
-def in_an_earlier_version(agent: SACAgent) -> dict[str, Any]:
-    """Its state with the steps in it, as they lie in the replay buffer."""
-
-    def tensors(steps: Transitions) -> dict[str, torch.Tensor]:
-        return {name: torch.from_numpy(column.copy()) for name, column in steps._asdict().items()}
-
-    replay = {"n_added": agent.replay.n_added}
-    columns = tensors(agent.replay.steps) if len(agent.replay) else {}
-    imagined = [tensors(steps) for steps in imagined_by(agent)]
-    return {
-        "imagined_steps": 0,
-        **agent.state_dict(),
-        "replay": {**replay, **columns},
-        "imagined": imagined,
-    }
 
 
 def remembering_agent(path: Path) -> Any:

@@ -15,7 +15,7 @@ from agents.mbpo.dynamics import Dynamics, Fit
 from agents.policies.distributions import Distribution
 from agents.policies.numpy_policy import NumpyPolicy
 from agents.replay import Transitions, joined
-from agents.sac.agent import SACAgent, steps_of_tensors
+from agents.sac.agent import SACAgent
 from agents.saved import saved_number
 from agents.trajectory import Trajectory
 
@@ -41,8 +41,9 @@ class MBPOAgent(SACAgent):
         self.imagined_steps = 0
         self.modelled_steps = 0
         self._fit = NO_FIT
-        self._bits = bits
-        self.dynamics = self._make_model(bits)
+        self.dynamics: Dynamics | None = None
+        if config.imagined_share:
+            self.dynamics = Dynamics(config, obs_dim, distribution, bits, seed)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
         """Learn from a rollout: see Agent. Returns MBPOMetrics."""
@@ -50,12 +51,6 @@ class MBPOAgent(SACAgent):
         metrics = super().update(trajectories, progress)._asdict()
         counts = (self.imagined_steps, self.config.rollout_length_at(progress))
         return MBPOMetrics(*[*metrics.values(), *counts, *self._fit])
-
-    def _make_model(self, bits: bool) -> Dynamics | None:
-        """Return a new model; None if nothing is imagined."""
-        if not self.config.imagined_share:
-            return None
-        return Dynamics(self.config, self.obs_dim, self.distribution, bits, self.seed)
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
         """Fit the model if that is due, and imagine steps with the present policy that go on from
@@ -103,15 +98,9 @@ class MBPOAgent(SACAgent):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.imagined_steps = saved_number(state, "imagined_steps")
-        # Earlier versions fitted the model in every update.
-        self.modelled_steps = saved_number({"modelled_steps": 0, **state}, "modelled_steps")
-        if "replay" in state:  # Earlier versions kept the steps there.
-            self.imagined = [self.own(steps_of_tensors(one), "bf") for one in state["imagined"]]
-        # Earlier versions chose `bits` by the first steps, and made no model before the warm-up.
-        model = state.get("dynamics", {"bits": self._bits})
-        self.dynamics = self._make_model(bool(model["bits"]))
-        if self.dynamics is not None and "dynamics" in state:
-            self.dynamics.load_state_dict(model)
+        self.modelled_steps = saved_number(state, "modelled_steps")
+        if self.dynamics is not None:
+            self.dynamics.load_state_dict(state["dynamics"])
 
     def memory(self) -> dict[str, Series]:
         pieces: list[tuple[int, int]] = []
@@ -134,8 +123,7 @@ class MBPOAgent(SACAgent):
         """Remember imagined steps, those of an update in each part."""
         if end not in (0, self.imagined_steps):
             raise ValueError("these are not all of its agent's steps")
-        # Earlier versions drew the ends.
         self.imagined = [
-            Transitions._make(np.array(column) for column in self.own(steps, "bf"))
+            Transitions._make(np.array(column) for column in self.own(steps, "f"))
             for steps in parts
         ]

@@ -382,7 +382,7 @@ class PPOAgent(Agent):
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
-        distribution = saved.require_distribution(state, self.distribution)
+        saved.require_distribution(state, self.distribution)
         if saved.saved_flag(state, "masked") != self.network.masked:
             raise ValueError("only one of it and this run takes masks of actions")
         if saved.saved_further(state) != self.network.n_further:
@@ -391,7 +391,6 @@ class PPOAgent(Agent):
             if name in state and name not in self._statistics():
                 raise ValueError(f"it has {name}, and this run does not normalise by them")
         self.network.load_state_dict(state["network"])
-        self.distribution = self.network.distribution = distribution
         for name, statistics in self._statistics().items():
             statistics.load_state_dict(state[name])
 

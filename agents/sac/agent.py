@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from agents.algorithm import Agent, DivergedError, Metrics, Series
 from agents.policies.actor_critic import ActorCritic
@@ -150,15 +149,10 @@ class SACAgent(Agent):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
-        # Earlier versions counted no fractions.
-        self._gradient_steps_left = float(state.get("gradient_steps_left", 0.0))
+        self._gradient_steps_left = float(state["gradient_steps_left"])
         if not abs(self._gradient_steps_left) <= 0.5:
             raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
-        # Earlier versions began to count in every update.
-        counted = {"gradient_steps_made": 0, **state}
-        self._gradient_steps_made = saved_number(counted, "gradient_steps_made")
-        if "replay" in state:  # Earlier versions kept the steps there.
-            self._load_replay(state["replay"])
+        self._gradient_steps_made = saved_number(state, "gradient_steps_made")
         self.policy_version = saved_number(state, "policy_version")
         self.seed = saved_number(state, "seed")
 
@@ -196,18 +190,3 @@ class SACAgent(Agent):
         ):
             raise ValueError("its steps are of another environment")
         return steps
-
-    def _load_replay(self, saved: Mapping[str, Any]) -> None:
-        """Remember what earlier versions kept: tensors, as they lay in the replay buffer."""
-        n_real, capacity, real = int(saved["n_added"]), self.replay.capacity, []
-        if n_real:
-            held = steps_of_tensors(saved)
-            if held.n_steps != min(n_real, capacity):
-                raise ValueError("its replay buffer is of another size")
-            real = [held.at(np.arange(n_real - held.n_steps, n_real) % capacity)]
-        self.memory()["real"].load(n_real, real)
-
-
-def steps_of_tensors(columns: Mapping[str, torch.Tensor]) -> Transitions:
-    """Return steps that an earlier version saved as tensors."""
-    return Transitions._make(columns[name].numpy() for name in Transitions._fields)

@@ -43,7 +43,7 @@ METRICS = ("update", "episodes", "env_steps", "return_mean", "policy_loss", "val
 
 
 def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
-    """A config of reference_weights.json, or of a run's folder from then."""
+    """A config of reference_weights.json."""
     return TrainConfig.from_dict(values)
 
 

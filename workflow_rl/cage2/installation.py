@@ -19,8 +19,6 @@ LEAST_SPEEDUPS = {"cyborg": 3.0, "compiled": 50.0}
 
 def simulators() -> Iterator[Finding]:
     """Measure steps a second on one core: one env of CybORG, 100 envs of the compiled one."""
-    import numba
-
     from workflow_rl.cage2.env.cage2_env import Cage2Env
     from workflow_rl.cage2.simulator_speed import (
         CYBORGS,
@@ -43,9 +41,7 @@ def simulators() -> Iterator[Finding]:
     )
     envs = StaggeredEnvs("B_lineAgent", 100, 0)
     rate = play_compiled(envs, random_actions(100, 0), SECONDS)
-    disabled = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-    fix = "unset NUMBA_DISABLE_JIT" if disabled else "end other programs, and check again"
-    yield speed_finding("compiled", rate, rates[STOCK], fix)
+    yield speed_finding("compiled", rate, rates[STOCK], "end other programs, and check again")
 
 
 def speed_finding(simulator: str, rate: float, stock: float, fix: str) -> Finding:

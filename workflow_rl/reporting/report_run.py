@@ -37,14 +37,14 @@ class Run(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Whether the run is finished, and why not. Earlier versions wrote summaries at the end."""
-        if self.summary is not None and self.summary.get("finished", True):
+        """Whether the run is finished, and why not."""
+        if self.summary is not None and self.summary.get("finished"):
             return "finished"
         reason = (self.summary or {}).get("reason")
         return "not finished" if reason is None else f"not finished ({reason})"
 
     def total(self, column: str) -> float:
-        """Return the sum over all updates; NaN if an earlier version did not write the column."""
+        """Return the sum over all updates; NaN without the column."""
         return float(sum(row.get(column, math.nan) for row in self.metrics))
 
 

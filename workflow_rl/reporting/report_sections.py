@@ -94,7 +94,7 @@ def curves(runs: Sequence[Run]) -> Section:
 
 
 def _curve(name: str, runs: Sequence[Run], column: str, returns: str) -> Curve | None:
-    """Return a line of the chart; None if an earlier version did not write the column."""
+    """Return a line of the chart; None of runs without the column."""
     if not all(column in row for run in runs for row in run.metrics):
         return None
     metrics = [run.metrics for run in runs]

@@ -50,7 +50,7 @@ def begun_batch(values: dict[str, Any], distribution: Distribution | None) -> Be
 
     Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
     """
-    share = values.get("share")
+    share = values["share"]
     policy = _parameters(values, distribution).actor(values["policy_version"])
     return BegunBatch(policy, share and Share._make(share))
 
@@ -75,8 +75,8 @@ def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) ->
         values["activation"],
         **{name: values[name].numpy() for name in optional if name in values},
         distribution=distribution,
-        network=values.get("network", "mlp"),
-        network_args={**values.get("network_args", {})},
+        network=values["network"],
+        network_args={**values["network_args"]},
         masked=saved_flag(values, "masked"),
         n_further=saved_further(values),
     )

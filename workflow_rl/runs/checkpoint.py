@@ -30,10 +30,16 @@ from workflow_rl.runs.begun_batches import begun_batch, to_plain
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.memory import Part, parts_of
-from workflow_rl.runs.saved_config import UnknownSettings, as_today, only_the_file_names
+from workflow_rl.runs.saved_config import (
+    OtherVersionError,
+    UnknownSettings,
+    only_the_file_names,
+    require_same_fields,
+)
 from workflow_rl.version import __version__
 
 FORMAT = 2
+_PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 # All that a checkpoint's pickle names. torch takes more for safe, such as a bytearray of any size.
 _NAMES = re.compile(r"torch \w+Storage|torch\._utils _rebuild_tensor_v2|collections OrderedDict")
 _NAMING = ("GLOBAL", "INST", "STACK_GLOBAL")
@@ -111,9 +117,8 @@ class TrainingState:
         """Mean return of each of several variants among so many of the last episodes."""
         returns = list(self.recent_returns)[-episodes:]
         variants = list(self.recent_variants)[-episodes:]
-        # Checkpoints of earlier versions have returns without variants.
-        pairs = list(zip(reversed(returns), reversed(variants), strict=False))
-        names = sorted({variant for _, variant in pairs})
+        pairs = list(zip(returns, variants, strict=False))
+        names = sorted({*variants})
         of_each = {name: [one for one, variant in pairs if variant == name] for name in names}
         return {name: float(np.mean(its)) for name, its in of_each.items() if len(names) > 1}
 
@@ -129,13 +134,12 @@ class TrainingState:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingState:
         """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
+        require_same_fields(values, [field.name for field in dataclasses.fields(cls)])
         recent = {
             "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
-            "recent_variants": deque(
-                map(str, values.get("recent_variants", ())), maxlen=RECENT_EPISODES
-            ),
+            "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
         }
-        slots = [_slot(*slot[-2:]) for slot in values["slots"]]
+        slots = [_slot(*slot) for slot in values["slots"]]
         state = cls(**{**values, **recent, "slots": slots})
         state.best_score = float(state.best_score)
         _require_numbers(state)
@@ -167,10 +171,9 @@ def _smallest(actions: Actions) -> Actions:
 
 
 def _slot(episode: int, actions: Any) -> tuple[int, Actions | None]:
-    """Of checkpoints before arrays of actions too: tuples of integers, empty before the first."""
-    if isinstance(actions, torch.Tensor):
-        return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy()
-    return episode, np.array(actions, np.int64) if actions else None
+    if actions is None:
+        return episode, None
+    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy()
 
 
 @dataclass(frozen=True)
@@ -178,10 +181,10 @@ class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
     config: TrainConfig.to_dict(). agent: PPOAgent.state_dict(). begun: the batches that are being
-    collected meanwhile. run_id: of the run that saved it; "" before there were any. memory: the
-    files with the steps that the agent remembers, if this is the latest checkpoint of a run whose
-    agent remembers any; earlier versions kept the steps in `agent`. There is no random state to
-    keep: every random stream is derived from the run's seed and the counters in `training`.
+    collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
+    agent remembers, if this is the latest checkpoint of a run whose agent remembers any. There is
+    no random state to keep: every random stream is derived from the run's seed and the counters in
+    `training`.
     """
 
     config: dict[str, Any]
@@ -221,18 +224,20 @@ def load_checkpoint(path: Path) -> Checkpoint:
         content = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
         _require_no_larger(content, len(archive))
         if content["format"] != FORMAT:
-            raise CheckpointError(
-                f"{path} has checkpoint format {content['format']}, but this version reads {FORMAT}"
+            raise OtherVersionError(
+                f"its checkpoint format is {content['format']}, but this version reads {FORMAT}"
             )
+        require_same_fields(content, _PARTS)
         training = TrainingState.from_dict(content["training"])
         distribution = saved_distribution(content["agent"]) if content["policies"] else None
         begun = [begun_batch(values, distribution) for values in content["policies"]]
-        run_id = str(content.get("run_id", ""))
-        config, agent = as_today(content["config"]), dict(content["agent"])
-        memory = None if content.get("memory") is None else parts_of(content["memory"])
-        return Checkpoint(config, agent, training, begun, run_id, memory)
+        config, agent = dict(content["config"]), dict(content["agent"])
+        memory = None if content["memory"] is None else parts_of(content["memory"])
+        return Checkpoint(config, agent, training, begun, str(content["run_id"]), memory)
     except CheckpointError:
         raise
+    except OtherVersionError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
     except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{path} is damaged, or not a checkpoint") from error
     except Exception:  # Whatever somebody else's file makes of its reader.

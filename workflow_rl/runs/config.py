@@ -18,8 +18,8 @@ from workflow_rl.runs.machine import usable_cores as usable_cores
 from workflow_rl.runs.presets import KNOWN
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
-    as_today,
     require_fields,
+    require_same_fields,
     settings_in,
     settings_of_aliases,
 )
@@ -285,21 +285,21 @@ class TrainConfig(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return the config that `to_dict` of this or an earlier version gave.
+        """Return the config that `to_dict` gave.
 
         Imports and calls nothing that the values name: an algorithm is looked up among those that
         are known, and the environment is not made, see `trust`. Raises KeyError, TypeError or
         ValueError.
         """
-        values = as_today(values)
-        guest = guests.get(values.get("env", default_env()))
+        values = dict(values)
+        guest = guests.get(values.get("env", ""))
         if guest is not None:
             names = guest.arguments().model_fields
-            defaults = {name: field.get_default() for name, field in names.items()}
-            # What an earlier version did not have yet it played with the default.
-            values["env_args"] = {name: values.pop(name, one) for name, one in defaults.items()}
-        own = {"settings": settings_in(values), "make_env": None, "named_by_file": True}
-        return cls(**{**values, **own})
+            require_same_fields(values.keys() & names.keys(), names)
+            values["env_args"] = {name: values.pop(name) for name in names}
+        fields = cls.model_fields.items()
+        require_same_fields(values, [name for name, field in fields if not field.exclude])
+        return cls(**{**values, "settings": settings_in(values), "named_by_file": True})
 
     @field_validator("cluster")
     @classmethod

@@ -135,7 +135,7 @@ class RunDir:
             logged = 0 if resumed is None else resumed.training.logged_updates
             rows = [] if resumed is None else read_metrics(path)
             rows = [row for row in rows if row["update"] <= logged]
-            # Rows of earlier versions lack some columns, and have others, which stay.
+            # The user's own algorithm may have other columns now. Those that were stay.
             self._write_metrics(
                 rows, list(dict.fromkeys([*(rows[0] if rows else ()), *columns(config)]))
             )
@@ -361,8 +361,7 @@ def is_finished(path: Path) -> bool:
     says so. Raises RunDirError."""
     try:
         summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
-        # Earlier versions wrote none of runs that had not.
-        return bool(summary.get("finished", True))
+        return bool(summary["finished"])
     except FileNotFoundError:
         return False
     except NOT_OURS as error:

@@ -75,7 +75,6 @@ def by_kind(
     draws its kind from. All returns are of one kind if a kind has fewer than two.
     """
     shares = Counter(drawn)
-    # Checkpoints of earlier versions have returns without kinds.
     pairs = list(zip(returns, kinds, strict=False))
     of_each = [[value for value, kind in pairs if kind == name] for name in shares]
     if sum(map(len, of_each)) < len(returns) or min(map(len, of_each)) < 2:

@@ -20,7 +20,6 @@ from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs import memory
 from workflow_rl.runs.checkpoint import Checkpoint, CheckpointError
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import as_today
 
 LATEST = "checkpoint.pt"
 
@@ -80,6 +79,8 @@ def load_agent(agent: Agent, checkpoint: Checkpoint, path: Path) -> None:
         agent.load_state_dict(checkpoint.agent)
     except (*NOT_OURS, RuntimeError) as error:
         reason = str(error) if type(error) is ValueError else "the networks have another shape"
+        if type(error) is KeyError:
+            reason = f"it was made by another version of the package: it lacks {error}"
         raise CheckpointError(f"{path} does not fit its config: {reason}") from None
 
 
@@ -89,7 +90,7 @@ def load_memory(agent: Agent, checkpoint: Checkpoint, run_path: Path) -> None:
     checkpoint: the latest of the run in `run_path`.
     """
     memories = agent.memory()
-    if not memories or "replay" in checkpoint.agent:  # Earlier versions kept the steps there.
+    if not memories:
         return
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -122,7 +123,7 @@ def begin_with(agent: Agent, checkpoint: Checkpoint, config: TrainConfig) -> Non
 def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
     """Raise CheckpointError if the weights would compute something else here."""
     try:
-        theirs = _function(as_today(checkpoint.config)["settings"])
+        theirs = _function(checkpoint.config["settings"])
     except NOT_OURS:
         return  # To load the weights says what is wrong.
     ours = _function(config.settings.to_dict())

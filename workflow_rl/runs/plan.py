@@ -160,8 +160,8 @@ def _config_of(
         config = TrainConfig.from_dict(checkpoint.config)
     except ConfigError as error:
         raise RunDirError(f"{path}: its config cannot be used: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise RunDirError(f"{path}: its config is not one of this version of the package") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunDirError(f"{path}: its config cannot be read: {str(error)[:300]}") from None
     is_named = asked.get("env") == config.env
     is_named = is_named and _text(asked.get("env_args", {})) == _text(config.env_args)
     try:

@@ -1,5 +1,4 @@
-"""Read saved configs of this and earlier versions, what classes they name, and other spellings of
-a TrainConfig in scripts."""
+"""Read saved configs, what classes they name, and other spellings of a TrainConfig in scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from agents.modules import place_of
 from agents.policies import own_network
 from agents.policies.networks import NETWORKS
 from agents.settings import ConfigError, Settings
-from workflow_rl.environments.environment import default_env, guests
+from workflow_rl.errors import UserError
 from workflow_rl.runs.plain import is_plain
 from workflow_rl.runs.presets import preset_named
 
@@ -25,6 +24,19 @@ TRUST_IT = "give --trust (in Python trust=True) if you trust whoever made the fi
 _ALIASES = ("ppo", "sac", "mbpo")
 _accepted: set[str] = set()
 """Classes with their settings, which `accept` has let in."""
+
+
+class OtherVersionError(UserError):
+    """A file that another version of the package has made."""
+
+
+def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
+    """Raise OtherVersionError if a file's fields are not those that this version writes."""
+    for name in {*found} ^ {*expected}:
+        what = "has" if name in found else "lacks"
+        raise OtherVersionError(
+            f"it was made by another version of the package: it {what} {name!r:.50}"
+        )
 
 
 class UnknownSettings(Settings):
@@ -124,59 +136,23 @@ def only_the_file_names(config: Mapping[str, Any]) -> str:
     return f"{named}: {TRUST_IT}"
 
 
-def as_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dict of a saved config as this version writes it.
-
-    Until version 0.x a config had its hyperparameters under "ppo", and for sac and mbpo those that
-    PPO does not have under "mbpo". Raises KeyError, TypeError or ValueError for what never was one.
-    """
-    # Earlier versions took no masks, and guests offered none.
-    values = {"action_mask": config.get("env", default_env()) in guests, **config}
-    if "ppo" not in values:
-        return values
-    of_ppo, of_mbpo = dict(values.pop("ppo")), values.pop("mbpo", None)
-    name = values.setdefault("algorithm", "ppo")
-    # Configs of sac had the settings of a model too, without effect.
-    known = algorithm.find(name).settings.model_fields
-    settings = of_ppo if of_mbpo is None else {**of_ppo, **of_mbpo}
-    if of_mbpo is not None:
-        settings = {one: value for one, value in settings.items() if one in known}
-    if values.get("episodes_per_update") is None and values.get("num_steps_per_env") is None:
-        # Then a rollout had at least one episode for each env.
-        values["min_episodes_per_update"] = values.get("n_envs", 8)
-    return {**values, "settings": settings}
-
-
 def settings_of_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainConfig's fields with `settings` instead of `network`, `ppo`, `sac` or `mbpo`.
+    """Return a TrainConfig's fields with `settings` instead of `network` or the algorithm's name.
 
-    For sac and mbpo, `ppo` gives the settings that they have in common with PPO, and for sac,
-    `mbpo` gives the others. Raises ConfigError.
+    Raises ConfigError.
     """
-    values = _without_aliases(given)
+    values = {name: value for name, value in given.items() if name not in _ALIASES}
+    for alias in _ALIASES:
+        if given.get(alias) is None:
+            continue
+        if values.get("settings") is not None:
+            raise ConfigError(alias, "it is another name of settings: give one of the two")
+        if alias != (name := _algorithm_of(given)):
+            raise ConfigError(alias, f"its settings do not go with {name}")
+        values["settings"] = given[alias]
     if (network := values.pop("network", None)) is not None:
         values["settings"] = _with_network(values.get("settings"), network)
     return values
-
-
-def _without_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: value for name, value in given.items() if name not in _ALIASES}
-    aliases = {name: given[name] for name in _ALIASES if given.get(name) is not None}
-    if not aliases:
-        return values
-    if values.get("settings") is not None:
-        raise ConfigError(min(aliases), "it is another name of settings: give one of the two")
-    name = _algorithm_of(given)
-    if aliases.keys() == {name}:
-        return {**values, "settings": aliases[name]}
-    known = algorithm.find(name).settings.model_fields
-    settings: dict[str, Any] = {}
-    for alias, own in aliases.items():
-        if name == "ppo" or not isinstance(own, Settings | Mapping):
-            raise ConfigError(alias, f"its settings do not go with {name}")
-        is_whole = alias == "ppo" or isinstance(own, Settings)
-        settings |= {n: v for n, v in dict(own).items() if n in known or not is_whole}
-    return {**values, "settings": settings}
 
 
 def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:

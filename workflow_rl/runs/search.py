@@ -278,8 +278,6 @@ class Search:
             return []
         best, others = complete[: self.n_finalists], complete[self.n_finalists :]
         own = {one.number for one in study.get_trials(deepcopy=False) if one.user_attrs.get(OWN)}
-        # Studies of earlier versions mark none: their first trial has these settings.
-        own = own or {min(trial.number for trial in complete)}
         return [*best, *(trial for trial in others if trial.number in own)]
 
     def finals(self, study: optuna.Study) -> dict[int, list[float]]:

@@ -112,7 +112,7 @@ def test_settings_of_a_network_are_a_table(network_args: Any) -> None:
 
 
 def unsealed(content: bytes) -> bytes:
-    """The file as earlier versions wrote it."""
+    """The file without its seal, as NumPy writes it."""
     end = content.rindex(b"PK\5\6") + 22
     return content[: end - 2] + bytes(2)
 

@@ -228,17 +228,6 @@ def test_an_untrained_policy_covers_the_bounds_of_its_actions() -> None:
 WIDE = DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))
 
 
-def test_an_agent_of_a_version_that_did_not_scale_actions_goes_on_as_it_was() -> None:
-    before, asked = trained_agent(), example_agent(WIDE)
-    asked.load_state_dict(as_saved(before))
-    trajectories = collect(before, range(4))
-    for agent in (before, asked):
-        agent.update(trajectories, 0.5)
-    assert everything(asked) == everything(before)
-    assert asked.policy_parameters().distribution == DiagonalGaussian(2)
-    assert as_saved(asked)["distribution"] == as_saved(before)["distribution"]
-
-
 def test_an_agent_that_learned_within_other_bounds_is_refused() -> None:
     state = as_saved(example_agent(WIDE))
     for load in ("load_policy", "load_state_dict"):

@@ -43,6 +43,7 @@ def experience(agent: MBPOAgent, n_real: int, n_imagined: int = 0) -> None:
         agent.replay.add(numbered(agent.replay.n_added, n_real, obs_dim))
     if n_imagined:
         imagined = numbered(1000 + agent.imagined_steps, n_imagined, obs_dim)
+        imagined = imagined._replace(terminated=imagined.terminated.astype(np.float32))
         agent.imagined = [*agent.imagined, imagined][-2:]
         agent.imagined_steps += n_imagined
 

@@ -11,20 +11,6 @@ from tests.workflow_rl.runs.any_env_runs import ENVS, PPO, config_of
 from workflow_rl.runs.config import TrainConfig
 
 
-def test_a_config_of_before_there_were_other_environments_is_still_read() -> None:
-    config = TrainConfig("async", env_args={"red_agent": "mixed", "max_steps": 30})
-    old = config.to_dict()
-    assert old["red_agent"] == "mixed"
-    for name in ("env", "total_steps"):
-        del old[name]
-    for name in ("network", "log_std_init", "clip_range_final", "normalise_obs"):
-        del old["settings"][name]
-    del old["settings"]["normalise_returns"]
-    again = TrainConfig.from_dict(json.loads(json.dumps(old)))
-    assert again == config
-    assert again.environment.args["red_agent"] == "mixed"
-
-
 @pytest.mark.parametrize("env", ENVS)
 def test_a_config_is_the_same_from_its_plain_values(env: str) -> None:
     config = config_of(env)

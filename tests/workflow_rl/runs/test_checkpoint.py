@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 from agents.policies.archive import read_archive
+from tests import tiny_runs
+from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -30,7 +33,7 @@ def a_checkpoint() -> Checkpoint:
 def test_round_trip(tmp_path):
     save_checkpoint(tmp_path / "checkpoint.pt", a_checkpoint())
     loaded = load_checkpoint(tmp_path / "checkpoint.pt")
-    assert loaded.config == {"seed": 7, "action_mask": True}
+    assert loaded.config == {"seed": 7}
     assert loaded.training == a_checkpoint().training
     assert torch.equal(loaded.agent["weight"], torch.arange(3.0))
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
@@ -56,7 +59,7 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
     before = path.read_bytes()
 
     def crash(file):
-        raise OSError("disk full")
+        raise OSError(28, "disk full")
 
     monkeypatch.setattr(os, "fsync", crash)
     with pytest.raises(OSError, match="disk full"):
@@ -105,7 +108,8 @@ def test_networks_of_another_shape_than_the_config_are_refused(sizes):
 
     def saved_with(hidden_sizes: list[int]) -> Checkpoint:
         config = TrainConfig("async", settings={"hidden_sizes": tuple(hidden_sizes)})
-        return Checkpoint(config.to_dict(), {"network": layers}, TrainingState())
+        state = {"network": layers, "distribution": ["Categorical", 3]}
+        return Checkpoint(config.to_dict(), state, TrainingState())
 
     own_policy(saved_with(sizes), Path("a.pt"))
     for others in ([*sizes, 3], sizes[1:] if sizes else [1], [size + 1 for size in sizes] or [2]):
@@ -128,7 +132,7 @@ def test_a_damaged_one_is_refused(tmp_path, kept):
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], {"format": 2, "training": {}}, 3])
+@pytest.mark.parametrize("content", [{"model": 1}, [1, 2], 3])
 def test_somebody_elses_file_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "other.pt")
     with pytest.raises(CheckpointError, match="not a checkpoint of this package"):
@@ -137,8 +141,31 @@ def test_somebody_elses_file_is_refused(tmp_path, content):
 
 def test_another_format_is_refused_with_both_numbers(tmp_path):
     torch.save({"format": 99}, tmp_path / "later.pt")
-    with pytest.raises(CheckpointError, match="format 99, but this version reads 2"):
+    with pytest.raises(CheckpointError, match="format is 99, but this version reads 2"):
         load_checkpoint(tmp_path / "later.pt")
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (None, "run_id"),
+        ("training", "diverged"),
+        ("config", "action_mask"),
+        ("config", "opening"),
+        ("agent", "distribution"),
+    ],
+)
+def test_one_of_another_version_is_refused_in_one_line(tmp_path, part, name):
+    path = tmp_path / "checkpoint.pt"
+    tiny_runs.run(tmp_path, tiny_runs.config_of(total_episodes=6))
+    content = torch.load(path, weights_only=True)
+    del (content if part is None else content[part])[name]
+    torch.save(content, path)
+    options = ["--resume", str(tmp_path), "--total-episodes", "12"]
+    again = CliRunner().invoke(main, ["train-async", *options])
+    assert again.exit_code == 2
+    assert "another version of the package" in again.output
+    assert "Traceback" not in again.output
 
 
 class Bomb:

@@ -187,19 +187,11 @@ def test_settings_may_be_spelled_by_their_algorithm(spelling):
     assert TrainConfig("async", **spelling).settings == PPOConfig(epochs=2)
 
 
-def test_scripts_of_before_give_sac_the_networks_of_ppo():
-    config = TrainConfig(
-        "async", algorithm="sac", ppo={"hidden_sizes": (8,)}, mbpo={"batch_size": 16}
-    )
-    assert config == TrainConfig(
-        "async", algorithm="sac", sac={"hidden_sizes": (8,), "batch_size": 16}
-    )
-
-
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
         ("mbpo", {"mbpo": {"batch_size": 16}}),
+        ("ppo", {"algorithm": "sac", "ppo": {"hidden_sizes": (8,)}}),
         ("ppo", {"ppo": {}, "settings": {}}),
         ("settings", {"settings": SACConfig()}),
         ("batch_size", {"settings": {"batch_size": 16}}),

@@ -226,7 +226,6 @@ def test_summary_is_written(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         run.write_summary({"episodes": 3})
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}
-    assert is_finished(tmp_path / "run")  # As an earlier version wrote it.
 
 
 def test_a_run_is_finished_if_its_summary_says_so(tmp_path):

@@ -73,10 +73,10 @@ def test_envs_that_an_update_leaves_idle_are_told_of() -> None:
 
 def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
     few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 600}
-    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 600}, **few)
+    of_sac = config_of(algorithm="sac", sac={"warm_up_steps": 600}, **few)
     assert any("learns nothing" in hint for hint in hints(of_sac))
     assert not any("nothing" in hint for hint in hints(config_of(**few)))
-    of_sac = config_of(algorithm="sac", mbpo={"warm_up_steps": 599}, **few)
+    of_sac = config_of(algorithm="sac", sac={"warm_up_steps": 599}, **few)
     assert not any("nothing" in hint for hint in hints(of_sac))
 
 

@@ -107,7 +107,7 @@ def test_what_a_run_leaves(cyborg_run):
 
 def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):
     lacking = Checkpoint({}, {}, TrainingState())
-    with pytest.raises(CheckpointError, match=r"does not fit this run: it has no network$"):
+    with pytest.raises(CheckpointError, match=r"does not fit this run: it has no distribution$"):
         train(config_of(), tmp_path / "run", init_from=lacking, quiet=True)
 
 

@@ -23,7 +23,7 @@ from tests.workflow_rl.runs.population_runs import (
 )
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.population_dir import policy_folder, read_population, run_folders
@@ -140,12 +140,6 @@ def test_the_last_member_that_learns_ends_the_run_if_it_diverges(monkeypatch, tm
     monkeypatch.setattr(PPOAgent, "update", diverge)
     with pytest.raises(DivergedError):
         run(tmp_path, configs_of(N_POLICIES, exchange=EXCHANGE), exchange=EXCHANGE)
-
-
-def test_a_state_of_before_there_was_divergence_still_loads():
-    values = TrainingState(updates=3).to_dict()
-    del values["diverged"]
-    assert TrainingState.from_dict(values) == TrainingState(updates=3)
 
 
 @pytest.mark.parametrize("update_number", [1, 2])

@@ -1,37 +1,19 @@
-"""Configs in files, of this version and of earlier ones, whose algorithm may be a stranger's."""
+"""Configs in files, whose algorithm may be a stranger's."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.sac.config import SACConfig
 from workflow_rl.runs.config import ConfigError, TrainConfig
-from workflow_rl.runs.saved_config import as_today, only_the_file_names
+from workflow_rl.runs.saved_config import only_the_file_names
 from workflow_rl.runs.trust import trusted_config
-
-FOLDERS = Path(__file__).parents[2] / "kept" / "run_of_0_x"
 
 
 def saved(**changes: Any) -> dict[str, Any]:
     return {**TrainConfig("async").to_dict(), **changes}
-
-
-@pytest.mark.parametrize("name", ["compiled", "sac"])
-def test_a_config_of_before_becomes_one_of_today(name: str) -> None:
-    before = json.loads((FOLDERS / name / "config.json").read_text())
-    config = TrainConfig.from_dict(before)
-    today = config.to_dict()
-    assert "ppo" not in today
-    assert as_today(today) == today
-    assert TrainConfig.from_dict(today) == config
-    assert config.settings.hidden_sizes == tuple(before["ppo"]["hidden_sizes"])
-    if name == "sac":
-        assert isinstance(config.settings, SACConfig)
-        assert config.settings.batch_size == before["mbpo"]["batch_size"]
 
 
 def test_what_a_preset_would_give_is_not_given_to_a_saved_config() -> None:
@@ -59,14 +41,6 @@ def test_an_algorithm_that_only_a_file_names_is_not_imported(
 def test_an_unknown_name_in_a_file_is_an_error() -> None:
     with pytest.raises(ConfigError, match="nobody"):
         TrainConfig.from_dict(saved(algorithm="nobody"))
-
-
-@pytest.mark.parametrize("algorithm", ["ppo", "sac", "mbpo"])
-def test_an_argument_that_an_earlier_version_did_not_have_gets_its_default(algorithm: str) -> None:
-    values = TrainConfig("async", algorithm=algorithm, env_args={"observation": "belief"}).to_dict()
-    del values["actions"], values["opening"]
-    args = TrainConfig.from_dict(values).env_args
-    assert (args["observation"], args["actions"], args["opening"]) == ("belief", "all", ())
 
 
 @pytest.mark.parametrize(

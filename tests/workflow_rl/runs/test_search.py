@@ -278,17 +278,3 @@ def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
     assert own not in trained[1:3]
     assert [trial.number for trial in one.finalists(study)] == [2, 0]
     assert trained[-1] == one.settings(one.finalists(study)[1]) == own
-
-
-def test_a_study_of_an_earlier_version_keeps_its_first_trial_in_the_finals(tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "OWN", "no mark")
-    one = search_in(tmp_path, n_finalists=1)
-    study = one.study()
-    replay(
-        monkeypatch,
-        {f"trial-{n}": [float(n)] for n in range(3)}
-        | {"final-0": [0.0, 0.0, 0.0], "final-2": [1.0, 1.0, 1.0]},
-    )
-    one.run(study, 3, None)
-    monkeypatch.undo()
-    assert [trial.number for trial in one.finalists(study)] == [2, 0]

@@ -23,17 +23,7 @@ def evaluation_of(scores: dict[str, Any]) -> dict[str, Any]:
 def read_card(path: Path) -> dict[str, Any]:
     """Read a card. `config` is as in config.json, and `evaluation` as in evaluation.json.
 
-    Cards of version 1.0 and earlier, which had other names for these, are converted. Raises
-    OSError and ValueError.
+    Raises OSError and ValueError.
     """
     card: dict[str, Any] = json.loads(read_text(path, MOST_OF_A_CARD))
-    if "training" in card:
-        card["config"] = card.pop("training")
-    if "evaluation" not in card:
-        scores = card.pop("scores", None) or [
-            {name: card.pop(name) for name in ("total", "total_interval_95", "cells")}
-        ]
-        about = {"simulator": card.pop("simulator"), "seed": card.pop("evaluation_seed", None)}
-        card["evaluation"] = evaluation_of({**about, **scores[0]})
-        card["further_evaluations"] = [evaluation_of({**about, **one}) for one in scores[1:]]
     return card

@@ -114,32 +114,6 @@ def test_the_page_tells_the_recipe_of_the_released_agent() -> None:
             assert json.loads(json.dumps(config[name])) == value, name
 
 
-OLD_CARD = {
-    "training": {"mode": "async"},
-    "simulator": {"name": "csle-cyborg"},
-    "evaluation_seed": 7,
-    "total": -1.5,
-    "total_interval_95": 0.1,
-    "cells": [{"max_steps": 30, "red_agent": "B_lineAgent", "episodes": 2, "mean": -1.5,
-               "interval_95": 0.1}],
-}  # fmt: skip
-
-
-def test_a_card_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    (tmp_path / "card.json").write_text(json.dumps(OLD_CARD))
-    card = read_card(tmp_path / "card.json")
-    assert card["config"] == {"mode": "async"}
-    assert card["evaluation"]["total"] == -1.5
-    assert card["evaluation"]["seed"] == 7
-    assert card["evaluation"]["cells"][0]["mean"] == -1.5
-    released = {name: OLD_CARD[name] for name in ("training", "simulator")}
-    scores = [{"total": n, "total_interval_95": 0.1, "cells": OLD_CARD["cells"]} for n in (1, 2)]
-    (tmp_path / "card.json").write_text(json.dumps({**released, "scores": scores}))
-    card = read_card(tmp_path / "card.json")
-    assert card["evaluation"]["total"] == 1
-    assert [one["total"] for one in card["further_evaluations"]] == [2]
-
-
 def test_selection_has_seeds_of_its_own() -> None:
     streams = [
         {episode_spec(0, n, stream=stream).env_seed for n in range(200)} for stream in SeedStream

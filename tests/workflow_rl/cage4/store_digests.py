@@ -2,28 +2,25 @@
 
 The file lets the compiled simulator be tested where there is no CybORG:
 
-    python scripts/store_cage4_digests.py --cyborg4 cage-challenge-4
+    python -m tests.workflow_rl.cage4.store_digests --cyborg4 cage-challenge-4
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 
 import click
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from tests.workflow_rl.cage4.digests import episode_digests, stored_name
 from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.cyborg.checkout import CheckoutError, use_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.digests import episode_digests, stored_name
 from workflow_rl.cage4.interface import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.parity import Pair
 
-FILE = Path(__file__).resolve().parents[1] / "tests/workflow_rl/cage4/digests.npz"
+FILE = Path(__file__).parent / "digests.npz"
 
 
 @click.command()

@@ -27,7 +27,7 @@ parity:
 
 mutants:
 	bash -c 'source scripts/setup.sh && set_up requirements-mutants.txt'
-	.venv/bin/python tests/mutants.py
+	.venv/bin/python scripts/check_mutants.py
 
 processors: setup
 	.venv/bin/python scripts/check_processors.py

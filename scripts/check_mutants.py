@@ -3,7 +3,7 @@
 A mutant that survives is a line that no test holds, or another way to write the same: the report
 has each surviving mutant as a diff. Works on a copy of the checkout, with cosmic-ray's operators.
 
-    python tests/mutants.py --sample 20 workflow_rl/collection/assignments.py
+    python scripts/check_mutants.py --sample 20 workflow_rl/collection/assignments.py
 """
 
 from __future__ import annotations

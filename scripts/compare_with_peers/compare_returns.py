@@ -154,7 +154,7 @@ def peers_python() -> Path:
         return environment / "bin" / "python"
     with tempfile.TemporaryDirectory() as folder:
         wheel = build_wheel(Path(folder))
-        python = install(environment, wheel, ROOT / "requirements-peers.txt", is_whole=True)
+        python = install(environment, wheel, HERE / "requirements.txt", is_whole=True)
     (environment / "installed").touch()
     return python
 

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any

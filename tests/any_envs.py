@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import time
 from typing import Any
 
@@ -233,6 +235,18 @@ class SlowResetEnv(TargetEnv):
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         time.sleep(self._seconds)
         return super().reset(**options)
+
+
+class SuspendingEnv(TargetEnv):
+    """Takes a while to be made. A process (0: none) is stopped meanwhile, as a suspended job is."""
+
+    def __init__(self, seconds: float, pid: int = 0) -> None:
+        super().__init__()
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        if pid:
+            os.kill(pid, signal.SIGCONT)
 
 
 class SlowEnv(gymnasium.Env[Any, Any]):

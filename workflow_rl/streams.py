@@ -62,6 +62,13 @@ class LenientStream:
         with self._failing():
             self._stream.flush()
 
+    def __eq__(self, other: object) -> bool:
+        # Whoever logs beside a progress bar compares streams, to clear the bar before a line.
+        return self._stream == (other._stream if isinstance(other, LenientStream) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._stream)
+
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
         try:

@@ -100,6 +100,7 @@ class WorkerConnection(ABC):
         why = {
             Command.START: f"its envs need {longer} or fewer --envs-per-worker to be made",
             Command.PLAY: f"an episode does not end or needs {longer}",
+            Command.ASK: f"one of its calls hangs or needs {longer}",
             Command.UNROLL: f"--num-steps-per-env steps of its envs need {longer}",
         }.get(self.command, f"its envs hang or need {longer}")
         return self._error(f"gave no complete answer for {self.timeout:g} s, because {why},")
@@ -206,6 +207,12 @@ class Pool(ABC, Generic[Connection]):
         for worker in self._workers if pause > PAUSE_SECONDS else ():
             worker.heard_at = min(now, worker.heard_at + pause - POLL_SECONDS)
         return [index for index in indices if index in heard or self._workers[index].overdue]
+
+    def allow(self, seconds: float) -> None:
+        """Let answers from now on come within so many seconds."""
+        self.timeout = seconds
+        for worker in self._workers:
+            worker.timeout = seconds
 
     def cancel(self) -> None:
         """Make every call that waits for a worker, in any thread, raise CancelledError."""

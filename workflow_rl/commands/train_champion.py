@@ -64,7 +64,9 @@ def train_champion(
     Example: train-champion --run-dir runs/champion
     """
     from workflow_rl.commands.evaluate import evaluate
+    from workflow_rl.runs.execute import AtOnce
     from workflow_rl.runs.folder import RunDirError
+    from workflow_rl.runs.loop import stopped_by_signals
 
     guest = guests[env]
     budget = guest.champion
@@ -82,7 +84,8 @@ def train_champion(
         with usage_errors({}), training_errors(again, run_dir):
             training = recipe.train(run_dir, seed, total_episodes, quiet)
             start = time.perf_counter()
-            chosen = recipe.choose(run_dir, selection_episodes, quiet)
+            with stopped_by_signals(AtOnce()):
+                chosen = recipe.choose(run_dir, selection_episodes, quiet)
     except RunDirError as error:
         raise click.BadParameter(str(error), param_hint="--run-dir") from None
     click.echo(

@@ -131,7 +131,7 @@ def execute(
     def conclude(summaries: Sequence[dict[str, Any]]) -> None:
         nonlocal chosen
         best = best_of(summaries)
-        with watch(_AtOnce()):
+        with watch(AtOnce()):
             for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
                 if summary["finished"] and (plan.exchange is None or number == best):
                     chosen = choose_best(learner.path, learner.config, summary, quiet)
@@ -147,7 +147,7 @@ def execute(
     return Outcome(path, learners, summaries, best, chosen)
 
 
-class _AtOnce:
+class AtOnce:
     """Work that a signal may end at any moment: whoever does it again begins anew."""
 
     @property

@@ -174,9 +174,9 @@ def train_together(
                         learner.interrupt()
                 raise
             summaries = [learner.finish(lost.get(learner)) for learner in learners]
+            if pool.stop_signal is not None:  # Since the last update.
+                raise StopRequested(pool.stop_signal)
             if conclude is not None:
-                if pool.stop_signal is not None:  # Since the last update.
-                    raise StopRequested(pool.stop_signal)
                 conclude(summaries)
             for learner, summary in zip(learners, summaries, strict=True):
                 learner.run.write_summary(summary)

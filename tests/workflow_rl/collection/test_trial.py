@@ -131,8 +131,25 @@ def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
     trial.check(environment, timeout=1.5)  # There are four resets at the least.
     assert [record.getMessage().split()[0] for record in caplog.records] == [environment.env_id]
     hanging = GymnasiumEnvironment(environment.env_id, {"seconds": 30.0})
-    with pytest.raises(InvalidEnvironmentError, match=r"no answer for 0\.2 s.* --worker-timeout"):
+    with pytest.raises(InvalidEnvironmentError, match=r"answer for 0\.2 s.* --worker-timeout"):
         trial.check(hanging, 0.2)
+
+
+def test_the_deadline_that_was_asked_for_may_be_longer_than_that_of_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trial, "START_SECONDS", 1.5)
+    environment = GymnasiumEnvironment("tests.any_envs:SuspendingEnv", {"seconds": 2.0})
+    trial.learn(environment, timeout=30)
+    assert environment.is_known
+
+
+def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
+    environment = GymnasiumEnvironment(
+        "tests.any_envs:SuspendingEnv", {"seconds": 2.0, "pid": os.getpid()}
+    )
+    trial.learn(environment, timeout=1.2)
+    assert environment.is_known
 
 
 def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:

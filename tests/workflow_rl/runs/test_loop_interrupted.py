@@ -18,6 +18,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from tests import tiny_runs
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
 from tests.workflow_rl.runs.cyborg_runs import (
@@ -33,6 +34,7 @@ from workflow_rl.cage2.registration import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.loop import stopped_by_signals
@@ -306,3 +308,17 @@ def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):
     assert same_weights(path, cyborg_run)
     assert (path / "summary.json").exists()
     assert (path / "best.pt").exists()
+
+
+def test_a_stop_while_the_last_files_are_written_stops_what_comes_after(tmp_path, monkeypatch):
+    def finish(finishing):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return whole(finishing)
+
+    whole = learner.Learner.finish
+    with monkeypatch.context() as patched:
+        patched.setattr(learner.Learner, "finish", lambda one, reason: finish(one))
+        with pytest.raises(StopRequested, match="SIGTERM"):
+            tiny_runs.run(tmp_path, tiny_runs.config_of())
+    assert not is_finished(tmp_path)
+    assert tiny_runs.run(tmp_path, tiny_runs.config_of())["finished"]

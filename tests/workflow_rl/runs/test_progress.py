@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 import sys
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -20,6 +22,7 @@ from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
+from workflow_rl.streams import safe_output
 
 
 class Terminal(io.StringIO):
@@ -46,6 +49,18 @@ def test_a_narrow_terminal_is_shown_a_bar_and_the_mean_return(tmp_path, monkeypa
     last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
     assert re.search("100%[|][#█]{16}[|]", last)
     assert re.search(r"mean return -?[\d.]", last)
+
+
+def test_what_is_logged_does_not_stand_behind_a_bar(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    log = logging.getLogger("beside a bar")
+    with safe_output():
+        log.addHandler(logging.StreamHandler())
+        with bar.Progress(quiet=False, total=3, unit="ep"), logging_redirect_tqdm([log]):
+            log.warning("a worker failed")
+    (before,) = re.findall("([^\n]*)a worker failed\n", terminal.getvalue())
+    assert before.endswith("\r")
 
 
 def test_a_log_file_is_shown_a_line_every_tenth(tmp_path, monkeypatch):

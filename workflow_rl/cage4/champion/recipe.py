@@ -167,7 +167,8 @@ class Recipe:
         """Train in a new folder, or go on in a run's own. settings: more of ChampionConfig."""
         config = ChampionConfig(seed=seed, total_episodes=total_episodes, **settings)
         _begin(run_dir, config)
-        with locked(run_dir):
+        stop = Stop()
+        with locked(run_dir), stopped_by_signals(stop):
             _begin(run_dir, config)  # Another process may have begun in it meanwhile.
             remove_unfinished(run_dir)
             training = Training(config)
@@ -178,11 +179,12 @@ class Recipe:
                 training.save(run_dir)
             kept_every = max(1, config.updates // (2 * N_CANDIDATES))
             _kept(run_dir, "")  # Raises in time what is wrong with the folder.
-            stop = Stop()
-            with _bar(training, quiet) as bar, stopped_by_signals(stop):
-                while training.updates < config.updates:
+            with _bar(training, quiet) as bar:
+                while True:
                     if stop.stop_signal is not None:
                         raise StopRequested(stop.stop_signal)
+                    if training.updates == config.updates:
+                        break
                     training.update()
                     left = config.updates - training.updates
                     if left % kept_every == 0 and left // kept_every < N_CANDIDATES:

@@ -63,6 +63,26 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     assert len(rows) == 4
 
 
+def test_a_signal_is_heeded_from_the_first_moment_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once(name: str) -> None:
+        whole = getattr(Training, name)
+
+        def interrupted(training: Training) -> None:
+            monkeypatch.setattr(Training, name, whole)
+            whole(training)
+            signal.raise_signal(signal.SIGTERM)
+
+        monkeypatch.setattr(Training, name, interrupted)
+
+    for name in ("copy_the_rules", "update"):
+        once(name)
+        with pytest.raises(StopRequested):
+            train(tmp_path / "run", total_episodes=2)
+    assert train(tmp_path / "run", total_episodes=2) > 0
+
+
 def test_other_seeds_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(RunDirError, match="whose seed is 3 and not 4"):
         train(run, seed=4)
@@ -96,6 +116,11 @@ def test_the_command_chooses_scores_and_describes(
     folder = tmp_path / "champion"
     words = ["train-champion", "--env", "workflow_rl/CAGE4-v0", "--run-dir", str(folder)]
     sizes = ["--total-episodes", "4", "--selection-episodes", "32", "--episodes", "1", "--quiet"]
+    with monkeypatch.context() as patched:
+        patched.setattr(recipe, "load_weights", lambda path: signal.raise_signal(signal.SIGTERM))
+        result = CliRunner().invoke(main, [*words, *sizes])
+    assert result.exit_code == 128 + signal.SIGTERM
+    assert "go on with: " in result.output
     result = CliRunner().invoke(main, [*words, *sizes])
     assert result.exit_code == 0, result.output
     card = json.loads((folder / "card.json").read_text())

@@ -59,7 +59,7 @@ def find_simulator() -> Simulator:
         # Other challenges' packages have the same name, and lack some of these modules.
         if not (error.name or "").startswith("CybORG"):
             raise
-    from acting.scenario2 import scenario2
+    from acting_scenario2 import scenario2
 
     try:
         from csle_cyborg import agents

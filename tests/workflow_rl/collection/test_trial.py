@@ -165,3 +165,17 @@ def test_a_plain_space_flattens_alike(space: gymnasium.Space[Any], value: Any) -
     assert type(own).__module__.startswith("gymnasium.")
     assert own == space or isinstance(space, OwnSpace | spaces.Dict)
     assert flattener(own)(value).tobytes() == flattener(space)(value).tobytes()
+
+
+class Asking(Harmless):
+    """It has as many actions as an environment variable says."""
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(int(os.environ["FOR_THE_SIMULATOR"]))
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_workers_have_the_variables_of_today(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOR_THE_SIMULATOR", str(number))
+    train(TrainConfig(mode="sync", env="asking", **SETTINGS), f"run-{number}", env=Asking)
+    assert load_agent(f"run-{number}", env=Asking).policy.distribution.n_outputs == number

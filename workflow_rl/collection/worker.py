@@ -86,8 +86,8 @@ def worker_main(
         nonlocal n_sent
         if os.getpid() != own_pid:
             os._exit(0)
-        n_sent += 1
-        pipe.send(Numbered(number, n_sent, message))
+        pipe.send(Numbered(number, n_sent + 1, message))
+        n_sent += 1  # What cannot be pickled has not been sent.
 
     worker.send = send
     # What an environment forks has no part in the conversation, even if it comes back to here.

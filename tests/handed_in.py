@@ -78,3 +78,35 @@ def packed(files: dict[str, bytes], place: Path) -> Path:
         for name, content in files.items():
             archive.writestr(name, content)
     return place.with_suffix(".zip")
+
+
+TWO = """
+import importlib.util, sys, types
+from pathlib import Path
+
+class Wrapper:
+    def __init__(self, env):
+        pass
+
+for name in ("CybORG", "CybORG.Agents", "CybORG.Agents.Wrappers"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["CybORG.Agents"].BaseAgent = type("BaseAgent", (), {"__init__": Wrapper.__init__})
+sys.modules["CybORG.Agents.Wrappers"].BlueEnterpriseWrapper = Wrapper
+used, *files = sys.argv[1:]
+loaded = []
+for number, file in enumerate(files):
+    spec = importlib.util.spec_from_file_location(f"handed_in_{number}", file)
+    loaded.append(importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(loaded[-1])
+for module in loaded + loaded:
+    print(eval(used, vars(module)))
+"""
+
+
+def used_together(used: str, *files: Path) -> list[str]:
+    """Load agents that are handed in, each by its file, into one process. Return what an expression
+    is in the modules, one after another, twice."""
+    command = [sys.executable, "-B", "-c", TWO, used, *map(str, files)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert said.returncode == 0, said.stderr
+    return said.stdout.splitlines()

@@ -66,7 +66,7 @@ class PipeConnection(WorkerConnection):
             target=worker_main,
             args=(
                 *(child_pipe, pool.pickled_make_envs, pool.envs_per_worker),
-                *(pool.step_delay(index), pool.trace.is_on),
+                *(pool.step_delay(index), pool.trace.is_on, {**os.environ, **_variables()}),
             ),
             name=self.name,
             daemon=True,
@@ -323,11 +323,15 @@ def _end_fork_server() -> None:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
+def _variables() -> dict[str, str]:
+    # The working directory may be another checkout of this package.
+    return {**worker_variables(), "PYTHONSAFEPATH": "1"}
+
+
 @contextmanager
 def _workers_variables() -> Iterator[None]:
     """Let a process that is started in here inherit the environment variables of workers."""
-    # The working directory may be another checkout of this package.
-    environment = {**worker_variables(), "PYTHONSAFEPATH": "1"}
+    environment = _variables()
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     try:

@@ -11,7 +11,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
@@ -58,13 +58,21 @@ _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "pur
 
 
 def worker_main(
-    pipe: Connection, pickled_make_envs: bytes, n_envs: int, step_delay: float, traced: bool
+    pipe: Connection,
+    pickled_make_envs: bytes,
+    n_envs: int,
+    step_delay: float,
+    traced: bool,
+    variables: Mapping[str, str],
 ) -> None:
     """Make envs, then answer the requests that the pipe brings, until one asks to close.
 
-    The process ends at once when the main process is gone. See `Worker` for the arguments.
+    The process ends at once when the main process is gone. variables: of the environment; the
+    fork server has older ones. See `Worker` for the other arguments.
     """
     global _is_worker
+    os.environ.clear()
+    os.environ.update(variables)
     _die_with_main_process()
     _is_worker = True
     sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
@@ -78,8 +86,8 @@ def worker_main(
         nonlocal n_sent
         if os.getpid() != own_pid:
             os._exit(0)
-        n_sent += 1
-        pipe.send(Numbered(number, n_sent, message))
+        pipe.send(Numbered(number, n_sent + 1, message))
+        n_sent += 1  # What cannot be pickled has not been sent.
 
     worker.send = send
     # What an environment forks has no part in the conversation, even if it comes back to here.

@@ -59,7 +59,10 @@ def facts_of(env: Env, own: Spaces) -> Facts:
 
 
 def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return a space of Gymnasium's own class that equals one of a supported kind."""
+    """Return a space of Gymnasium's own class that equals one of a supported kind.
+
+    Raises InvalidEnvironmentError for entries that are named by objects of the user's classes.
+    """
     if isinstance(space, spaces.Box):
         kind: Any = np.dtype(space.dtype).type
         return spaces.Box(np.array(space.low), np.array(space.high), space.shape, kind)
@@ -73,6 +76,13 @@ def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
     if isinstance(space, spaces.Tuple):
         return spaces.Tuple([plain(part) for part in space.spaces])
     assert isinstance(space, spaces.Dict)
+    for name in space.spaces:
+        if type(name).__module__ not in ("builtins", "numpy"):
+            raise InvalidEnvironmentError(
+                ENV,
+                f"its space has an entry named {name!r:.80}, which is no plain text: name it by "
+                "text, such as 'position'",
+            )
     return spaces.Dict([(name, plain(part)) for name, part in space.spaces.items()])
 
 

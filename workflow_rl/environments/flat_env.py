@@ -155,6 +155,9 @@ class CheckedEnv(FlatEnv):
         super().__init__(env, masks)
         self.observation_space = env.observation_space
         self._unflatten = lambda action: action
+        team = getattr(env, "envs", env)
+        if hasattr(team, "show_exactly"):  # A team's rows are rounded before they come here.
+            team.show_exactly()
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
         with np.errstate(over="raise"):  # For a number that float32 cannot hold.
@@ -172,7 +175,9 @@ class CheckedEnv(FlatEnv):
         rounded = rows.astype(np.float32)
         # Where all observations look alike. Beyond 2**24, float32 lacks whole numbers.
         is_lost = (rows != rows[0]).any() and (rounded == rounded[0]).all()
-        low, high = rows.min(axis=0), rows.max(axis=0)
+        # Zeros apart: absent agents show zeros.
+        low, high = (np.where(rows, rows, end) for end in (np.inf, -np.inf))
+        low, high = low.min(axis=0), high.max(axis=0)
         largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
         with np.errstate(invalid="ignore"):  # Infinite numbers, which other checks refuse.
             few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
@@ -227,14 +232,14 @@ def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> No
         )
 
 
-def flattener(space: spaces.Space[Any]) -> Flatten:
-    """Return a function from observations to those of `flat_space`.
+def flattener(space: spaces.Space[Any], dtype: Any = None) -> Flatten:
+    """Return a function from observations to those of `flat_space`. dtype: another than theirs.
 
     The function does what Gymnasium's `flatten` does, but raises ObservationError where the
     observation would change: for another shape or kind, for an integer that would wrap around, and
     for a choice that a discrete space does not have. Raise InvalidEnvironmentError.
     """
-    flatten = _part(space, flat_space(space).dtype)
+    flatten = _part(space, dtype or flat_space(space).dtype)
 
     def flattened(obs: Any) -> NDArray[Any]:
         try:

@@ -143,6 +143,13 @@ class JointBatch(BatchedEnv):
         self._n_actions = np.array(self.layout.n_actions)
         self._status = np.zeros((n_envs, self.layout.n_agents), np.uint8)
 
+    def show_exactly(self) -> None:
+        """Show rows that are not rounded to the dtype of their space."""
+        if self._dtype == np.float32:
+            low, high = self.observation_space.low, self.observation_space.high
+            self._dtype = np.dtype(np.longdouble)
+            self.observation_space = spaces.Box(low, high, dtype=self._dtype.type)
+
     @property
     def offers_masks(self) -> bool:
         """Whether the teams have masks."""
@@ -187,7 +194,7 @@ class JointBatch(BatchedEnv):
             obs = np.where(np.repeat(is_absent, self._sizes, axis=1), np.zeros(1, obs.dtype), obs)
         parts = [self._kept(obs), status]
         if self.layout.own_rewards:
-            parts.append(reward)
+            parts.append(np.asarray(reward, np.float32))
         if self.layout.state_size:
             states = np.asarray(self._envs.states(indices))
             _require_shape("the states have", states, (m, self.layout.state_size))

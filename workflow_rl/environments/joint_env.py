@@ -122,7 +122,8 @@ class TeamRows:
                 row[end - size : end] = self._flatten[agent](_without_mask(seen[agent]))
         layout.status(row[None])[:] = status
         if layout.own_rewards:
-            layout.rewards(row[None])[:] = [rewards.get(agent, 0.0) for agent in layout.agents]
+            paid = [rewards.get(agent, 0.0) for agent in layout.agents]
+            layout.rewards(row[None])[:] = np.array(paid, np.float32)
         return row
 
     def masks(
@@ -190,6 +191,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
             )
         flat = {agent: flat_space(space) for agent, space in shown.items()}
         flatten = {agent: flattener(space) for agent, space in shown.items()}
+        self._observed = shown
         self._shares_reward = bool(getattr(env, "shared_reward", False))
         # PettingZoo's class has the method for all environments, and the space for few.
         state_space = getattr(env, "state_space", None)
@@ -203,6 +205,14 @@ class JointEnv(gymnasium.Env[NDArray[Any], NDArray[np.int64]]):
         self.rows = TeamRows(self.layout, flatten, self.observation_space.dtype)
         self.first_actions = {agent: int(space.start) for agent, space in actions.items()}
         self._status: list[int] = []
+
+    def show_exactly(self) -> None:
+        """Show rows that are not rounded to the dtype of their space."""
+        exact = np.dtype(np.longdouble)
+        flatten = {agent: flattener(space, exact) for agent, space in self._observed.items()}
+        self.rows = TeamRows(self.layout, flatten, exact)
+        if self._flatten_state is not None:
+            self._flatten_state = flattener(self.env.state_space, exact)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import multiprocessing
 import os
 import sys
@@ -182,3 +183,44 @@ def test_a_plain_space_flattens_alike(space: gymnasium.Space[Any], value: Any) -
     assert type(own).__module__.startswith("gymnasium.")
     assert own == space or isinstance(space, OwnSpace | spaces.Dict)
     assert flattener(own)(value).tobytes() == flattener(space)(value).tobytes()
+
+
+class Asking(Harmless):
+    """It has as many actions as an environment variable says."""
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(int(os.environ["FOR_THE_SIMULATOR"]))
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_workers_have_the_variables_of_today(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOR_THE_SIMULATOR", str(number))
+    train(TrainConfig(mode="sync", env="asking", **SETTINGS), f"run-{number}", env=Asking)
+    assert load_agent(f"run-{number}", env=Asking).policy.distribution.n_outputs == number
+
+
+class Name(enum.StrEnum):
+    SEEN = "seen"
+
+
+class Naming(Harmless):
+    observation_space = spaces.Dict({Name.SEEN: Harmless.observation_space})
+
+    def _show(self) -> Any:
+        return {Name.SEEN: super()._show()}
+
+
+def test_entries_are_named_by_plain_text() -> None:
+    with pytest.raises(InvalidEnvironmentError, match=r"an entry named <Name.SEEN: 'seen'>"):
+        trial.learn(GymnasiumEnvironment("naming", {}, Naming))
+
+
+def test_what_cannot_be_sent_is_named() -> None:
+    def told(tell: Any) -> None:
+        tell(1)
+        tell(threading.Lock())
+
+    answers = trial.ask(told, "mine")
+    assert next(answers) == 1
+    with pytest.raises(InvalidEnvironmentError, match=r"cannot pickle '_thread.lock' object"):
+        next(answers)

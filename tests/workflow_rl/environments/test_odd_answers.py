@@ -311,6 +311,47 @@ def test_other_observations_are_not(at: float, by: float, dtype: Any, more: int)
     assert checked(lambda: Far(at, by, dtype, more)) is None
 
 
+class FarTeam(ShiftEnv):
+    """Shows numbers of agents that come and go, far from zero. The state is as far."""
+
+    at, state_at = 2.0**40, 0.0
+    state_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Box(-np.inf, np.inf, super().observation_space(agent).shape, np.float64)
+
+    def _obs(self) -> Any:
+        return {agent: seen.astype(np.float64) + self.at for agent, seen in super()._obs().items()}
+
+    def state(self) -> Any:
+        return np.array([self.state_at + self._steps % 2])
+
+
+class FarShifts(Shifts):
+    """The same, many at once."""
+
+    def __init__(self, n_envs: int, at: float) -> None:
+        super().__init__(n_envs)
+        self.at = at
+        self.observation_spaces = {
+            agent: spaces.Box(-np.inf, np.inf, space.shape, np.float64)
+            for agent, space in self.observation_spaces.items()
+        }
+
+    def _seen(self, indices: Any) -> Any:
+        return super()._seen(indices).astype(np.float64) + self.at
+
+
+def test_a_team_whose_observations_float32_cannot_tell_apart_is_refused() -> None:
+    words = "which float32 cannot tell apart: subtract"
+    refused(FarTeam, words)
+    refused(type("FarState", (FarTeam,), {"at": 0.0, "state_at": 1e9}), words)
+    assert checked(type("Near", (FarTeam,), {"at": 1000.0, "state_at": 100.0})) is None
+    with pytest.raises(InvalidEnvironmentError, match=words):
+        GymnasiumEnvironment("mine", {"at": 2.0**40}, FarShifts).check()
+    assert GymnasiumEnvironment("mine", {"at": 1000.0}, FarShifts).check() is None
+
+
 class SmallSeedsEnv(TargetEnv):
     """A simulator that takes seeds of 31 bits."""
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.numpy_policy import PolicyParameters
 from agents.policies.policy_file import save_policy
-from tests.handed_in import require_whole_to_load
+from tests.handed_in import require_whole_to_load, used_together
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_actor
@@ -147,6 +147,16 @@ def test_an_agent_in_a_zip_plays_as_its_folder(tmp_path: Path) -> None:
         command = [sys.executable, "-c", program, json.dumps([[30, "B_lineAgent", [1, 2]]])]
         acted.append(subprocess.check_output(command, cwd=tmp_path, text=True))
     assert acted[0] == acted[1]
+
+
+def test_agents_of_one_process_have_their_own_files(tmp_path: Path) -> None:
+    folders = []
+    for number, environment in enumerate((VIEWS["table"], VIEWS["belief"], ORDERED)):
+        (tmp_path / str(number)).mkdir()
+        folders.append(submission(environment, tmp_path / str(number)))
+    seen = used_together("read('policy.npz') and BlueAgent() and read.__globals__['__file__']",
+                         *(folder / "agent.py" for folder in folders))  # fmt: skip
+    assert seen == [str(folder / "acting_handed_in.py") for folder in folders] * 2
 
 
 @pytest.mark.slow

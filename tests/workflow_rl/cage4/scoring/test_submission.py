@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.handed_in import require_whole_to_load
+from tests.handed_in import require_whole_to_load, used_together
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.env.environment import Cage4
@@ -146,6 +146,15 @@ def test_what_is_missing_or_damaged_raises(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, challenge).exit_code == 0
     with zipfile.ZipFile(tmp_path / "rules.zip") as packed:
         assert "submission.py" in packed.namelist()
+
+
+def test_submissions_of_one_process_play_their_own_teams(tmp_path: Path) -> None:
+    write_submission("rules", Cage4(), tmp_path / "rules")
+    write_submission("champion", Cage4(), tmp_path / "champion")
+    write_submission(random_team(Cage4()).parameters, Cage4(), tmp_path / "trained")
+    files = [tmp_path / name / "submission.py" for name in ("rules", "champion", "trained")]
+    teams = used_together("type(make_team()).__name__", *files)
+    assert teams == ["RuleTeam", "ChampionTeam", "PolicyTeam"] * 2
 
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ def test_command_compares_runs(tmp_path):
     assert not (tmp_path / "first" / "learning_curve.png").exists()
 
 
+def test_the_picture_of_several_runs_lies_beside_them(tmp_path):
+    result = CliRunner().invoke(plot, [a_run(tmp_path / name) for name in ("first", "second")])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -108,6 +108,115 @@ def test_own_rewards_are_of_an_agents_own_zones() -> None:
 def test_a_set_of_actions_rules_out_the_others() -> None:
     envs = Cage4(max_steps=20, actions="repair").make_envs(1)
     mask = envs.reset([0], specs(0))[0, -N_MASKS:]
+    kinds = [action.kind for actions in ACTIONS for action in actions]
+    assert {kinds[i] for i in np.flatnonzero(mask)} == ACTION_SETS["repair"]
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_envs_do_not_depend_on_those_beside_them(observation: str) -> None:
+    def played(envs: EnvBatch, steps: Sequence[Sequence[int]]) -> dict[int, list[bytes]]:
+        rows = envs.reset([0, 1, 2], specs(0, 1, 2))
+        shown = {env: [row.tobytes()] for env, row in enumerate(rows)}
+        last, random = dict(enumerate(rows)), [np.random.default_rng(env) for env in range(3)]
+        for group in steps:
+            seen = [last[env][None] for env in group]
+            actions = [drawn(row, random[env]) for env, row in zip(group, seen, strict=True)]
+            for env, row in zip(group, envs.step(group, np.concatenate(actions)).obs, strict=True):
+                last[env] = row
+                shown[env].append(row.tobytes())
+        return shown
+
+    together = [[0, 1, 2]] * 12
+    apart = [[2, 0], [1], [0], [1, 2]] * 3 + [[0, 1, 2]] * 6
+    made = [Cage4(max_steps=30, observation=observation).make_envs(3) for _ in range(2)]
+    assert played(made[0], together) == played(made[1], apart)
+
+
+def random_team(environment: Cage4) -> TeamPolicy:
+    layout = environment.spaces().team
+    assert layout is not None
+    policies, parameters = policy_map(layout, ""), {}
+    for name, of in policies.items():
+        n_inputs = layout.obs_sizes[of[0]] + len(of) * (len(of) > 1)
+        random = np.random.default_rng(len(of))
+        weights = random.normal(size=(n_inputs, layout.n_actions[of[0]])).astype(np.float32)
+        biases = np.zeros(weights.shape[1], np.float32)
+        parameters[name] = PolicyParameters((weights,), (biases,), "tanh", masked=True)
+    return TeamParameters(layout, policies, parameters).actor()
+
+
+@pytest.mark.parametrize(
+    ("own_rewards", "messages"),
+    [(False, "none"), (True, "none"), (False, "alerts"), (True, "learned")],
+)
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_a_trained_team_plays_alone_as_in_training(
+    observation: str, own_rewards: bool, messages: str
+) -> None:
+    environment = Cage4(
+        observation=observation, max_steps=60, own_rewards=own_rewards, messages=messages
+    )
+    policy, (spec,) = random_team(environment), specs(7)
+    trajectory = play_episode(environment.make_envs(1), policy, spec)
+    simulator = CompiledSimulator("FiniteStateRedAgent", 60)
+    team = PolicyTeam(policy, observation, "all", 60, messages)
+    observations = simulator.reset(spec.env_seed)
+    team.reset(simulator.masks, spec.action_seed)
+    rewards, heard, done = [], 0, False
+    while not done:
+        observations, reward, _, _, done = simulator.step(*team.act(observations))
+        rewards.append(reward)
+        heard += sum(int(one[-32:].sum()) for one in observations)
+    assert rewards == trajectory.reward.tolist()
+    assert (heard > 0) == (messages != "none")
+    assert np.count_nonzero(policy.parameters.layout.status(trajectory.obs) == BUSY) > 20
+
+
+def test_an_error_names_its_episode() -> None:
+    networks = SerialNetworks([CountingSimulator(), CountingSimulator(fails_at=2)])
+    envs = TeamEnvs(networks, TeamRows(2, "flat", "all", 500))
+    envs.reset([0, 1], specs(8, 9))
+    envs.step([0, 1], np.tile(SLEEP, (2, 1)))
+    with pytest.raises(EpisodeError) as error:
+        envs.step([0, 1], np.tile(SLEEP, (2, 1)))
+    assert error.value.spec.number == 9
+
+
+def test_cyborg_needs_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORKFLOW_RL_CYBORG4", raising=False)
+    with pytest.raises(InvalidEnvironmentError, match=r"git clone.*--cyborg4") as error:
+        Cage4(simulator="cyborg").check()
+    assert error.value.argument == "simulator"
+
+
+@pytest.mark.parametrize("args", [{"max_steps": 2}, {"max_steps": MOST_STEPS + 1}, {"actions": ""}])
+def test_arguments_are_checked(args: dict[str, object]) -> None:
+    with pytest.raises(InvalidEnvironmentError) as error:
+        make_environment("workflow_rl/CAGE4-v0", args)
+    assert error.value.argument == next(iter(args))
+
+
+def test_own_rewards_need_the_compiled_simulator() -> None:
+    with pytest.raises(InvalidEnvironmentError, match="needs the simulator compiled") as error:
+        make_environment("workflow_rl/CAGE4-v0", {"own_rewards": True, "simulator": "cyborg"})
+    assert error.value.argument == "own_rewards"
+
+
+def test_own_rewards_do_not_go_with_actions_that_block() -> None:
+    """What is trained is refused; what was trained before can still be read."""
+    asked = {"own_rewards": True, "actions": "all"}
+    with pytest.raises(
+        InvalidEnvironmentError, match=r"actions all, .* repair or suspects"
+    ) as error:
+        make_environment("workflow_rl/CAGE4-v0", asked).check()
+    assert error.value.argument == "own_rewards"
+    make_environment("workflow_rl/CAGE4-v0", {**asked, "actions": "repair"}).check()
+
+
+def test_nobody_is_suspect_at_first() -> None:
+    """Every Remove and Restore, in all zones, is ruled out until something has happened."""
+    envs = Cage4(max_steps=20, actions="suspects", observation="belief").make_envs(1)
+    mask = envs.reset([0], specs(0))[0, -N_MASKS:]
     kinds = np.array([action.kind for actions in ACTIONS for action in actions])
     assert not mask[np.isin(kinds, ["Restore", "Remove"])].any()
     assert mask.sum() == 5

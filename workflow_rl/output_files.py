@@ -95,16 +95,14 @@ def make_folder(path: Path) -> None:
         raise OSError(errno.ELOOP, f"{path.name} is a link: put the folder itself there", str(path))
 
 
-def private_folder(makes: bool = True) -> Path:
+def private_folder(make: bool = True) -> Path:
     """A temporary folder of this user alone, which stays, for where home cannot be written.
 
-    makes: whether to make the folder if it is missing. Raises OSError if somebody else has made it.
+    make: whether to make the folder. Raises OSError if somebody else has made it, or nobody.
     """
     folder = Path(tempfile.gettempdir(), f"workflow_rl-{os.getuid()}")
-    if makes:
+    if make:
         folder.mkdir(mode=0o700, exist_ok=True)
-    elif not os.path.lexists(folder):
-        return folder
     about = folder.lstat()
     if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) != 0o700:
         raise PermissionError(f"{folder} is open to others: remove it")

@@ -187,7 +187,7 @@ def _how_to_go_on(env_id: str) -> str:
 def _keep(text: Callable[[], str]) -> None:
     with suppress(OSError, ValueError, TypeError, RuntimeError):  # The user is asked again.
         named = text()
-        for file in _files_of(named, makes=True):
+        for file in _files_of(named, make=True):
             with suppress(OSError):  # Home may be missing, or not to be written.
                 if not file.exists():
                     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -197,7 +197,7 @@ def _keep(text: Callable[[], str]) -> None:
 
 def _is_kept(text: Callable[[], str]) -> bool:
     try:
-        return any(file.is_file() for file in _files_of(text()))
+        return any(file.is_file() for file in _files_of(text(), make=False))
     except (OSError, ValueError, TypeError, RuntimeError):
         return False
 
@@ -211,7 +211,7 @@ def _function_of(env_id: str) -> object:
     return getattr(sys.modules.get(module), "__dict__", {}).get(name)
 
 
-def _files_of(named: str, makes: bool = False) -> Iterator[Path]:
+def _files_of(named: str, make: bool) -> Iterator[Path]:
     """Yield where this is kept: in the first of these places that can be written."""
     name = f"{hashlib.sha256(named.encode()).hexdigest()}.json"
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
@@ -219,7 +219,7 @@ def _files_of(named: str, makes: bool = False) -> Iterator[Path]:
         state = Path(os.path.expanduser("~"), ".local", "state")
     if state.is_absolute():
         yield state / "workflow_rl" / "trusted" / name
-    yield private_folder(makes) / "trusted" / name
+    yield private_folder(make) / "trusted" / name
 
 
 def _named(environment: GymnasiumEnvironment) -> str:

@@ -53,7 +53,8 @@ def make_run(
             }
             writer.writerow(row)
     if finished:
-        summary = {"wall_seconds": 2.0 * UPDATES, "best_score": -1.5, "skipped_episodes": [7]}
+        summary: dict[str, Any] = {"finished": True, "wall_seconds": 2.0 * UPDATES}
+        summary |= {"best_score": -1.5, "skipped_episodes": [7]}
         (path / "summary.json").write_text(json.dumps(summary))
     return path
 

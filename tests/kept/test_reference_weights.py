@@ -1,5 +1,8 @@
 """Runs end with the weights that they ended with at commit 89af317, bit for bit.
 
+Two runs were recorded later: PPO on Pendulum-v1, since its actions are scaled to their bounds, and
+the population, since its members are ranked by means over kinds of episodes.
+
 reference_weights.json has each run's config, written out in full, and the digests of its last
 weights with the kernels that all processors have. `config_from_record` and `results_of` are all
 that knows how configs and checkpoints are written now.

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from agents.modules import in_one_line
 from workflow_rl.environments.env_batch import Env, ObservationError
 from workflow_rl.environments.environment import InvalidEnvironmentError
 
@@ -102,7 +103,13 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _with_mask(self, obs: Any, info: Any) -> Any:
         if mask_in(obs, info) is not None:
             return info
-        return {**(info or {}), MASK: self.env.get_wrapper_attr(METHOD)()}
+        try:
+            return {**(info or {}), MASK: self.env.get_wrapper_attr(METHOD)()}
+        except (NotImplementedError, TypeError) as error:
+            raise ObservationError(
+                f"its {METHOD} is no method that gives a mask ({in_one_line(error)}): train with "
+                "--no-action-mask"
+            ) from error
 
 
 def tells_masks(env: Any) -> bool:

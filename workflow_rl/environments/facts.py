@@ -79,9 +79,7 @@ def plain(space: spaces.Space[Any]) -> spaces.Space[Any]:
     for name in space.spaces:
         if type(name).__module__ not in ("builtins", "numpy"):
             raise InvalidEnvironmentError(
-                ENV,
-                f"its space has an entry named {name!r:.80}, which is no plain text: name it by "
-                "text, such as 'position'",
+                ENV, f"its space has an entry named {name!r:.80}: name it by plain text"
             )
     return spaces.Dict([(name, plain(part)) for name, part in space.spaces.items()])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -123,7 +124,11 @@ def load_saved(
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
         accept_classes(checkpoint, path, trust)
-        return SavedAgent(policy_of(checkpoint, path, greedy), saved_environment(checkpoint, path))
+        policy = policy_of(checkpoint, path, greedy)
+        environment = saved_environment(checkpoint, path)
+        if isinstance(environment, GymnasiumEnvironment):  # It may offer masks since the training.
+            environment = dataclasses.replace(environment, masks=policy.masked)
+        return SavedAgent(policy, environment)
     try:
         parameters, about = load_policy_or_team(path)
         actor = parameters.actor(greedy=greedy)

@@ -224,3 +224,16 @@ def test_what_cannot_be_sent_is_named() -> None:
     assert next(answers) == 1
     with pytest.raises(InvalidEnvironmentError, match=r"cannot pickle '_thread.lock' object"):
         next(answers)
+
+
+def test_an_agent_that_learned_without_masks_plays_where_there_are_some_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = "from tests.hostile_envs import Harmless\nclass Env(Harmless): pass\n"
+    (tmp_path / "masked_later.py").write_text(module)
+    train(TrainConfig(mode="sync", env="masked_later:Env", **SETTINGS), "run")
+    mask = "Env.action_masks = lambda self: [1, 0, 1]\n"
+    (tmp_path / "masked_later.py").write_text(module + mask)
+    assert len(evaluate("run", 2, trust=True).returns) == 2
+    assert load_agent("run", trust=True).act(np.zeros(2, np.float32)) in range(3)

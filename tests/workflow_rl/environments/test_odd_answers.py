@@ -248,6 +248,17 @@ class MaskMethodTeam(Renamed):
         return obs, paid, *ends, {}
 
 
+def unfinished(self: Any) -> Any:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("method", [np.ones(3), lambda self, state: [1, 1, 1], unfinished])
+def test_what_is_no_method_for_masks_is_named(method: Any) -> None:
+    kind = type("Odd", (TwoOfThree,), {"action_masks": method})
+    refused(lambda: kind("nothing"), "action_masks is no method", "--no-action-mask")
+    assert checked(lambda: kind("nothing"), masks=False) is None
+
+
 def test_a_team_has_no_method_for_masks() -> None:
     refused(lambda: MaskMethodTeam(["a", "b"]), "'action_masks' looks like", "--no-action-mask")
     assert checked(lambda: MaskMethodTeam(["a", "b"]), masks=False) is None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.any_envs import TargetEnv
 from tests.workflow_rl.commands.any_env_commands import invoke, refused
-from workflow_rl.commands.check_env import SEEDS
+from workflow_rl.environments.examination import SEEDS
 
 
 @pytest.mark.parametrize(

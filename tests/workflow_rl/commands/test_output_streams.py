@@ -49,9 +49,9 @@ def test_files_are_written_before_a_stream_fails(
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(sys, "stdout", Full())
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit) as ended:
         main.main(["evaluate", str(tmp_path / "run"), *EPISODES], standalone_mode=False)
-    assert end.value.code == 1
+    assert ended.value.code == 1
     assert (tmp_path / "run" / "evaluation.json").exists()
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import re
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +21,8 @@ from workflow_rl.printable import PrintableFormatter
 from workflow_rl.printable import printable as printable
 from workflow_rl.streams import safe_output
 from workflow_rl.suggestions import option_meant, question, word_meant
+
+REPEAT_SECONDS = 0.05
 
 
 def under(heading: str, *options: click.Option) -> list[click.Option]:
@@ -61,6 +66,26 @@ def one_line() -> Iterator[None]:
         raise click.ClickException(f"{where}{error.strerror}") from None
 
 
+@contextlib.contextmanager
+def _stops_come_again() -> Iterator[None]:
+    """Repeat a signal whose exception is lost in code that cannot raise, as compilers call back."""
+    before = sys.unraisablehook
+
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        is_interrupt = isinstance(lost.exc_value, KeyboardInterrupt)
+        number = getattr(lost.exc_value, "signal_number", signal.SIGINT if is_interrupt else None)
+        if number is not None:
+            threading.Timer(REPEAT_SECONDS, os.kill, [os.getpid(), number]).start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def _parameters(error: click.UsageError) -> list[click.Parameter]:
     return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
 
@@ -77,7 +102,7 @@ class ClearCommand(click.Command):
     """A command whose errors are one line each. `-h` shows its help, too."""
 
     def main(self, *arguments: Any, **extra: Any) -> Any:
-        with safe_output():
+        with safe_output(), _stops_come_again():
             return super().main(*arguments, **extra)
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:

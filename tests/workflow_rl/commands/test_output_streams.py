@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import io
 import shutil
+import signal
 import sys
+import time
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from workflow_rl.commands.clear import ClearCommand
 from workflow_rl.commands.main import main
 
 EPISODES = ["--episodes", "3", "--n-workers", "1", "--quiet"]
@@ -48,3 +53,19 @@ def test_files_are_written_before_a_stream_fails(
         main.main(["evaluate", str(tmp_path / "run"), *EPISODES], standalone_mode=False)
     assert ended.value.code == 1
     assert (tmp_path / "run" / "evaluation.json").exists()
+
+
+def test_ctrl_c_that_a_compiler_loses_comes_again() -> None:
+    """Numba calls back through ctypes while it compiles. What is raised there is lost."""
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+
+    @click.command(cls=ClearCommand)
+    def compiling() -> None:
+        callback()
+        time.sleep(10)
+
+    begun = time.monotonic()
+    result = CliRunner().invoke(compiling)
+    assert result.exit_code == 128 + signal.SIGINT
+    assert result.output.split() == ["stopped", "by", "SIGINT"]
+    assert time.monotonic() - begun < 10

@@ -42,8 +42,8 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        is_systems = isinstance(error, OSError) and error.errno is not None
-        if is_systems and error.filename in (None, str(temporary)):
+        unnamed = (None, str(temporary))
+        if isinstance(error, OSError) and error.errno is not None and error.filename in unnamed:
             error.filename, error.filename2 = str(path), None
         raise
 

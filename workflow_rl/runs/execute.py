@@ -155,8 +155,9 @@ class AtOnce:
         """Nothing: the first signal has ended the work."""
 
     @stop_signal.setter
-    def stop_signal(self, number: int) -> None:
-        raise StopRequested(number)
+    def stop_signal(self, number: int | None) -> None:
+        if number is not None:
+            raise StopRequested(number)
 
 
 def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:

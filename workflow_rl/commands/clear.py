@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import os
 import re
 import signal
 import sys
@@ -75,7 +74,9 @@ def _stops_come_again() -> Iterator[None]:
         is_interrupt = isinstance(lost.exc_value, KeyboardInterrupt)
         number = getattr(lost.exc_value, "signal_number", signal.SIGINT if is_interrupt else None)
         if number is not None:
-            threading.Timer(REPEAT_SECONDS, os.kill, [os.getpid(), number]).start()
+            # The main thread may wait in a call that only a signal to itself interrupts.
+            main = threading.main_thread().ident
+            threading.Timer(REPEAT_SECONDS, signal.pthread_kill, [main, number]).start()
         else:
             before(lost)
 

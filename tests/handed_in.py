@@ -8,8 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-LOAD = """
-import importlib, json, sys, types
+# A submission imports this much of CybORG.
+CYBORG = """
+import importlib, importlib.util, json, sys, types
+from pathlib import Path
 
 class Wrapper:
     def __init__(self, env):
@@ -19,6 +21,10 @@ for name in ("CybORG", "CybORG.Agents", "CybORG.Agents.Wrappers"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["CybORG.Agents"].BaseAgent = type("BaseAgent", (), {"__init__": Wrapper.__init__})
 sys.modules["CybORG.Agents.Wrappers"].BlueEnterpriseWrapper = Wrapper
+"""
+LOAD = (
+    CYBORG
+    + """
 module, used, *sources = sys.argv[1:]
 for source in sources:
     before = set(sys.modules)
@@ -34,6 +40,7 @@ for source in sources:
         if name.startswith((module, "acting")):
             del sys.modules[name]
 """
+)
 
 
 def require_whole_to_load(folder: Path, module: str, used: str) -> None:
@@ -80,18 +87,9 @@ def packed(files: dict[str, bytes], place: Path) -> Path:
     return place.with_suffix(".zip")
 
 
-TWO = """
-import importlib.util, sys, types
-from pathlib import Path
-
-class Wrapper:
-    def __init__(self, env):
-        pass
-
-for name in ("CybORG", "CybORG.Agents", "CybORG.Agents.Wrappers"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["CybORG.Agents"].BaseAgent = type("BaseAgent", (), {"__init__": Wrapper.__init__})
-sys.modules["CybORG.Agents.Wrappers"].BlueEnterpriseWrapper = Wrapper
+TWO = (
+    CYBORG
+    + """
 used, *files = sys.argv[1:]
 loaded = []
 for number, file in enumerate(files):
@@ -101,6 +99,7 @@ for number, file in enumerate(files):
 for module in loaded + loaded:
     print(eval(used, vars(module)))
 """
+)
 
 
 def used_together(used: str, *files: Path) -> list[str]:

@@ -159,9 +159,10 @@ class DiagonalGaussian:
     """`n_outputs` independent normal numbers; outputs are their means, and the log standard
     deviations do not depend on the observation.
 
-    middle, half_width: of each number's bounds. The outputs and the deviations are in units in
-    which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`. Without them,
-    outputs are the means themselves. Raises ValueError for bounds that do not fit.
+    middle, half_width: they describe each number's bounds, [K] each. The outputs and the deviations
+    are in units in which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`.
+    Without bounds, the outputs are the means themselves. Raises ValueError for bounds that do not
+    fit.
     """
 
     n_outputs: int
@@ -310,6 +311,7 @@ class SquashedGaussian:
 
 
 LARGEST_BOUND = 1e30
+"""Float32 holds the middle, the half width and its inverse of bounds below this number."""
 LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tests.tiny_runs import assert_nothing_missing
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -68,16 +70,26 @@ def assert_same_history(one: Path, other: Path) -> None:
     assert bests[0].best_score == bests[1].best_score
 
 
-def assert_sound(path: Path, finished: bool) -> None:
-    """No file of the run's folder is half written, but for the last line of metrics.csv of a run
-    that was killed; nor is there anything temporary in that of a finished run."""
-    for file in path.rglob("*"):
+def assert_whole(files: Iterable[Path]) -> None:
+    """None of the files is half written."""
+    for file in files:
         if file.suffix == ".pt":
             load_checkpoint(file)
         elif file.suffix == ".json":
             json.loads(file.read_text())
         elif file.suffix == ".png":
             assert file.read_bytes().endswith(END_OF_PNG), file
+        elif file.suffix == ".npz":
+            with np.load(file) as arrays:
+                assert all(arrays[name] is not None for name in arrays.files)
+        elif file.name == "metrics.csv":
+            read_metrics(file.parent)
+
+
+def assert_sound(path: Path, finished: bool) -> None:
+    """No file of the run's folder is half written, but for the last line of metrics.csv of a run
+    that was killed; nor is there anything temporary in that of a finished run."""
+    assert_whole(path.rglob("*"))
     read_config(path)
     rows = read_metrics(path)
     assert [row["update"] for row in rows] == list(range(1, len(rows) + 1))

@@ -8,7 +8,6 @@ KILLS says how many kills there are in all, two commands at a time:
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import signal
@@ -21,15 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.faults.checks import END_OF_PNG
+from tests.faults.checks import assert_whole
 from tests.faults.main_process import ROOT, of_session
 from tests.processes import survivors
 from tests.workflow_rl.commands.test_search_workflow import agent
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import read_metrics
 
 KILLS = int(os.environ.get("KILLS", "14"))
 IN_ONE_FOLDER = 3
@@ -82,22 +78,6 @@ WORKS = {
 }
 
 
-def assert_whole(folder: Path) -> None:
-    """No file in the folder is half written, but for what has a temporary name."""
-    for file in folder.rglob("[!.]*"):
-        if file.suffix == ".pt":
-            load_checkpoint(file)
-        elif file.suffix == ".json":
-            json.loads(file.read_text())
-        elif file.suffix == ".png":
-            assert file.read_bytes().endswith(END_OF_PNG), file
-        elif file.suffix == ".npz":
-            with np.load(file) as arrays:
-                assert all(arrays[name] is not None for name in arrays.files)
-        elif file.name == "metrics.csv":
-            read_metrics(file.parent)
-
-
 def results(folder: Path) -> set[Path]:
     """What must not be lost. A summary goes when a run goes on, and memory when it is replaced."""
     names = {"checkpoint.pt", "best.pt", "config.json", "evaluation.json", "card.json"}
@@ -144,7 +124,7 @@ class Killer:
             code, said = self.live(work, folder, draw.uniform(0.5, self.seconds[name]))
             self.n_kills[name] += code == -signal.SIGKILL
             assert before <= results(folder), (name, folder)
-            assert_whole(folder)
+            assert_whole(folder.rglob("[!.]*"))
             if code != -signal.SIGKILL:
                 self.assert_ended(name, folder, code, said)
                 return
@@ -160,7 +140,7 @@ class Killer:
         assert is_done or code == 2, (name, folder, code, said)
         if code == 0 and work.made:
             assert (folder / work.made).exists(), (name, folder, said)
-        assert_whole(folder)
+        assert_whole(folder.rglob("[!.]*"))
         if code == 2 and not is_done:
             print(f"{name} says how: {said.strip().splitlines()[-1]}")
 

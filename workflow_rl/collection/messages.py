@@ -54,9 +54,9 @@ class Failure(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """A message in a pipe. Only what has the next number is an answer to what was asked.
+    """A message in a pipe. Only a message with the next number answers the request.
 
-    request: the number of the request. nth: which message of its worker this is.
+    request: the number of the request. nth: the number of the message among its worker's messages.
     """
 
     request: int

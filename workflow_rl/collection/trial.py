@@ -22,7 +22,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 TIMEOUT = 60.0
 START_SECONDS = 60.0
-"""A worker starts within this time: the environment has no part in it."""
+"""A worker must start within this time, in which nothing of the environment happens."""
 SLOW_SECONDS = 5.0
 _steps_together: dict[str, bool] = {}
 """By id, since a config is resolved several times."""
@@ -34,7 +34,8 @@ def learn(environment: Environment, timeout: float = TIMEOUT, plays: bool = Fals
     """Learn the spaces of a user's environment from a worker, unless they are known.
 
     timeout: seconds within which each call of the environment must return. plays: whether the
-    environment is played too. Returns then what `Environment.check` does.
+    worker also plays the environment. If it does, the function returns what `Environment.check`
+    returns.
 
     Raises InvalidEnvironmentError.
     """
@@ -85,8 +86,9 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
     In a worker, the function is called at once: a second worker would protect nobody.
 
     Args:
-        function: is called with what tells answers and signs of life; cloudpickle sends it.
-        env_id: what the function makes and plays, for errors.
+        function: the worker calls it with a function that sends answers and signs of life.
+            cloudpickle sends both.
+        env_id: errors name this environment.
         timeout: seconds within which an answer or a sign of life must come.
 
     Raises InvalidEnvironmentError if the worker ends or does not answer in time.
